@@ -1,0 +1,3 @@
+"""Train skill documents for frozen agents."""
+
+from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Is it better, by how much, how sure."""

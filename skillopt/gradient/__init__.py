@@ -1,0 +1,1 @@
+"""From scored trajectories to proposed edits."""

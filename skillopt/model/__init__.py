@@ -1,0 +1,1 @@
+"""Model providers: wire, credentials and quirks kept apart."""

@@ -1,0 +1,1 @@
+"""From proposed edits to a candidate skill, and what is kept across epochs."""

@@ -1,0 +1,1 @@
+"""Typed questions to a model."""

@@ -1,0 +1,1 @@
+"""What an extension author needs: contracts, doubles, a simulator."""
