@@ -1,0 +1,65 @@
+"""Structured concurrency: no task outlives the call that started it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Nursery:
+    """Tasks that live as long as an `async with` block; the first error cancels the rest."""
+
+    def __init__(self) -> None:
+        self._tasks: list[asyncio.Task[object]] = []
+
+    def start(self, work: Coroutine[object, object, T]) -> asyncio.Task[T]:
+        """Start work; await the task for its result."""
+        task = asyncio.ensure_future(work)
+        self._tasks.append(task)
+        return task
+
+    async def finish(self) -> None:
+        """Wait for all tasks; the first error is raised at once."""
+        await join(self._tasks)
+
+    async def cancel(self) -> None:
+        """Cancel what still runs and wait until it is gone."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def nursery() -> AsyncGenerator[Nursery, None]:
+    """Open a nursery; on exit every task is finished, or cancelled if the block raised."""
+    group = Nursery()
+    try:
+        yield group
+        await group.finish()
+    finally:
+        await group.cancel()
+
+
+async def join(tasks: Sequence[asyncio.Task[R]]) -> list[R]:
+    """Wait for all tasks; the first error is raised at once, as it is."""
+    if tasks:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        for task in tasks:
+            if task in done and not task.cancelled() and (error := task.exception()):
+                raise error
+    return [task.result() for task in tasks]
+
+
+async def map_all(function: Callable[[T], Awaitable[R]], items: Sequence[T]) -> list[R]:
+    """Call `function` on every item at once; results keep the order of items."""
+
+    async def call(item: T) -> R:
+        return await function(item)
+
+    async with nursery() as group:
+        return await join([group.start(call(item)) for item in items])

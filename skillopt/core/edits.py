@@ -1,0 +1,267 @@
+"""Bounded changes to a skill's body, and their application."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol, TypeAlias
+
+from typing_extensions import assert_never
+
+from skillopt.core.skill import Region, Skill, Text, scrub
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Add text at the end of the body, before a region that closes the document."""
+
+    content: str
+    op: Literal["append"] = "append"
+
+
+@dataclass(frozen=True, slots=True)
+class InsertAfter:
+    """Add text after the line that holds `target`; without such a line, append it."""
+
+    target: str
+    content: str
+    op: Literal["insert_after"] = "insert_after"
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Put `content` where `target` stands first."""
+
+    target: str
+    content: str
+    op: Literal["replace"] = "replace"
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Remove `target` where it stands first; whole lines go with their line break."""
+
+    target: str
+    op: Literal["delete"] = "delete"
+
+
+Edit: TypeAlias = Append | InsertAfter | Replace | Delete
+
+Status: TypeAlias = Literal[
+    "applied_append",
+    "applied_append_before_protected_region",
+    "applied_insert_after",
+    "applied_insert_after_fallback_append",
+    "applied_insert_after_fallback_before_protected_region",
+    "applied_replace",
+    "applied_delete",
+    "skipped_protected_region",
+    "skipped_no_change",
+    "skipped_empty_content",
+    "skipped_replace_missing_target",
+    "skipped_replace_target_not_found",
+    "skipped_delete_missing_target",
+    "skipped_delete_target_not_found",
+]
+
+
+class Found(NamedTuple):
+    """Where a target stands in a text, and how it was recognised."""
+
+    start: int
+    end: int
+    how: Literal["exact", "normalised", "similar"] = "exact"
+
+
+class Locate(Protocol):
+    """Find a target in a text; None when it is not there, or not surely enough."""
+
+    def __call__(self, text: str, target: str) -> Found | None:
+        """Look for the first place."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What became of one edit."""
+
+    edit: Edit
+    status: Status
+    how: Literal["exact", "normalised", "similar"] = "exact"
+
+    @property
+    def applied(self) -> bool:
+        """Whether the edit changed the text."""
+        return self.status.startswith("applied")
+
+
+class Applied(NamedTuple):
+    """A skill after edits, and a report on each of them."""
+
+    skill: Skill
+    report: tuple[Placement, ...]
+
+
+def exactly(text: str, target: str) -> Found | None:
+    """Locate by equality."""
+    start = text.find(target)
+    return None if start < 0 else Found(start, start + len(target))
+
+
+def apply_edits(skill: Skill, edits: Iterable[Edit], locate: Locate = exactly) -> Applied:
+    """Apply edits in order, each to the outcome of those before it; regions stay untouched."""
+    report: list[Placement] = []
+    for edit in edits:
+        changed, placement = _apply(skill, edit, locate)
+        if placement.applied and changed == skill:
+            placement = Placement(edit, "skipped_no_change", placement.how)
+        report.append(placement)
+        skill = changed
+    return Applied(skill, tuple(report))
+
+
+def _apply(skill: Skill, edit: Edit, locate: Locate) -> tuple[Skill, Placement]:
+    match edit:
+        case Append(content):
+            if not _lines(content):
+                return skill, Placement(edit, "skipped_empty_content")
+            changed, at_end = _append(skill, content)
+            end, before = "applied_append", "applied_append_before_protected_region"
+            return changed, Placement(edit, end if at_end else before)
+        case InsertAfter():
+            return _insert(skill, edit, locate)
+        case Replace(target, content):
+            return _swap(skill, edit, target, _lines(content, _newline(skill)), locate)
+        case Delete(target):
+            return _swap(skill, edit, target, "", locate)
+    assert_never(edit)
+
+
+def _insert(skill: Skill, edit: InsertAfter, locate: Locate) -> tuple[Skill, Placement]:
+    newline = _newline(skill)
+    added = _lines(edit.content, newline)
+    if not added:
+        return skill, Placement(edit, "skipped_empty_content")
+    place = _find(skill, edit.target, locate)
+    if isinstance(place, Region):
+        return skill, Placement(edit, "skipped_protected_region")
+    if place is None:
+        changed, at_end = _append(skill, edit.content)
+        end = "applied_insert_after_fallback_append"
+        before = "applied_insert_after_fallback_before_protected_region"
+        return changed, Placement(edit, end if at_end else before)
+    text, found = place.text, place.found
+    stop = text.find("\n", found.end)
+    if stop < 0:
+        closing = newline if place.part + 1 < len(skill.parts) else ""
+        new = f"{text}{newline}{added}{closing}"
+    else:
+        new = f"{text[: stop + 1]}{added}{newline}{text[stop + 1 :]}"
+    return _put(skill, place.part, new), Placement(edit, "applied_insert_after", found.how)
+
+
+_NO_TARGET: dict[str, Status] = {
+    "replace": "skipped_replace_missing_target",
+    "delete": "skipped_delete_missing_target",
+}
+_NOT_FOUND: dict[str, Status] = {
+    "replace": "skipped_replace_target_not_found",
+    "delete": "skipped_delete_target_not_found",
+}
+_DONE: dict[str, Status] = {"replace": "applied_replace", "delete": "applied_delete"}
+
+
+def _swap(
+    skill: Skill, edit: Replace | Delete, target: str, content: str, locate: Locate
+) -> tuple[Skill, Placement]:
+    if not target.strip():
+        return skill, Placement(edit, _NO_TARGET[edit.op])
+    place = _find(skill, target, locate)
+    if isinstance(place, Region):
+        return skill, Placement(edit, "skipped_protected_region")
+    if place is None:
+        return skill, Placement(edit, _NOT_FOUND[edit.op])
+    text, (start, end, how) = place.text, place.found
+    if not content:
+        start, end = _whole_lines(text, start, end)
+    new = f"{text[:start]}{content}{text[end:]}"
+    return _put(skill, place.part, new), Placement(edit, _DONE[edit.op], how)
+
+
+class _Place(NamedTuple):
+    part: int
+    text: str
+    found: Found
+
+
+def _find(skill: Skill, target: str, locate: Locate) -> _Place | Region | None:
+    """The surest place in the body that holds the target, or the region that alone holds it.
+
+    Outer blanks of a target do not count, as those of a content do not: both stay as they stand.
+    """
+    target = target.strip()
+    if not target:
+        return None
+    places = [
+        _Place(index, part.text, found)
+        for index, part in enumerate(skill.parts)
+        if isinstance(part, Text) and (found := locate(part.text, target))
+    ]
+    if places:
+        order = ("exact", "normalised", "similar")
+        return min(places, key=lambda place: order.index(place.found.how))
+    for part in skill.parts:
+        if isinstance(part, Region) and target in part.render():
+            return part
+    return None
+
+
+def _append(skill: Skill, content: str) -> tuple[Skill, bool]:
+    """Add text after the last words of the body; say whether it now ends the document."""
+    newline = _newline(skill)
+    added = _lines(content, newline)
+    worded = [
+        index
+        for index, part in enumerate(skill.parts)
+        if isinstance(part, Text) and part.text.strip()
+    ]
+    if not worded:
+        alone = not any(isinstance(part, Region) for part in skill.parts)
+        first = Text(added + newline * (1 if alone else 2))
+        return Skill.of(skill.front, [first, *skill.parts]), alone
+    text = skill.parts[worded[-1]].text
+    words = text.rstrip()
+    listed = bool(_ITEM.match(words.splitlines()[-1]) and _ITEM.match(added))
+    gap = newline if listed else newline * 2
+    after = text[len(words) :]
+    at_end = not any(isinstance(part, Region) for part in skill.parts[worded[-1] + 1 :])
+    if not at_end and "\n" not in after:
+        after = newline * 2 + after
+    return _put(skill, worded[-1], f"{words}{gap}{added}{after}"), at_end
+
+
+_ITEM = re.compile(r"[ \t]*(?:[-*+]|\d+[.)])[ \t]")
+_LINE_END = re.compile(r"[ \t]*(?:\r?\n|\Z)")
+
+
+def _lines(content: str, newline: str = "\n") -> str:
+    """Content ready to stand in the document: no marks, no outer blanks, its line ending."""
+    return scrub(content).strip().replace("\r\n", "\n").replace("\n", newline)
+
+
+def _whole_lines(text: str, start: int, end: int) -> tuple[int, int]:
+    """What goes when `text[start:end]` is deleted: whole lines go with indent and line break."""
+    line = text.rfind("\n", 0, start) + 1
+    stop = _LINE_END.match(text, end)
+    return (line, stop.end()) if stop and not text[line:start].strip() else (start, end)
+
+
+def _newline(skill: Skill) -> str:
+    return "\r\n" if "\r\n" in skill.front + skill.body else "\n"
+
+
+def _put(skill: Skill, index: int, text: str) -> Skill:
+    parts = list(skill.parts)
+    parts[index] = Text(text)
+    return Skill.of(skill.front, parts)

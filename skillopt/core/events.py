@@ -1,0 +1,190 @@
+"""What is written down, and what is only shown.
+
+A *fact* closes a move and changes the state. A *note* is kept for readers only. A *signal* is
+shown while it happens and not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from skillopt.core.proposal import Draft, Pattern, Review
+from skillopt.core.rollout import Change, Evaluation, Score
+from skillopt.core.skill import Skill
+
+Action: TypeAlias = Literal[
+    "accept_new_best",
+    "accept",
+    "reject",
+    "force_accept",
+    "skip_no_patches",
+    "skip_no_change",
+]
+"""What became of a step. A skip measured nothing: no proposals came, or none changed the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A skill together with its validation result and the gate's number for it."""
+
+    skill: Skill
+    evaluation: Evaluation
+    value: float
+    origin: str
+    """`initial_skill`, `step_0003`, `slow_update_epoch_02`."""
+    step: int
+    """The last step before the skill was written; 0 for the initial skill."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A measured candidate and what the gate said of it."""
+
+    candidate: Measured
+    action: Literal["accept_new_best", "accept", "reject", "force_accept"]
+    reason: str
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the candidate becomes the current skill."""
+        return self.action != "reject"
+
+    new_best: bool = False
+    """Whether it becomes the best skill as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """How a micro-batch of training tasks went under the current skill."""
+
+    tasks: tuple[str, ...]
+    evaluation: Evaluation
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """Fact: the initial skill was measured; `identity` says what makes this run this run."""
+
+    initial: Measured
+    identity: Mapping[str, str] = field(default_factory=dict[str, str])
+    type: Literal["begun"] = "begun"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stepped:
+    """Fact: a step ended; without a decision when there was nothing to try."""
+
+    move: str
+    step: int
+    epoch: int
+    in_epoch: int
+    batches: tuple[Batch, ...]
+    patterns: tuple[Pattern, ...]
+    draft: Draft
+    action: Action
+    decision: Decision | None
+    type: Literal["stepped"] = "stepped"
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One task under the skill an epoch started from and the one it ended with."""
+
+    task: str
+    change: Change | None
+    before: Score | None
+    after: Score | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochClosed:
+    """Fact: an epoch was reviewed. Without pairs there was nothing to compare with yet."""
+
+    move: str
+    epoch: int
+    before: str = ""
+    """Digest of the skill the epoch started from."""
+    after: str = ""
+    pairs: tuple[Compared, ...] = ()
+    review: Review = field(default_factory=Review)
+    decision: Decision | None = None
+    type: Literal["epoch_closed"] = "epoch_closed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """Fact: the initial, the best and the last skill were measured on the test split."""
+
+    move: str
+    tasks: str
+    """Digest of the test tasks."""
+    initial: Evaluation
+    best: Evaluation
+    last: Evaluation
+    type: Literal["examined"] = "examined"
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Note: a process took the run up."""
+
+    at: str
+    version: str
+    type: Literal["started"] = "started"
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Note: a phase of a move took this long, in the process that finished it."""
+
+    move: str
+    phase: str
+    seconds: float
+    type: Literal["timed"] = "timed"
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Note: the process ended before the plan did, or with it."""
+
+    reason: str
+    at: str
+    type: Literal["stopped"] = "stopped"
+
+
+Progress: TypeAlias = Stepped | EpochClosed | Examined
+Fact: TypeAlias = Begun | Progress
+Note: TypeAlias = Started | Timed | Stopped
+Event: TypeAlias = Fact | Note
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseOpened:
+    """Signal: work of a known size starts; `total` is 0 when the size shows only later."""
+
+    move: str
+    phase: str
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """Signal: one unit of a phase is done."""
+
+    move: str
+    phase: str
+    how: Literal["done", "reused", "failed"] = "done"
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseClosed:
+    """Signal: the phase is over."""
+
+    move: str
+    phase: str
+
+
+Signal: TypeAlias = PhaseOpened | Ticked | PhaseClosed

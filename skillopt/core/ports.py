@@ -1,0 +1,155 @@
+"""The protocols that the engine runs on. Everything else in the package implements one of these."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from skillopt.core.chat import Reply, Usage
+from skillopt.core.events import Event, Measured, Signal
+from skillopt.core.memory import Memory
+from skillopt.core.proposal import Draft, Review
+from skillopt.core.rollout import Evaluation, Pair, Rollout, Score, Trajectory
+from skillopt.core.skill import Skill
+from skillopt.core.task import Split, Task
+
+
+class Episode(Protocol):
+    """One task, opened: what the agent is told. Used once."""
+
+    @property
+    def instructions(self) -> str:
+        """The environment's fixed part: role and answer format. The same for all its tasks."""
+        ...
+
+    @property
+    def brief(self) -> str:
+        """The request itself, without the skill and without the answer."""
+        ...
+
+    async def score(self, trajectory: Trajectory) -> Score:
+        """Judge the attempt while the episode's resources still exist."""
+        ...
+
+
+class Environment(Protocol):
+    """A source of tasks that can be opened and scored. Knows nothing of models or harnesses."""
+
+    @property
+    def name(self) -> str:
+        """Identity in reports."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Name and every setting that changes briefs or scores; a part of cache keys."""
+        ...
+
+    def tasks(self, split: Split) -> Sequence[Task]:
+        """All tasks of a split, in a stable order; splits are disjoint."""
+        ...
+
+    def open(self, task: Task) -> AbstractAsyncContextManager[Episode]:
+        """Acquire what the task needs; release it on exit, whatever happened."""
+        ...
+
+
+class Harness(Protocol):
+    """A way to run an agent: one question, a tool loop, a coding agent's CLI."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Everything that changes behaviour: model, limits, layout, program version."""
+        ...
+
+    async def run(self, episode: Episode, skill: Skill, *, replicate: int = 0) -> Trajectory:
+        """Attempt the episode with the skill in force."""
+        ...
+
+
+class Optimizer(Protocol):
+    """Turns a step's evidence into at most one candidate."""
+
+    async def propose(
+        self,
+        skill: Skill,
+        batches: Sequence[AsyncIterable[Rollout]],
+        memory: Memory,
+        *,
+        budget: int,
+    ) -> Draft:
+        """Read each micro-batch as it comes, in its fixed order, and draft a candidate."""
+        ...
+
+
+class Reviewer(Protocol):
+    """Looks back over an epoch."""
+
+    async def review(
+        self, before: Skill, after: Skill, pairs: Sequence[Pair], memory: Memory, *, last: bool
+    ) -> Review:
+        """Conclude guidance for the skill and, unless this epoch is the last, lessons."""
+        ...
+
+
+class Gate(Protocol):
+    """Decides whether a measured candidate replaces the current skill. Pure."""
+
+    @property
+    def forced(self) -> bool:
+        """Whether every candidate becomes current, better or not."""
+        ...
+
+    def value(self, skill: Skill, evaluation: Evaluation) -> float:
+        """The number by which skills are ranked."""
+        ...
+
+    def better(self, candidate: Measured, incumbent: Measured) -> tuple[bool, str]:
+        """Whether the candidate is really better on the same tasks, with the reason in words."""
+        ...
+
+
+class Record(Protocol):
+    """The record of a run: append-only, and sufficient to resume it."""
+
+    def append(self, event: Event) -> None:
+        """Record durably before returning."""
+        ...
+
+    def events(self) -> Iterable[Event]:
+        """Everything recorded so far, oldest first."""
+        ...
+
+
+class Work(Protocol):
+    """Finished work by content: what is asked again is free."""
+
+    def enter(self, move: str) -> None:
+        """From now on, work is done for this move; only the ledger cares."""
+        ...
+
+    async def rollout(
+        self, key: str, make: Callable[[], Awaitable[Rollout]]
+    ) -> tuple[Rollout, bool]:
+        """The rollout kept under `key`, or make and keep it; True when it was there.
+
+        Asked for twice at once, it is made once. A rollout without a score is not kept.
+        """
+        ...
+
+    async def reply(
+        self, key: str, *, role: str, stage: str, make: Callable[[], Awaitable[Reply]]
+    ) -> Reply:
+        """The reply kept under `key`, or make and keep it, once however many ask at a time."""
+        ...
+
+    def spent(self) -> Mapping[tuple[str, str, str], Usage]:
+        """What was paid in all processes of the run, by (move, role, stage)."""
+        ...
+
+
+class Watcher(Protocol):
+    """Sees what happens, as it happens. Must be quick and must not raise."""
+
+    def __call__(self, event: Event | Signal) -> None: ...

@@ -1,0 +1,139 @@
+"""The trained artefact: a Markdown document with a body and regions that edits cannot reach."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from skillopt.errors import SkillError
+
+RegionKind: TypeAlias = Literal["guidance", "notes"]
+
+_MARKS: dict[RegionKind, tuple[str, str]] = {
+    "guidance": ("<!-- SLOW_UPDATE_START -->", "<!-- SLOW_UPDATE_END -->"),
+    "notes": ("<!-- APPENDIX_START -->", "<!-- APPENDIX_END -->"),
+}
+_ANY_MARK = re.compile(r"<!--\s*(?:SLOW_UPDATE|APPENDIX)_(?:START|END)\s*-->")
+_FRONT = re.compile(r"\A---\r?\n.*?^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Body text: what edits may change."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A protected region; `text` is everything between its marks, byte for byte."""
+
+    kind: RegionKind
+    text: str
+
+    def render(self) -> str:
+        """The region with its marks."""
+        start, end = _MARKS[self.kind]
+        return f"{start}{self.text}{end}"
+
+
+Part: TypeAlias = Text | Region
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """A document in parts. Every way to make one keeps `Skill.parse(s.render()) == s`."""
+
+    front: str = ""
+    """YAML front matter with its fences, byte for byte."""
+    parts: tuple[Part, ...] = ()
+
+    @classmethod
+    def parse(cls, document: str) -> Skill:
+        """Read a document, with or without regions; `parse(t).render() == t` for every `t`."""
+        found = _FRONT.match(document)
+        front = found[0] if found and not _ANY_MARK.search(found[0]) else ""
+        parts: list[Part] = []
+        rest = document[len(front) :]
+        while mark := _ANY_MARK.search(rest):
+            region, after = _take_region(rest, mark)
+            parts += [Text(rest[: mark.start()]), region]
+            rest = after
+        return cls.of(front, [*parts, Text(rest)])
+
+    @classmethod
+    def of(cls, front: str, parts: Iterable[Part]) -> Skill:
+        """Put parts together in canonical form: no empty text, no two texts side by side."""
+        kept: list[Part] = []
+        for part in parts:
+            last = kept[-1] if kept else None
+            if isinstance(part, Text) and isinstance(last, Text):
+                kept[-1] = Text(last.text + part.text)
+            elif part != Text(""):
+                kept.append(part)
+        regions = [part for part in kept if isinstance(part, Region)]
+        for kind, (start, _) in _MARKS.items():
+            if sum(region.kind == kind for region in regions) > 1:
+                raise SkillError(f"the skill has more than one {start} region")
+        return cls(front, tuple(kept))
+
+    def render(self) -> str:
+        """The document that an agent reads."""
+        pieces = [part.text if isinstance(part, Text) else part.render() for part in self.parts]
+        return self.front + "".join(pieces)
+
+    @property
+    def digest(self) -> str:
+        """Name of this exact content, short enough for a file name."""
+        return hashlib.sha256(self.render().encode()).hexdigest()[:16]
+
+    @property
+    def body(self) -> str:
+        """All text outside front matter and regions."""
+        return "".join(part.text for part in self.parts if isinstance(part, Text))
+
+    @property
+    def guidance(self) -> str:
+        """What the slow update wrote, without surrounding blank lines."""
+        return self._region("guidance").strip()
+
+    def with_guidance(self, guidance: str) -> Skill:
+        """Replace the slow-update region in place, or add it at the end of the document."""
+        region = Region("guidance", f"\n{scrub(guidance).strip()}\n")
+        if any(isinstance(part, Region) and part.kind == "guidance" for part in self.parts):
+            parts = [
+                region if isinstance(part, Region) and part.kind == "guidance" else part
+                for part in self.parts
+            ]
+            return Skill.of(self.front, parts)
+        document = self.render()
+        gap = "" if not document or document.endswith("\n\n") else "\n"
+        gap += "" if not document or document.endswith("\n") else "\n"
+        return Skill.of(self.front, [*self.parts, Text(gap), region, Text("\n")])
+
+    def _region(self, kind: RegionKind) -> str:
+        for part in self.parts:
+            if isinstance(part, Region) and part.kind == kind:
+                return part.text
+        return ""
+
+
+def scrub(text: str) -> str:
+    """Remove region marks, so that no written text can open or close a region."""
+    while _ANY_MARK.search(text):
+        text = _ANY_MARK.sub("", text)
+    return text
+
+
+def _take_region(rest: str, mark: re.Match[str]) -> tuple[Region, str]:
+    for kind, (start, end) in _MARKS.items():
+        if mark[0] != start:
+            continue
+        stop = _ANY_MARK.search(rest, mark.end())
+        if stop is None or stop[0] != end:
+            break
+        return Region(kind, rest[mark.end() : stop.start()]), rest[stop.end() :]
+    raise SkillError(f"the skill has a stray region mark {mark[0]!r}; marks come in pairs")

@@ -1,0 +1,94 @@
+"""Where a run stands: a fold over its facts, so a resumed run and a running one cannot differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from skillopt.core.events import (
+    Begun,
+    Decision,
+    EpochClosed,
+    Event,
+    Examined,
+    Measured,
+    Progress,
+    Stepped,
+)
+from skillopt.core.memory import Entry, Memory
+from skillopt.core.skill import Skill
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """Everything that the loop carries from move to move."""
+
+    initial: Measured
+    current: Measured
+    best: Measured
+    epoch_start: Skill
+    """The skill that the epoch under way started from."""
+    memory: Memory = field(default_factory=Memory)
+    closed: frozenset[str] = frozenset()
+    """Moves that need not be made again."""
+    exam: Examined | None = None
+    identity: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @classmethod
+    def after(cls, begun: Begun) -> State:
+        """The state in which a run starts."""
+        first = begun.initial
+        return cls(
+            initial=first,
+            current=first,
+            best=first,
+            epoch_start=first.skill,
+            identity=begun.identity,
+        )
+
+    def apply(self, fact: Progress) -> State:
+        """The state after one more fact."""
+        match fact:
+            case Stepped():
+                state = self._remember(fact)._decide(fact.decision)
+            case EpochClosed():
+                state = self._decide(fact.decision)
+                memory = state.memory.turn_page(fact.review.lessons)
+                state = replace(state, memory=memory, epoch_start=state.current.skill)
+            case Examined():
+                return replace(self, exam=fact)
+        return replace(state, closed=self.closed | {fact.move})
+
+    def _remember(self, fact: Stepped) -> State:
+        if fact.action == "skip_no_patches":
+            return self
+        rejected = fact.decision is not None and not fact.decision.accepted
+        marks = [batch.evaluation for batch in fact.batches]
+        entry = Entry(
+            step=fact.step,
+            action=fact.action,
+            n_total=sum(each.n for each in marks),
+            n_fail=sum(not score.passed for each in marks for score in each.scores.values()),
+            patterns=fact.patterns,
+            score_before=self.current.value if rejected else None,
+            score_after=fact.decision.candidate.value if fact.decision and rejected else None,
+            rejected=tuple(each.edit for each in fact.draft.chosen.proposals) if rejected else (),
+        )
+        return replace(self, memory=self.memory.remember(entry))
+
+    def _decide(self, decision: Decision | None) -> State:
+        if decision is None or not decision.accepted:
+            return self
+        new = decision.candidate
+        return replace(self, current=new, best=new if decision.new_best else self.best)
+
+
+def replay(events: Iterable[Event]) -> State | None:
+    """Fold a record into a state; None when the run has not begun."""
+    state: State | None = None
+    for event in events:
+        if isinstance(event, Begun):
+            state = State.after(event)
+        elif isinstance(event, Progress) and state is not None:
+            state = state.apply(event)
+    return state

@@ -1,0 +1,27 @@
+"""What an agent is asked to do."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+Split: TypeAlias = Literal["train", "val", "test"]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One item of an environment. Harnesses never see it: they see the episode opened from it."""
+
+    id: str
+    kind: str = "default"
+    data: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Private to the environment: question, reference answers, file names, seeds. JSON values."""
+
+    @property
+    def digest(self) -> str:
+        """Name of this exact content."""
+        text = json.dumps([self.id, self.kind, self.data], sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,101 @@
+"""Every error that this package raises, and the one helper that attributes a foreign error.
+
+SkilloptError
+├── ConfigError          the configuration is wrong; the message names the key and the file
+├── DataError            a dataset or split cannot be used as it stands
+├── SkillError           a skill document cannot be read
+├── StoreError           a run directory is damaged, locked or belongs to another run
+├── AccessError          a model endpoint cannot be used at all: wrong key, unknown model, no server
+├── Unmeasurable         too many attempts failed for an evaluation to mean anything
+├── BudgetSpent          a token, money or time limit was reached; a run ends, it does not crash
+└── RolloutError         one attempt failed for a reason that is not the agent's answer
+    ├── ModelError       a provider timed out, was overloaded or answered nonsense
+    │   └── Unusable     an answer came, and does not have the shape that was asked for
+    ├── HarnessError     the agent program could not start or died
+    └── EnvironmentFault task-side code raised: setup, a tool or a scorer
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import ClassVar
+
+
+class SkilloptError(Exception):
+    """Base of all errors raised here; `exit_code` is what the command line returns for it."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class ConfigError(SkilloptError):
+    """The configuration is wrong."""
+
+
+class DataError(SkilloptError):
+    """A dataset or split cannot be used as it stands."""
+
+
+class SkillError(SkilloptError):
+    """A skill document cannot be read."""
+
+
+class StoreError(SkilloptError):
+    """A run directory is damaged, locked or belongs to another run."""
+
+
+class AccessError(SkilloptError):
+    """An endpoint cannot be used at all; every further call would fail in the same way."""
+
+
+class Unmeasurable(SkilloptError):
+    """Too many attempts failed for an evaluation to mean anything."""
+
+    exit_code = 3
+
+
+class BudgetSpent(SkilloptError):
+    """A limit set by the user was reached."""
+
+    exit_code = 4
+
+
+class RolloutError(SkilloptError):
+    """One attempt failed for a reason that is not the agent's answer."""
+
+    exit_code = 3
+
+
+class ModelError(RolloutError):
+    """A provider timed out, was overloaded or answered nonsense."""
+
+    def __init__(
+        self, message: str, *, retryable: bool = False, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+        self.retry_after = retry_after
+        """Seconds that the server asked us to wait, if it did."""
+
+
+class Unusable(ModelError):
+    """An answer came, and does not have the shape that was asked for."""
+
+
+class HarnessError(RolloutError):
+    """The agent program could not start, or died."""
+
+
+class EnvironmentFault(RolloutError):
+    """Task-side code raised."""
+
+
+@contextmanager
+def attributed_to(kind: type[RolloutError], doing: str) -> Generator[None, None, None]:
+    """Turn whatever escapes into `kind`; errors that already name their origin pass unchanged."""
+    try:
+        yield
+    except SkilloptError:
+        raise
+    except Exception as error:
+        raise kind(f"{doing}: {type(error).__name__}: {error}") from error
