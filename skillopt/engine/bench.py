@@ -1,0 +1,172 @@
+"""Trying a skill on tasks: many attempts at once, read in a fixed order."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from skillopt.aio import nursery
+from skillopt.core.journal import Journal, Phase
+from skillopt.core.ports import Environment, Harness, Work
+from skillopt.core.rollout import Evaluation, Failure, Rollout, Score
+from skillopt.core.skill import Skill
+from skillopt.core.task import Split, Task
+from skillopt.errors import (
+    EnvironmentFault,
+    HarnessError,
+    RolloutError,
+    SkilloptError,
+    Unmeasurable,
+    attributed_to,
+)
+
+
+def _future() -> asyncio.Future[None]:
+    return asyncio.get_running_loop().create_future()
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts failed attempts, and tells readers at once when the rest is not worth waiting for."""
+
+    total: int
+    max_failed: float
+    failed: int = 0
+    trouble: SkilloptError | None = None
+    halted: asyncio.Future[None] = field(default_factory=_future)
+
+    def count(self, message: str) -> None:
+        """One more attempt has failed."""
+        self.failed += 1
+        if self.failed > self.max_failed * self.total:
+            text = (
+                f"{self.failed} of {self.total} attempts failed, more than "
+                f"{self.max_failed:.0%} (evaluation.max_failure_share), so the result would mean "
+                f"nothing. The last one: {message}. "
+                "Finished work is kept: repair the cause and run the same command again."
+            )
+            self.halt(Unmeasurable(text))
+
+    def halt(self, error: SkilloptError) -> None:
+        """Give every reader this error instead of further rollouts."""
+        if self.trouble is None:
+            self.trouble = error
+            self.halted.set_result(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """A group of attempts under way, read in order, as often as wanted."""
+
+    running: Sequence[asyncio.Task[Rollout]]
+    tally: Tally
+
+    async def __aiter__(self) -> AsyncIterator[Rollout]:
+        """Each rollout as soon as it and all before it are done."""
+        for task in self.running:
+            if not task.done():
+                both = (task, self.tally.halted)
+                await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            if self.tally.trouble is not None:
+                raise self.tally.trouble
+            yield task.result()
+
+    async def all(self) -> list[Rollout]:
+        """All of them, in order."""
+        return [each async for each in self]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """What it takes to try a skill on tasks: used by training and by evaluation alike."""
+
+    environment: Environment
+    harness: Harness
+    work: Work
+    journal: Journal
+    workers: int = 8
+    max_failed: float = 0.1
+    """The share of failed attempts above which a result is refused."""
+    slots: asyncio.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        """One limit for everything that runs at the same time."""
+        object.__setattr__(self, "slots", asyncio.Semaphore(self.workers))
+
+    @asynccontextmanager
+    async def attempts(
+        self, tasks: Sequence[Sequence[Task]], skill: Skill, phase: str
+    ) -> AsyncGenerator[list[Attempts], None]:
+        """Start a skill on groups of tasks; each group is then read in its own fixed order.
+
+        What was attempted before is not attempted again. As soon as too many attempts have failed
+        to mean anything, reading raises `Unmeasurable` and the rest is cancelled.
+        """
+        total = sum(map(len, tasks))
+        with self.journal.phase(phase, total) as progress:
+            tally = Tally(total, self.max_failed)
+            async with nursery() as group:
+                yield [
+                    Attempts(
+                        [group.start(self._attempt(task, skill, progress, tally)) for task in some],
+                        tally,
+                    )
+                    for some in tasks
+                ]
+
+    async def measure(
+        self, skill: Skill, split: Split, tasks: Sequence[Task], phase: str
+    ) -> Evaluation:
+        """Evaluate a skill on tasks of a split."""
+        async with self.attempts([tasks], skill, phase) as (attempts,):
+            return Evaluation.of(skill.digest, split, await attempts.all())
+
+    async def _attempt(self, task: Task, skill: Skill, progress: Phase, tally: Tally) -> Rollout:
+        async def make() -> Rollout:
+            async with self.slots:
+                return await self._roll(task, skill)
+
+        try:
+            rollout, reused = await self.work.rollout(self._key(task, skill), make)
+        except SkilloptError as error:
+            tally.halt(error)
+            raise
+        match rollout.outcome:
+            case Score(hard):
+                progress.tick("reused" if reused else "done", hard)
+            case Failure(_, message):
+                progress.tick("failed")
+                tally.count(message)
+        return rollout
+
+    async def _roll(self, task: Task, skill: Skill) -> Rollout:
+        named = f"task {task.id!r}"
+        trajectory = None
+        try:
+            with attributed_to(EnvironmentFault, named):
+                async with self.environment.open(task) as episode:
+                    with attributed_to(HarnessError, named):
+                        trajectory = await self.harness.run(episode, skill)
+                    outcome = await episode.score(trajectory)
+        except RolloutError as error:
+            outcome = Failure(type(error).__name__, str(error))
+        return Rollout(
+            task=task.id,
+            kind=task.kind,
+            skill=skill.digest,
+            outcome=outcome,
+            trajectory=trajectory,
+        )
+
+    def _key(self, task: Task, skill: Skill, replicate: int = 0) -> str:
+        parts = (
+            self.environment.fingerprint,
+            task.digest,
+            skill.digest,
+            self.harness.fingerprint,
+            str(replicate),
+        )
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()

@@ -1,0 +1,118 @@
+"""The training loop: everything that a run does, in the order in which it does it."""
+
+from __future__ import annotations
+
+from skillopt.aio import map_all
+from skillopt.core.events import Action, Batch, Compared, EpochClosed, Examined, Stepped
+from skillopt.core.proposal import Draft, Review
+from skillopt.core.rollout import Evaluation, Pair, Rollout, Score
+from skillopt.core.skill import Skill
+from skillopt.core.state import State, replay
+from skillopt.engine.patterns import patterns_in
+from skillopt.engine.plan import EpochEnd, Exam, Step
+from skillopt.engine.run import Run
+
+
+async def train(run: Run, initial: Skill) -> State:
+    """Train until the plan is done; continue where the record ends."""
+    state = replay(run.journal.record.events())
+    if state is None:
+        run.enter("baseline")
+        state = run.begin(await run.measure(initial, "initial_skill", 0))
+    else:
+        run.journal.begun = True
+        run.recognise(state)
+    while move := run.plan.next(state):
+        run.enter(move.id)
+        match move:
+            case Step():
+                state = await step(run, state, move)
+            case EpochEnd():
+                state = await close_epoch(run, state, move)
+            case Exam():
+                state = await examine(run, state, move)
+    return state
+
+
+async def step(run: Run, state: State, move: Step) -> State:
+    """Attempt a batch, propose one candidate from the evidence, keep it if the gate agrees."""
+    skill = state.current.skill
+    async with run.bench.attempts(move.batches, skill, "rollout") as attempts:
+        draft = await run.optimizer.propose(skill, attempts, state.memory, budget=move.budget)
+        rollouts = [await some.all() for some in attempts]
+    decision = await run.decide(state, draft.skill, move.id, move.number, run.gate)
+    fact = Stepped(
+        move=move.id,
+        step=move.number,
+        epoch=move.epoch,
+        in_epoch=move.in_epoch,
+        batches=tuple(_batch(skill, some) for some in rollouts),
+        patterns=patterns_in(draft.findings, [each for some in rollouts for each in some]),
+        draft=draft,
+        action=decision.action if decision else _skip(draft),
+        decision=decision,
+    )
+    return run.record(state, fact)
+
+
+async def close_epoch(run: Run, state: State, move: EpochEnd) -> State:
+    """Compare the skill with the one the epoch started from; conclude guidance and lessons."""
+    before, after = state.epoch_start, state.current.skill
+    if not move.tasks:
+        return run.record(state, EpochClosed(move=move.id, epoch=move.epoch, review=Review()))
+    async with (
+        run.bench.attempts([move.tasks], before, "look_back") as (old,),
+        run.bench.attempts([move.tasks], after, "look_again") as (new,),
+    ):
+        pairs = [Pair(*both) for both in zip(await old.all(), await new.all(), strict=True)]
+    review = await run.reviewer.review(before, after, pairs, state.memory, last=move.last)
+    guided = None if review.guidance is None else after.with_guidance(review.guidance)
+    origin = f"slow_update_{move.id}"
+    decision = await run.decide(state, guided, origin, move.step, run.slow_gate)
+    fact = EpochClosed(
+        move=move.id,
+        epoch=move.epoch,
+        before=before.digest,
+        after=after.digest,
+        pairs=tuple(_compared(pair) for pair in pairs),
+        review=review,
+        decision=decision,
+    )
+    return run.record(state, fact)
+
+
+async def examine(run: Run, state: State, move: Exam) -> State:
+    """Measure what the run began with, found best and ended with, on tasks it never saw."""
+    skills = {each.skill.digest: each.skill for each in (state.initial, state.best, state.current)}
+
+    async def sit(skill: Skill) -> Evaluation:
+        return await run.bench.measure(skill, "test", move.tasks, f"test {skill.digest[:6]}")
+
+    results = dict(zip(skills, await map_all(sit, list(skills.values())), strict=True))
+    fact = Examined(
+        move=move.id,
+        tasks=move.digest,
+        initial=results[state.initial.skill.digest],
+        best=results[state.best.skill.digest],
+        last=results[state.current.skill.digest],
+    )
+    return run.record(state, fact)
+
+
+def _skip(draft: Draft) -> Action:
+    return "skip_no_change" if draft.merged.proposals else "skip_no_patches"
+
+
+def _batch(skill: Skill, rollouts: list[Rollout]) -> Batch:
+    evaluation = Evaluation.of(skill.digest, "train", rollouts)
+    return Batch(tuple(each.task for each in rollouts), evaluation)
+
+
+def _compared(pair: Pair) -> Compared:
+    old, new = pair.before.outcome, pair.after.outcome
+    return Compared(
+        pair.before.task,
+        pair.change,
+        Score(old.hard, old.soft) if isinstance(old, Score) else None,
+        Score(new.hard, new.soft) if isinstance(new, Score) else None,
+    )

@@ -1,0 +1,156 @@
+"""A run laid out in advance: a sequence of moves, fixed by the tasks, the settings and the seed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import TypeAlias
+
+from skillopt.core.seeds import shuffled
+from skillopt.core.state import State
+from skillopt.core.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Learn from one or more micro-batches."""
+
+    number: int
+    """From 1, over all epochs."""
+    epoch: int
+    in_epoch: int
+    batches: tuple[tuple[Task, ...], ...]
+    budget: int
+
+    @property
+    def id(self) -> str:
+        """Name in the record."""
+        return f"step_{self.number:04d}"
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEnd:
+    """Look back over the epoch on a sample of training tasks; empty when nothing is to compare."""
+
+    epoch: int
+    step: int
+    """The last step of the epoch."""
+    tasks: tuple[Task, ...]
+    last: bool
+
+    @property
+    def id(self) -> str:
+        """Name in the record."""
+        return f"epoch_{self.epoch:02d}"
+
+
+@dataclass(frozen=True, slots=True)
+class Exam:
+    """Measure the outcome on tasks that no other move has touched."""
+
+    tasks: tuple[Task, ...]
+    id: str = "exam"
+
+    @property
+    def digest(self) -> str:
+        """Name of exactly these tasks."""
+        return digest(self.tasks)
+
+    def settled(self, state: State) -> bool:
+        """Whether these tasks were already set to the skills that matter now."""
+        exam = state.exam
+        return exam is not None and (
+            exam.tasks,
+            exam.initial.skill,
+            exam.best.skill,
+            exam.last.skill,
+        ) == (
+            self.digest,
+            state.initial.skill.digest,
+            state.best.skill.digest,
+            state.current.skill.digest,
+        )
+
+
+Move: TypeAlias = Step | EpochEnd | Exam
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """The settings that lay out a run."""
+
+    epochs: int
+    batch: int
+    accumulation: int = 1
+    sample: int = 0
+    """Tasks for the look back at the end of an epoch; 0 looks back at nothing."""
+    last_sample: int = 0
+    """The same for the last epoch, after which lessons for the optimizer have no reader."""
+    seed: int = 42
+
+    def steps_per_epoch(self, tasks: int) -> int:
+        """How many steps one pass over the tasks takes."""
+        return ceil(tasks / (self.batch * self.accumulation))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All moves of a run, in order."""
+
+    moves: tuple[Move, ...]
+
+    @classmethod
+    def build(
+        cls,
+        train: Sequence[Task],
+        shape: Shape,
+        budget: Callable[[int, int], int],
+        test: Sequence[Task] | None,
+    ) -> Plan:
+        """Every epoch is one pass in its own order, so adding an epoch never moves earlier ones.
+
+        `budget(step, total)` is the learning rate; `test` is None when no exam is wanted.
+        """
+        per_epoch = shape.steps_per_epoch(len(train))
+        total = per_epoch * shape.epochs
+        moves: list[Move] = []
+        number = 0
+        for epoch in range(1, shape.epochs + 1):
+            for in_epoch, batches in enumerate(_steps(train, shape, epoch), start=1):
+                number += 1
+                moves.append(Step(number, epoch, in_epoch, batches, budget(number, total)))
+            last = epoch == shape.epochs
+            sample = 0 if epoch == 1 else shape.last_sample if last else shape.sample
+            look_back = shuffled(train, shape.seed + 2000 * epoch)[:sample]
+            moves.append(EpochEnd(epoch, number, tuple(look_back), last))
+        if test is not None:
+            moves.append(Exam(tuple(test)))
+        return cls(tuple(moves))
+
+    def next(self, state: State) -> Move | None:
+        """The first move that is still to be made."""
+        for move in self.moves:
+            done = move.settled(state) if isinstance(move, Exam) else move.id in state.closed
+            if not done:
+                return move
+        return None
+
+
+def _steps(
+    train: Sequence[Task], shape: Shape, epoch: int
+) -> Iterator[tuple[tuple[Task, ...], ...]]:
+    order = shuffled(train, shape.seed + 1000 * epoch)
+    stride = shape.batch * shape.accumulation
+    for start in range(0, len(order), stride):
+        chosen = order[start : start + stride]
+        yield tuple(
+            tuple(chosen[at : at + shape.batch]) for at in range(0, len(chosen), shape.batch)
+        )
+
+
+def digest(tasks: Sequence[Task]) -> str:
+    """Name of exactly these tasks, in this order."""
+    text = "\n".join(task.digest for task in tasks)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,92 @@
+"""The live parts of a training run, and the verbs that the loop is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from skillopt.core.events import Begun, Decision, Measured, Progress
+from skillopt.core.journal import Journal
+from skillopt.core.ports import Gate, Optimizer, Reviewer
+from skillopt.core.skill import Skill
+from skillopt.core.state import State
+from skillopt.core.task import Task
+from skillopt.engine.bench import Bench
+from skillopt.engine.plan import Plan
+from skillopt.errors import StoreError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Everything a training run needs, chosen once by the composition root."""
+
+    bench: Bench
+    plan: Plan
+    val: Sequence[Task]
+    optimizer: Optimizer
+    reviewer: Reviewer
+    gate: Gate
+    slow_gate: Gate
+    """The gate for guidance at the end of an epoch."""
+    identity: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def journal(self) -> Journal:
+        """Where everything is written down."""
+        return self.bench.journal
+
+    def enter(self, move: str) -> None:
+        """What follows is done for this move."""
+        self.journal.enter(move)
+        self.bench.work.enter(move)
+
+    async def measure(self, skill: Skill, origin: str, step: int) -> Measured:
+        """Evaluate a skill on the validation tasks."""
+        evaluation = await self.bench.measure(skill, "val", self.val, "evaluate")
+        return Measured(skill, evaluation, self.gate.value(skill, evaluation), origin, step)
+
+    async def decide(
+        self, state: State, skill: Skill | None, origin: str, step: int, gate: Gate
+    ) -> Decision | None:
+        """Measure a candidate and ask the gate: the only door through which the skill changes.
+
+        Text equal to the current skill is no candidate.
+        """
+        if skill is None or skill.digest == state.current.skill.digest:
+            return None
+        candidate = await self.measure(skill, origin, step)
+        better, reason = gate.better(candidate, state.current)
+        best, _ = gate.better(candidate, state.best)
+        if gate.forced:
+            return Decision(candidate, "force_accept", reason, best)
+        if not better:
+            return Decision(candidate, "reject", reason)
+        return Decision(candidate, "accept_new_best" if best else "accept", reason, best)
+
+    def begin(self, initial: Measured) -> State:
+        """Write down where the run starts."""
+        begun = Begun(initial, self.identity)
+        self.journal.fact(begun)
+        return State.after(begun)
+
+    def record(self, state: State, fact: Progress) -> State:
+        """Write a fact down, then move to the state that it implies. The only way forward."""
+        after = state.apply(fact)
+        self.journal.fact(fact)
+        return after
+
+    def recognise(self, state: State) -> None:
+        """Refuse to continue a record that belongs to another run."""
+        mine, theirs = self.identity, state.identity
+        changed = [
+            f"  {key}: {theirs.get(key, 'absent')} there, {mine.get(key, 'absent')} now"
+            for key in sorted({*mine, *theirs})
+            if mine.get(key) != theirs.get(key)
+        ]
+        if changed:
+            listed = "\n".join(changed)
+            message = (
+                f"this directory holds a run with other settings:\n{listed}\n"
+                "Choose another env.out_root, or restore these settings to continue."
+            )
+            raise StoreError(message)
