@@ -1,0 +1,124 @@
+"""Many findings to one bundle: two merge trees side by side, then one merge of their tops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from skillopt.aio import map_all
+from skillopt.core.chat import Model
+from skillopt.core.edits import Edit
+from skillopt.core.journal import Journal, Phase
+from skillopt.core.memory import Memory
+from skillopt.core.proposal import Bundle, Finding, Proposal, Source
+from skillopt.core.skill import Skill
+from skillopt.errors import Unusable
+from skillopt.prompts.ask import Question, ask
+from skillopt.prompts.library import Library
+from skillopt.prompts.replies import Merge
+from skillopt.prompts.sections import memory_sections, proposals_section, skill_section
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregate:
+    """Merges by questions; support is counted from the evidence, whatever a model claims."""
+
+    model: Model
+    prompts: Library
+    journal: Journal
+    merge_batch: int = 8
+
+    async def __call__(self, skill: Skill, findings: Sequence[Finding], memory: Memory) -> Bundle:
+        """One bundle, in which failures have priority over successes."""
+        with self.journal.phase("aggregate") as progress:
+            merging = _Merging(self, progress, skill, memory)
+            sources: list[Source] = ["failure", "success"]
+
+            async def climb(source: Source) -> Bundle:
+                leaves = [
+                    Bundle(each.proposals, each.reasoning)
+                    for each in findings
+                    if each.source == source and each.proposals
+                ]
+                return await merging.tree(leaves, f"merge_{source}")
+
+            failure, success = await map_all(climb, sources)
+            if not failure.proposals or not success.proposals:
+                top = failure if failure.proposals else success
+                return replace(top, problems=failure.problems + success.problems)
+            return await merging.merge([failure, success], "merge_final")
+
+
+@dataclass(frozen=True, slots=True)
+class _Merging:
+    """One aggregation under way."""
+
+    to: Aggregate
+    progress: Phase
+    skill: Skill
+    memory: Memory
+
+    async def tree(self, bundles: list[Bundle], prompt: str) -> Bundle:
+        """Merge level by level until one is left; one alone needs no question."""
+
+        async def join_chunk(chunk: list[Bundle]) -> Bundle:
+            return chunk[0] if len(chunk) == 1 else await self.merge(chunk, prompt)
+
+        size = self.to.merge_batch
+        while len(bundles) > 1:
+            chunks = [bundles[at : at + size] for at in range(0, len(bundles), size)]
+            bundles = await map_all(join_chunk, chunks)
+        return bundles[0] if bundles else Bundle()
+
+    async def merge(self, bundles: Sequence[Bundle], prompt: str) -> Bundle:
+        """One question; without a usable answer the proposals stand side by side."""
+        given = united(bundles)
+        sections = [
+            skill_section(self.skill),
+            *memory_sections(self.memory),
+            proposals_section(given.proposals),
+        ]
+        question = Question(
+            "merge",
+            self.to.prompts.text(prompt),
+            "\n\n".join(sections),
+            Merge,
+            lambda answer: answer.complaint(given),
+        )
+        try:
+            answer = await ask(self.to.model, question)
+        except Unusable as error:
+            self.progress.tick("failed")
+            return replace(given, problems=(*given.problems, str(error)))
+        self.progress.tick()
+        merged = [_merged(each.edit(), each.why, each.sources, given) for each in answer.edits]
+        return Bundle(tuple(merged), answer.reasoning, given.problems)
+
+
+def united(bundles: Sequence[Bundle]) -> Bundle:
+    """All proposals in order; the same edit proposed twice becomes one with the support of both."""
+    kept: dict[Edit, Proposal] = {}
+    for bundle in bundles:
+        for each in bundle.proposals:
+            known = kept.get(each.edit)
+            if known is None:
+                kept[each.edit] = each
+            else:
+                tasks = tuple(sorted({*known.tasks, *each.tasks}))
+                kept[each.edit] = replace(known, tasks=tasks)
+    reasoning = "\n\n".join(bundle.reasoning for bundle in bundles if bundle.reasoning)
+    problems = tuple(problem for bundle in bundles for problem in bundle.problems)
+    return Bundle(tuple(kept.values()), reasoning, problems)
+
+
+def _merged(edit: Edit, why: str, sources: Sequence[int], given: Bundle) -> Proposal:
+    parents = [given.proposals[index] for index in sources]
+    failed = any(parent.source == "failure" for parent in parents)
+    return replace(
+        parents[0],
+        edit=edit,
+        source="failure" if failed else "success",
+        tasks=tuple(sorted({task for parent in parents for task in parent.tasks})),
+        why=why or parents[0].why,
+        level=max(parent.level for parent in parents) + 1,
+    )

@@ -1,0 +1,41 @@
+"""Lessons for the optimizer itself: which kinds of edits help on this job. Never shipped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from skillopt.core.chat import Model
+from skillopt.core.journal import Journal
+from skillopt.core.memory import Memory
+from skillopt.core.rollout import Pair
+from skillopt.core.skill import Skill
+from skillopt.optimizer.slow_update import comparison
+from skillopt.prompts.ask import Question, ask
+from skillopt.prompts.library import Library
+from skillopt.prompts.replies import MetaSkillAnswer
+from skillopt.prompts.sections import memory_sections
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetaSkill:
+    """Rewrites the lessons that later epochs reflect, merge and rank with."""
+
+    model: Model
+    prompts: Library
+    journal: Journal
+
+    async def __call__(
+        self, before: Skill, after: Skill, pairs: Sequence[Pair], memory: Memory
+    ) -> tuple[str, str]:
+        """New lessons and the reasoning for them; empty lessons mean: keep the old ones."""
+        with self.journal.phase("meta_skill", 1) as progress:
+            question = Question(
+                "meta_skill",
+                self.prompts.text("meta_skill"),
+                "\n\n".join([*comparison(before, after, pairs), *memory_sections(memory)]),
+                MetaSkillAnswer,
+            )
+            answer = await ask(self.model, question)
+            progress.tick()
+            return answer.meta_skill_content.strip(), answer.reasoning

@@ -1,0 +1,80 @@
+"""The default optimizer: reflect, aggregate, select, update."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from skillopt.core.memory import Memory
+from skillopt.core.proposal import Bundle, Draft, Finding, Selection
+from skillopt.core.rollout import Rollout
+from skillopt.core.skill import Skill
+from skillopt.optimizer.update import Update
+
+
+class Reflecting(Protocol):
+    """Attempts to findings."""
+
+    async def __call__(
+        self,
+        skill: Skill,
+        batches: Sequence[AsyncIterable[Rollout]],
+        memory: Memory,
+        *,
+        budget: int,
+    ) -> tuple[Finding, ...]:
+        """Read each batch in order, to its end."""
+        ...
+
+
+class Aggregating(Protocol):
+    """Findings to one bundle."""
+
+    async def __call__(self, skill: Skill, findings: Sequence[Finding], memory: Memory) -> Bundle:
+        """Merge."""
+        ...
+
+
+class Selecting(Protocol):
+    """The best proposals within a budget."""
+
+    async def __call__(
+        self, skill: Skill, merged: Bundle, memory: Memory, *, budget: int
+    ) -> Selection:
+        """Choose."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """Four stages; replace any of them."""
+
+    reflect: Reflecting
+    aggregate: Aggregating
+    select: Selecting
+    update: Update
+
+    async def propose(
+        self,
+        skill: Skill,
+        batches: Sequence[AsyncIterable[Rollout]],
+        memory: Memory,
+        *,
+        budget: int,
+    ) -> Draft:
+        """Run the stages in order; stop as soon as nothing is left."""
+        findings = await self.reflect(skill, batches, memory, budget=budget)
+        merged = await self.aggregate(skill, findings, memory)
+        chosen = await self.select(skill, merged, memory, budget=budget)
+        if not chosen.proposals:
+            return Draft(budget=budget, findings=findings, merged=merged, chosen=chosen)
+        applied = self.update(skill, chosen)
+        return Draft(
+            budget=budget,
+            findings=findings,
+            merged=merged,
+            chosen=chosen,
+            report=applied.report,
+            skill=applied.skill,
+        )

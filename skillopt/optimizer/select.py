@@ -1,0 +1,76 @@
+"""The proposals that fit into the learning rate, best first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skillopt.core.chat import Model
+from skillopt.core.journal import Journal
+from skillopt.core.memory import Memory
+from skillopt.core.proposal import Bundle, Selection
+from skillopt.core.skill import Skill
+from skillopt.errors import Unusable
+from skillopt.prompts.ask import Question, ask
+from skillopt.prompts.library import Library
+from skillopt.prompts.replies import Ranking
+from skillopt.prompts.sections import (
+    budget_section,
+    memory_sections,
+    proposals_section,
+    skill_section,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Select:
+    """Asks for a ranking only when there is more than the budget allows."""
+
+    model: Model
+    prompts: Library
+    journal: Journal
+
+    async def __call__(
+        self, skill: Skill, merged: Bundle, memory: Memory, *, budget: int
+    ) -> Selection:
+        """At most `budget` proposals; without a usable ranking, those with most support."""
+        if len(merged.proposals) <= budget:
+            return Selection(merged.proposals)
+        if budget == 0:
+            return Selection()
+        with self.journal.phase("select", 1) as progress:
+            sections = [
+                skill_section(skill),
+                *memory_sections(memory),
+                budget_section(budget),
+                proposals_section(merged.proposals),
+            ]
+            question = Question(
+                "ranking",
+                self.prompts.text("ranking"),
+                "\n\n".join(sections),
+                Ranking,
+                lambda answer: "" if _usable(answer, merged) else "it selects no known index.",
+            )
+            try:
+                answer = await ask(self.model, question)
+            except Unusable as error:
+                progress.tick("failed")
+                return _most_supported(merged, budget, str(error))
+            progress.tick()
+        indices = _usable(answer, merged)[:budget]
+        chosen = tuple(merged.proposals[index] for index in indices)
+        return Selection(chosen, answer.reasoning, tuple(indices))
+
+
+def _usable(answer: Ranking, merged: Bundle) -> list[int]:
+    """The known indices, each once, in the order given."""
+    known = range(len(merged.proposals))
+    return [index for index in dict.fromkeys(answer.selected_indices) if index in known]
+
+
+def _most_supported(merged: Bundle, budget: int, problem: str) -> Selection:
+    by_support = sorted(
+        range(len(merged.proposals)), key=lambda index: -merged.proposals[index].support
+    )
+    chosen = tuple(merged.proposals[index] for index in by_support[:budget])
+    return Selection(chosen, indices=tuple(by_support[:budget]), problem=problem)

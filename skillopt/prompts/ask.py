@@ -1,0 +1,74 @@
+"""A typed question to a model: a shape to answer in, one second chance, no third."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from skillopt.core.chat import Message, Model, Request
+from skillopt.errors import ModelError, Unusable
+from skillopt.prompts.jsonish import read_object
+
+T = TypeVar("T", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Generic[T]):
+    """What to ask, and the shape of an acceptable answer."""
+
+    stage: str
+    system: str
+    user: str
+    shape: type[T]
+    check: Callable[[T], str] | None = None
+    """Says in words what is wrong with a well-shaped answer; empty when nothing is."""
+
+
+async def ask(model: Model, question: Question[T]) -> T:
+    """Ask, and once more with the complaint if the answer does not fit; then `Unusable`."""
+    asked = (Message("system", question.system), Message("user", question.user))
+    text = await _complete(model, question.stage, asked)
+    answer = _read(text, question)
+    if not isinstance(answer, str):
+        return answer
+    repair = (
+        f"That answer cannot be used: {answer}\n"
+        "Send the whole answer again as one valid JSON object of the form described, "
+        "and nothing else."
+    )
+    again = (*asked, Message("assistant", text), Message("user", repair))
+    answer = _read(await _complete(model, question.stage, again), question)
+    if isinstance(answer, str):
+        raise Unusable(f"no usable answer to a {question.stage} question: {answer}")
+    return answer
+
+
+async def _complete(model: Model, stage: str, messages: tuple[Message, ...]) -> str:
+    try:
+        return (await model.complete(Request(stage=stage, messages=messages))).text
+    except ModelError as error:
+        if error.retryable:
+            raise
+        # The request itself was refused (too long, filtered): asking again changes nothing.
+        raise Unusable(str(error)) from error
+
+
+def _read(text: str, question: Question[T]) -> T | str:
+    """The answer, or what is wrong with it."""
+    fields = question.shape.model_fields
+    required = {field.alias or name for name, field in fields.items() if field.is_required()}
+    found = read_object(text, required)
+    if found is None:
+        listed = ", ".join(f'"{name}"' for name in sorted(required))
+        return f"it holds no JSON object with {listed}."
+    try:
+        answer = question.shape.model_validate(found)
+    except ValidationError as errors:
+        return "; ".join(
+            f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in errors.errors()[:5]
+        )
+    complaint = question.check(answer) if question.check else ""
+    return complaint or answer

@@ -1,0 +1,54 @@
+"""The prompt texts: one Markdown file per question, replaceable by a file of the same name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from skillopt.errors import ConfigError
+
+_PACKAGE = Path(__file__).parent.parent
+_OURS = (_PACKAGE / "gradient" / "prompts", _PACKAGE / "optimizer" / "prompts")
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """Finds prompts: in the given folders first, in their order, then among our own."""
+
+    folders: tuple[Path, ...] = ()
+
+    @classmethod
+    def of(cls, folders: Sequence[Path]) -> Library:
+        """Check that every file in the folders replaces a prompt that exists."""
+        known = {path.stem for folder in _OURS for path in folder.glob("*.md")}
+        for folder in folders:
+            if not folder.is_dir():
+                raise ConfigError(f"env.prompts: {folder} is not a folder")
+            for path in sorted(folder.glob("*.md")):
+                if path.stem not in known:
+                    near = get_close_matches(path.stem, sorted(known), n=1)
+                    hint = f"did you mean {near[0]}.md?" if near else f"known: {sorted(known)}"
+                    raise ConfigError(f"{path} replaces no prompt of ours; {hint}")
+        return cls(tuple(folders))
+
+    def text(self, name: str) -> str:
+        """The prompt called `name`."""
+        for folder in (*self.folders, *_OURS):
+            path = folder / f"{name}.md"
+            if path.is_file():
+                try:
+                    return path.read_text(encoding="utf-8").strip()
+                except UnicodeDecodeError as error:
+                    raise ConfigError(f"{path} is not UTF-8: {error}") from error
+        raise ConfigError(f"there is no prompt called {name!r}")
+
+    @property
+    def fingerprint(self) -> str:
+        """All replaced texts, so that changing a prompt is seen as a change of settings."""
+        return "\0".join(
+            f"{path.name}\0{path.read_text(encoding='utf-8')}"
+            for folder in self.folders
+            for path in sorted(folder.glob("*.md"))
+        )
