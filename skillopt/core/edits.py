@@ -183,7 +183,10 @@ def _swap(
     if place is None:
         return skill, Placement(edit, _NOT_FOUND[edit.op])
     text, (start, end, how) = place.text, place.found
-    if not content:
+    if content:
+        content = _without_second_bullet(text, start, content)
+        end += how != "exact" and text[end : end + 1] == content[-1] and content[-1] in ".,;:"
+    else:
         start, end = _whole_lines(text, start, end)
     new = f"{text[:start]}{content}{text[end:]}"
     return _put(skill, place.part, new), Placement(edit, _DONE[edit.op], how)
@@ -248,6 +251,13 @@ _LINE_END = re.compile(r"[ \t]*(?:\r?\n|\Z)")
 def _lines(content: str, newline: str = "\n") -> str:
     """Content ready to stand in the document: no marks, no outer blanks, its line ending."""
     return scrub(content).strip().replace("\r\n", "\n").replace("\n", newline)
+
+
+def _without_second_bullet(text: str, start: int, content: str) -> str:
+    """Content for a target that was quoted without the bullet before it."""
+    head = _ITEM.fullmatch(text, text.rfind("\n", 0, start) + 1, start)
+    bullet = _ITEM.match(content)
+    return content[bullet.end() :] if head and bullet else content
 
 
 def _whole_lines(text: str, start: int, end: int) -> tuple[int, int]:

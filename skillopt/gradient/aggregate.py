@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from skillopt.aio import map_all
-from skillopt.core.chat import Model
 from skillopt.core.edits import Edit
-from skillopt.core.journal import Journal, Phase
+from skillopt.core.journal import Phase
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Bundle, Finding, Proposal, Source
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
-from skillopt.prompts.ask import Question, ask
-from skillopt.prompts.library import Library
+from skillopt.prompts.ask import Asker, Question
 from skillopt.prompts.replies import Merge
 from skillopt.prompts.sections import memory_sections, proposals_section, skill_section
 
@@ -23,14 +21,12 @@ from skillopt.prompts.sections import memory_sections, proposals_section, skill_
 class Aggregate:
     """Merges by questions; support is counted from the evidence, whatever a model claims."""
 
-    model: Model
-    prompts: Library
-    journal: Journal
+    asker: Asker
     merge_batch: int = 8
 
     async def __call__(self, skill: Skill, findings: Sequence[Finding], memory: Memory) -> Bundle:
         """One bundle, in which failures have priority over successes."""
-        with self.journal.phase("aggregate") as progress:
+        with self.asker.journal.phase("aggregate") as progress:
             merging = _Merging(self, progress, skill, memory)
             sources: list[Source] = ["failure", "success"]
 
@@ -79,14 +75,14 @@ class _Merging:
             proposals_section(given.proposals),
         ]
         question = Question(
-            "merge",
-            self.to.prompts.text(prompt),
-            "\n\n".join(sections),
-            Merge,
-            lambda answer: answer.complaint(given),
+            stage="merge",
+            prompt=prompt,
+            sections=sections,
+            shape=Merge,
+            check=lambda answer: answer.complaint(given),
         )
         try:
-            answer = await ask(self.to.model, question)
+            answer = await self.to.asker.ask(question)
         except Unusable as error:
             self.progress.tick("failed")
             return replace(given, problems=(*given.problems, str(error)))

@@ -7,15 +7,13 @@ from collections.abc import AsyncIterable, Sequence
 from dataclasses import dataclass, field
 
 from skillopt.aio import Nursery, join, nursery
-from skillopt.core.chat import Model
-from skillopt.core.journal import Journal, Phase
+from skillopt.core.journal import Phase
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Finding, Pattern, Proposal, Source
 from skillopt.core.rollout import Rollout, Score
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
-from skillopt.prompts.ask import Question, ask
-from skillopt.prompts.library import Library
+from skillopt.prompts.ask import Asker, Question
 from skillopt.prompts.replies import Analysis
 from skillopt.prompts.sections import (
     attempt_section,
@@ -34,9 +32,7 @@ class Reflect:
     So reflection overlaps the rest of the rollout and still does not depend on who finished first.
     """
 
-    model: Model
-    prompts: Library
-    journal: Journal
+    asker: Asker
     minibatch: int = 8
     failure_only: bool = False
 
@@ -49,7 +45,7 @@ class Reflect:
         budget: int,
     ) -> tuple[Finding, ...]:
         """Findings on failures first, then on successes, each kind in order."""
-        with self.journal.phase("reflect") as progress:
+        with self.asker.journal.phase("reflect") as progress:
             async with nursery() as group:
                 desk = _Desk(self, group, progress, skill, memory, budget)
                 for number, batch in enumerate(batches):
@@ -70,10 +66,10 @@ class Reflect:
             *map(attempt_section, group),
         ]
         question = Question(
-            "analyst", self.prompts.text(_PROMPTS[source]), "\n\n".join(sections), Analysis
+            stage="analyst", prompt=_PROMPTS[source], sections=sections, shape=Analysis
         )
         try:
-            answer = await ask(self.model, question)
+            answer = await self.asker.ask(question)
         except Unusable as error:
             desk.progress.tick("failed")
             return Finding(

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from skillopt.core.chat import Model
-from skillopt.core.journal import Journal
 from skillopt.core.memory import Memory
 from skillopt.core.rollout import Pair
 from skillopt.core.skill import Skill
 from skillopt.optimizer.slow_update import comparison
-from skillopt.prompts.ask import Question, ask
-from skillopt.prompts.library import Library
+from skillopt.prompts.ask import Asker, Question
 from skillopt.prompts.replies import MetaSkillAnswer
 from skillopt.prompts.sections import memory_sections
 
@@ -21,21 +18,19 @@ from skillopt.prompts.sections import memory_sections
 class MetaSkill:
     """Rewrites the lessons that later epochs reflect, merge and rank with."""
 
-    model: Model
-    prompts: Library
-    journal: Journal
+    asker: Asker
 
     async def __call__(
         self, before: Skill, after: Skill, pairs: Sequence[Pair], memory: Memory
     ) -> tuple[str, str]:
         """New lessons and the reasoning for them; empty lessons mean: keep the old ones."""
-        with self.journal.phase("meta_skill", 1) as progress:
+        with self.asker.journal.phase("meta_skill", 1) as progress:
             question = Question(
-                "meta_skill",
-                self.prompts.text("meta_skill"),
-                "\n\n".join([*comparison(before, after, pairs), *memory_sections(memory)]),
-                MetaSkillAnswer,
+                stage="meta_skill",
+                prompt="meta_skill",
+                sections=[*comparison(before, after, pairs), *memory_sections(memory)],
+                shape=MetaSkillAnswer,
             )
-            answer = await ask(self.model, question)
+            answer = await self.asker.ask(question)
             progress.tick()
             return answer.meta_skill_content.strip(), answer.reasoning

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from skillopt.core.chat import Model
-from skillopt.core.journal import Journal
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Bundle, Selection
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
-from skillopt.prompts.ask import Question, ask
-from skillopt.prompts.library import Library
+from skillopt.prompts.ask import Asker, Question
 from skillopt.prompts.replies import Ranking
 from skillopt.prompts.sections import (
     budget_section,
@@ -25,9 +22,7 @@ from skillopt.prompts.sections import (
 class Select:
     """Asks for a ranking only when there is more than the budget allows."""
 
-    model: Model
-    prompts: Library
-    journal: Journal
+    asker: Asker
 
     async def __call__(
         self, skill: Skill, merged: Bundle, memory: Memory, *, budget: int
@@ -37,7 +32,7 @@ class Select:
             return Selection(merged.proposals)
         if budget == 0:
             return Selection()
-        with self.journal.phase("select", 1) as progress:
+        with self.asker.journal.phase("select", 1) as progress:
             sections = [
                 skill_section(skill),
                 *memory_sections(memory),
@@ -45,14 +40,16 @@ class Select:
                 proposals_section(merged.proposals),
             ]
             question = Question(
-                "ranking",
-                self.prompts.text("ranking"),
-                "\n\n".join(sections),
-                Ranking,
-                lambda answer: "" if _usable(answer, merged) else "it selects no known index.",
+                stage="ranking",
+                prompt="ranking",
+                sections=sections,
+                shape=Ranking,
+                check=lambda answer: (
+                    "" if _usable(answer, merged) else "it selects no known index."
+                ),
             )
             try:
-                answer = await ask(self.model, question)
+                answer = await self.asker.ask(question)
             except Unusable as error:
                 progress.tick("failed")
                 return _most_supported(merged, budget, str(error))

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from skillopt.core.chat import Model
-from skillopt.core.journal import Journal
 from skillopt.core.rollout import Change, Pair
 from skillopt.core.skill import Skill
-from skillopt.prompts.ask import Question, ask
-from skillopt.prompts.library import Library
+from skillopt.prompts.ask import Asker, Question
 from skillopt.prompts.replies import SlowUpdateAnswer
 from skillopt.prompts.sections import pair_section, skill_section
 
@@ -21,24 +18,22 @@ _ORDER: tuple[Change, ...] = ("regressed", "persistent_fail", "improved", "stabl
 class SlowUpdate:
     """Writes the protected guidance region anew."""
 
-    model: Model
-    prompts: Library
-    journal: Journal
+    asker: Asker
 
     async def __call__(self, before: Skill, after: Skill, pairs: Sequence[Pair]) -> tuple[str, str]:
         """New guidance and the reasoning for it; empty guidance means: leave it."""
-        with self.journal.phase("slow_update", 1) as progress:
+        with self.asker.journal.phase("slow_update", 1) as progress:
             sections = [
                 *comparison(before, after, pairs),
                 f"<guidance>\n{after.guidance}\n</guidance>",
             ]
             question = Question(
-                "slow_update",
-                self.prompts.text("slow_update"),
-                "\n\n".join(sections),
-                SlowUpdateAnswer,
+                stage="slow_update",
+                prompt="slow_update",
+                sections=sections,
+                shape=SlowUpdateAnswer,
             )
-            answer = await ask(self.model, question)
+            answer = await self.asker.ask(question)
             progress.tick()
             return answer.slow_update_content.strip(), answer.reasoning
 

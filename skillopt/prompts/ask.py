@@ -2,48 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from skillopt.core.chat import Message, Model, Request
+from skillopt.core.journal import Journal
 from skillopt.errors import ModelError, Unusable
 from skillopt.prompts.jsonish import read_object
+from skillopt.prompts.library import Library
 
 T = TypeVar("T", bound=BaseModel)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Question(Generic[T]):
     """What to ask, and the shape of an acceptable answer."""
 
     stage: str
-    system: str
-    user: str
+    """What the call is for, in the ledger."""
+    prompt: str
+    """Name of the prompt."""
+    sections: Sequence[str]
     shape: type[T]
     check: Callable[[T], str] | None = None
     """Says in words what is wrong with a well-shaped answer; empty when nothing is."""
 
 
-async def ask(model: Model, question: Question[T]) -> T:
-    """Ask, and once more with the complaint if the answer does not fit; then `Unusable`."""
-    asked = (Message("system", question.system), Message("user", question.user))
-    text = await _complete(model, question.stage, asked)
-    answer = _read(text, question)
-    if not isinstance(answer, str):
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """A model, the prompts to ask it by, and the journal in which asking is told."""
+
+    model: Model
+    prompts: Library
+    journal: Journal
+
+    async def ask(self, question: Question[T]) -> T:
+        """Ask, and once more with the complaint if the answer does not fit; then `Unusable`."""
+        asked = (
+            Message("system", self.prompts.text(question.prompt)),
+            Message("user", "\n\n".join(question.sections)),
+        )
+        text = await _complete(self.model, question.stage, asked)
+        answer = _read(text, question)
+        if not isinstance(answer, str):
+            return answer
+        repair = (
+            f"That answer cannot be used: {answer}\n"
+            "Send the whole answer again as one valid JSON object of the form described, "
+            "and nothing else."
+        )
+        again = (*asked, Message("assistant", text), Message("user", repair))
+        answer = _read(await _complete(self.model, question.stage, again), question)
+        if isinstance(answer, str):
+            raise Unusable(f"no usable answer to a {question.stage} question: {answer}")
         return answer
-    repair = (
-        f"That answer cannot be used: {answer}\n"
-        "Send the whole answer again as one valid JSON object of the form described, "
-        "and nothing else."
-    )
-    again = (*asked, Message("assistant", text), Message("user", repair))
-    answer = _read(await _complete(model, question.stage, again), question)
-    if isinstance(answer, str):
-        raise Unusable(f"no usable answer to a {question.stage} question: {answer}")
-    return answer
 
 
 async def _complete(model: Model, stage: str, messages: tuple[Message, ...]) -> str:

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Replace, apply_edits
+from skillopt.core.skill import Region, Skill
+
+GUIDED = (
+    "# Title\n\n- one\n- two\n\n<!-- SLOW_UPDATE_START -->\nkeep me\n<!-- SLOW_UPDATE_END -->\n"
+)
+PIECE = st.lists(
+    st.sampled_from(
+        ["one", "two", "keep me", "# Title", "\n", " ", "é", "- ", "<!-- SLOW_UPDATE_START -->"]
+    ),
+    max_size=6,
+).map("".join)
+EDITS = st.one_of(
+    st.builds(Append, PIECE),
+    st.builds(InsertAfter, PIECE, PIECE),
+    st.builds(Replace, PIECE, PIECE),
+    st.builds(Delete, PIECE),
+)
+
+
+@pytest.mark.parametrize(
+    ("document", "edit", "result", "status"),
+    [
+        ("a\nb", Append("c"), "a\nb\n\nc", "applied_append"),
+        ("- a\n", Append("- b"), "- a\n- b\n", "applied_append"),
+        ("1. a\n\n", Append("2. b"), "1. a\n2. b\n\n", "applied_append"),
+        ("", Append("c"), "c\n", "applied_append"),
+        ("a\r\nb\r\n", Append("c\nd"), "a\r\nb\r\n\r\nc\r\nd\r\n", "applied_append"),
+        ("a\nb", InsertAfter("a", "x"), "a\nx\nb", "applied_insert_after"),
+        ("a one\nb", InsertAfter("a", "x"), "a one\nx\nb", "applied_insert_after"),
+        ("a\nb", InsertAfter("b", "x"), "a\nb\nx", "applied_insert_after"),
+        ("a", InsertAfter("z", "x"), "a\n\nx", "applied_insert_after_fallback_append"),
+        ("a\nb\nb", Replace("b", "B"), "a\nB\nb", "applied_replace"),
+        ("  a\n  b\n", Replace("  a\n", "  A\n"), "  A\n  b\n", "applied_replace"),
+        ("- a\n- b\n", Replace("b", "- B"), "- a\n- B\n", "applied_replace"),
+        ("a\nb\nc", Delete("b"), "a\nc", "applied_delete"),
+        ("a b c", Delete("b"), "a  c", "applied_delete"),
+        ("a", Replace("z", "x"), "a", "skipped_replace_target_not_found"),
+        ("a", Delete("z"), "a", "skipped_delete_target_not_found"),
+        ("a", Replace(" ", "x"), "a", "skipped_replace_missing_target"),
+        ("a", Delete(""), "a", "skipped_delete_missing_target"),
+        ("a", Replace("a", "a"), "a", "skipped_no_change"),
+        ("a", Append("  "), "a", "skipped_empty_content"),
+        ("a", InsertAfter("a", " "), "a", "skipped_empty_content"),
+    ],
+)
+def test_an_edit_lands_or_says_why_not(document: str, edit: Edit, result: str, status: str) -> None:
+    applied = apply_edits(Skill.parse(document), [edit])
+    assert applied.skill.render() == result
+    assert [placed.status for placed in applied.report] == [status]
+
+
+@pytest.mark.parametrize(
+    ("edit", "status"),
+    [
+        (Append("- three"), "applied_append_before_protected_region"),
+        (InsertAfter("nowhere", "x"), "applied_insert_after_fallback_before_protected_region"),
+        (InsertAfter("keep me", "x"), "skipped_protected_region"),
+        (Replace("keep me", "x"), "skipped_protected_region"),
+        (Delete("<!-- SLOW_UPDATE_START -->"), "skipped_protected_region"),
+    ],
+)
+def test_a_region_is_out_of_reach(edit: Edit, status: str) -> None:
+    applied = apply_edits(Skill.parse(GUIDED), [edit])
+    assert applied.report[0].status == status
+    assert applied.skill.guidance == "keep me"
+
+
+def test_text_is_added_before_a_closing_region() -> None:
+    applied = apply_edits(Skill.parse(GUIDED), [Append("- three")])
+    assert "- two\n- three\n\n<!-- SLOW_UPDATE_START -->" in applied.skill.render()
+
+
+def test_text_is_added_before_a_region_that_is_all_there_is() -> None:
+    region = Region("guidance", "\ng\n").render()
+    assert apply_edits(Skill.parse(region), [Append("a")]).skill.render() == f"a\n\n{region}"
+    glued = apply_edits(Skill.parse(f"a{region}"), [Append("b")]).skill.render()
+    assert glued == f"a\n\nb\n\n{region}"
+    inserted = apply_edits(Skill.parse(f"a{region}"), [InsertAfter("a", "b")]).skill.render()
+    assert inserted == f"a\nb\n{region}"
+
+
+@given(st.lists(EDITS, max_size=5))
+def test_no_edits_change_a_region_or_smuggle_in_a_mark(edits: list[Edit]) -> None:
+    applied = apply_edits(Skill.parse(GUIDED), edits)
+    document = applied.skill.render()
+    assert applied.skill.guidance == "keep me"
+    assert document.count("<!-- SLOW_UPDATE_START -->") == 1
+    assert Skill.parse(document) == applied.skill
+    assert len(applied.report) == len(edits)
+
+
+@given(PIECE, st.text(max_size=20), st.text(max_size=20))
+def test_text_outside_the_edited_span_survives(content: str, before: str, after: str) -> None:
+    document = f"{before}\nthe one place\n{after}"
+    edit = Replace("the one place", f"x{content}x")
+    changed = apply_edits(Skill.parse(document), [edit]).skill.render()
+    assert changed.startswith(f"{before}\nx")
+    assert changed.endswith(f"x\n{after}")
+
+
+def test_edits_see_what_earlier_edits_wrote() -> None:
+    applied = apply_edits(Skill.parse("a"), [Append("- new rule"), Replace("new rule", "rule")])
+    assert applied.skill.render() == "a\n\n- rule"

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillopt.core.skill import Region, Skill, scrub
+from skillopt.errors import SkillError
+
+
+def joined(*pieces: str) -> st.SearchStrategy[str]:
+    return st.lists(st.sampled_from(pieces), max_size=12).map("".join)
+
+
+WORDS = joined("a", "é", " ", "\n", "\r\n", "-", "#", "---", "<!--", "-->", "\t")
+REGION = st.builds(Region, st.sampled_from(["guidance", "notes"]), WORDS)
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> str:
+    front = draw(st.sampled_from(["", "---\nname: x\n---\n", "---\r\na: b\r\n---\r\n"]))
+    guidance = draw(st.sampled_from(["", Region("guidance", draw(WORDS)).render()]))
+    notes = draw(st.sampled_from(["", Region("notes", draw(WORDS)).render()]))
+    first, second = draw(st.permutations([guidance, notes]))
+    return front + draw(WORDS) + first + draw(WORDS) + second + draw(WORDS)
+
+
+@given(documents())
+def test_a_document_survives_reading_and_writing_byte_for_byte(document: str) -> None:
+    skill = Skill.parse(document)
+    assert skill.render() == document
+    assert Skill.parse(skill.render()) == skill
+
+
+@given(documents(), st.text(max_size=40))
+def test_guidance_goes_into_its_region_and_nowhere_else(document: str, guidance: str) -> None:
+    before = Skill.parse(document)
+    after = before.with_guidance(guidance)
+    assert after.guidance == scrub(guidance).strip()
+    assert Skill.parse(after.render()) == after
+    assert (after.front, after.body.strip()) == (before.front, before.body.strip())
+
+
+def test_regions_and_front_matter_are_told_apart() -> None:
+    skill = Skill.parse(
+        "---\nname: x\n---\n# Body\n<!-- SLOW_UPDATE_START -->\ng\n<!-- SLOW_UPDATE_END -->\ntail\n"
+    )
+    assert skill.front == "---\nname: x\n---\n"
+    assert skill.guidance == "g"
+    assert skill.body == "# Body\n\ntail\n"
+
+
+def test_new_guidance_stands_apart_at_the_end() -> None:
+    assert Skill.parse("a").with_guidance("g").render() == (
+        "a\n\n<!-- SLOW_UPDATE_START -->\ng\n<!-- SLOW_UPDATE_END -->\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "a <!-- SLOW_UPDATE_START --> b",
+        "a <!-- SLOW_UPDATE_END --> b",
+        "<!-- SLOW_UPDATE_START --><!-- APPENDIX_END -->",
+        "<!-- SLOW_UPDATE_START --><!-- APPENDIX_START --><!-- SLOW_UPDATE_END -->",
+        "<!-- APPENDIX_START --><!-- APPENDIX_END -->" * 2,
+    ],
+)
+def test_a_document_with_stray_or_repeated_marks_is_refused(document: str) -> None:
+    with pytest.raises(SkillError, match=r"region"):
+        Skill.parse(document)
+
+
+@given(joined("<!-- ", "SLOW_UPDATE_START", "SLOW_UPDATE_END", " -->", "x"))
+def test_scrubbed_text_holds_no_mark_however_it_is_nested(text: str) -> None:
+    assert "<!-- SLOW_UPDATE_START -->" not in scrub(text)
+    assert "<!-- SLOW_UPDATE_END -->" not in scrub(text)
+
+
+def test_the_digest_names_the_exact_text() -> None:
+    assert Skill.parse("a").digest == Skill.parse("a").digest
+    assert Skill.parse("a").digest != Skill.parse("a\n").digest

@@ -1,0 +1,296 @@
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+
+import pytest
+from support import Sums, World, analysis, pupil, teacher
+
+from skillopt.core.chat import Reply, Request
+from skillopt.core.events import EpochClosed, Examined, Progress, Stepped, Timed
+from skillopt.core.skill import Skill
+from skillopt.core.state import State, replay
+from skillopt.engine.loop import train
+from skillopt.engine.plan import Shape
+from skillopt.errors import AccessError, ModelError, StoreError, Unmeasurable
+from skillopt.evaluation.gates import Metric, always
+from skillopt.model.scripted import Scripted
+from skillopt.testing.doubles import MemoryRecord, MemoryWork
+
+SEED = Skill.parse("You add numbers.\n")
+
+
+def steps(record: MemoryRecord) -> list[Stepped]:
+    return [event for event in record.kept if isinstance(event, Stepped)]
+
+
+async def trained(world: World) -> tuple[State, MemoryRecord]:
+    record = MemoryRecord()
+    return await train(world.but(record=record).run(), SEED), record
+
+
+async def test_a_useful_rule_is_kept_and_a_useless_one_is_not() -> None:
+    state, record = await trained(World())
+    assert (state.initial.value, state.best.value) == (0.0, 1.0)
+    assert "carefully" in state.best.skill.body
+    assert "boldly" not in state.best.skill.body
+    assert [fact.action for fact in steps(record)][:2] == ["reject", "accept_new_best"]
+    assert state.exam is not None
+    assert (state.exam.initial.hard, state.exam.best.hard, state.exam.last.hard) == (0.0, 1.0, 1.0)
+
+
+async def test_every_move_is_closed_by_exactly_one_fact_in_the_order_of_the_plan() -> None:
+    world = World()
+    _, record = await trained(world)
+    closed = [event.move for event in record.kept if isinstance(event, Progress)]
+    assert closed == [move.id for move in world.run().plan.moves]
+
+
+async def test_a_run_cut_after_any_event_ends_as_if_it_had_not_been_cut() -> None:
+    expected, whole = await trained(World())
+    for cut in range(len(whole.kept)):
+        record = MemoryRecord(list(whole.kept[:cut]))
+        state = await train(World(record=record).run(), SEED)
+        assert state == expected
+        assert [e for e in record.kept if isinstance(e, Progress)] == [
+            e for e in whole.kept if isinstance(e, Progress)
+        ]
+        assert replay(record.kept) == expected
+
+
+async def test_training_a_finished_run_again_changes_nothing() -> None:
+    state, record = await trained(World())
+    written = list(record.kept)
+    assert await train(World(record=record).run(), SEED) == state
+    assert record.kept == written
+
+
+async def test_finished_work_is_not_done_again() -> None:
+    calls: list[str] = []
+
+    def counting(request: Request) -> str:
+        calls.append(request.messages[0].text + request.messages[1].text)
+        return pupil(request)
+
+    await trained(World(target=Scripted(counting)))
+    assert len(calls) == len(set(calls))
+
+
+@dataclass
+class Slow:
+    """Answers after a number of turns of the loop that differs per request."""
+
+    turns: int
+    answered: list[str] = field(default_factory=list[str])
+    fingerprint: str = "slow"
+
+    async def complete(self, request: Request) -> Reply:
+        for _ in range(hash(request.messages[1].text) * self.turns % 17):
+            await asyncio.sleep(0)
+        self.answered.append(request.messages[1].text)
+        return Reply(text=pupil(request))
+
+
+async def test_the_record_is_the_same_whatever_the_concurrency_and_the_order_of_answers() -> None:
+    records: list[list[object]] = []
+    orders: list[list[str]] = []
+    for workers, turns in ((1, 1), (3, 5), (64, 7)):
+        slow = Slow(turns)
+        world = World(env=Sums(size=20), workers=workers, target=slow, minibatch=2)
+        _, record = await trained(world.but(shape=Shape(epochs=2, batch=8, sample=4, seed=1)))
+        records.append([event for event in record.kept if not isinstance(event, Timed)])
+        orders.append(slow.answered)
+    assert records[0] == records[1] == records[2]
+    assert orders[0] != orders[2]
+
+
+async def test_reflection_starts_before_the_last_attempt_is_done() -> None:
+    asked = asyncio.Event()
+
+    async def last_waits(request: Request) -> str:
+        if request.messages[1].text == LAST and "boldly" not in request.messages[0].text:
+            await asyncio.wait_for(asked.wait(), 5)
+        return pupil(request)
+
+    def analyst(request: Request) -> str:
+        asked.set()
+        return teacher(request)
+
+    world = World(env=Sums(size=4), minibatch=2, shape=Shape(epochs=1, batch=4, seed=0))
+    move = world.run().plan.moves[0]
+    LAST = str(move.batches[0][-1].data["q"])  # type: ignore[union-attr]  # noqa: N806
+    state, _ = await trained(world.but(target=Scripted(last_waits), optimizer=Scripted(analyst)))
+    assert asked.is_set()
+    assert state.exam is not None
+
+
+async def test_text_equal_to_the_current_skill_is_neither_measured_nor_accepted() -> None:
+    def empty(request: Request) -> str:
+        if request.stage != "analyst":
+            return teacher(request)
+        return '{"edits": [{"op": "replace", "target": "You add", "content": "You add"}]}'
+
+    world = World(optimizer=Scripted(empty), shape=Shape(epochs=1, batch=2))
+    state, record = await trained(world)
+    assert {fact.action for fact in steps(record)} == {"skip_no_change"}
+    assert {fact.decision for fact in steps(record)} == {None}
+    assert state.current == state.initial
+
+
+async def test_no_proposals_close_the_step_without_a_candidate() -> None:
+    world = World(
+        optimizer=Scripted(lambda request: analysis()), shape=Shape(epochs=1, batch=2), exam=False
+    )
+    state, record = await trained(world)
+    assert {fact.action for fact in steps(record)} == {"skip_no_patches"}
+    assert state.memory.steps == ()
+    assert state.exam is None
+
+
+async def test_rejected_edits_are_remembered_within_the_epoch_and_forgotten_after_it() -> None:
+    useless = World(
+        optimizer=Scripted(lambda r: analysis("Guess.") if r.stage == "analyst" else teacher(r)),
+        shape=Shape(epochs=1, batch=2),
+        exam=False,
+    )
+    record = MemoryRecord()
+    await train(useless.but(record=record).run(), SEED)
+    during = replay(record.kept[:-1])
+    assert during is not None
+    assert [entry.action for entry in during.memory.steps] == ["reject", "reject"]
+    assert during.memory.steps[0].rejected
+    assert during.memory.steps[0].patterns[0].name == "wrong sum"
+    after = replay(record.kept)
+    assert after is not None
+    assert after.memory.steps == ()
+
+
+async def test_without_a_gate_every_candidate_becomes_current_and_only_a_better_one_best() -> None:
+    state, record = await trained(World(gate=always(Metric())))
+    actions = {fact.action for fact in steps(record)}
+    assert "force_accept" in actions
+    assert "reject" not in actions
+    assert "boldly" in state.current.skill.body
+    assert state.best.value == 1.0
+
+
+async def test_gated_guidance_that_helps_nobody_is_rejected_and_lessons_are_kept() -> None:
+    state, record = await trained(World(shape=Shape(epochs=3, batch=2, sample=2, last_sample=2)))
+    closed = [event for event in record.kept if isinstance(event, EpochClosed)]
+    assert [fact.decision.action if fact.decision else None for fact in closed] == [
+        None,
+        "reject",
+        "reject",
+    ]
+    assert closed[0].pairs == ()
+    assert {pair.change for pair in closed[1].pairs} <= {"improved", "stable_success"}
+    assert state.best.skill.guidance == ""
+    assert (closed[1].review.lessons, closed[2].review.lessons) == ("Acting boldly fails.", None)
+
+
+async def test_forced_guidance_is_measured_all_the_same() -> None:
+    state, record = await trained(World(slow_gate=always(Metric())))
+    closed = [event for event in record.kept if isinstance(event, EpochClosed)]
+    decision = closed[-1].decision
+    assert decision is not None
+    assert decision.action == "force_accept"
+    assert state.current.skill.guidance == "Stay calm."
+    assert state.current.evaluation.skill == state.current.skill.digest
+    assert state.best.skill.guidance == ""
+
+
+async def test_a_step_may_accumulate_micro_batches() -> None:
+    shape = Shape(epochs=1, batch=2, accumulation=2, seed=0)
+    _, record = await trained(World(env=Sums(size=6), shape=shape))
+    sizes = [[len(batch.tasks) for batch in fact.batches] for fact in steps(record)]
+    assert sizes == [[2, 2], [2]]
+    assert {finding.batch for finding in steps(record)[0].draft.findings} == {0, 1}
+
+
+async def test_a_broken_provider_is_not_a_wrong_answer() -> None:
+    def refuse(_: Request) -> str:
+        raise ModelError("overloaded", retryable=True)
+
+    record = MemoryRecord()
+    with pytest.raises(Unmeasurable, match=r"1 of 4 attempts failed.*overloaded"):
+        await train(World(target=Scripted(refuse), record=record).run(), SEED)
+    assert record.kept == []
+
+
+async def test_a_few_failures_are_counted_apart_from_wrong_answers() -> None:
+    def sometimes(request: Request) -> str:
+        if request.messages[1].text == "100 + 101":
+            raise ModelError("overloaded", retryable=True)
+        return pupil(request)
+
+    world = World(target=Scripted(sometimes), max_failed=0.25)
+    state, _ = await trained(world)
+    assert state.best.evaluation.n == 3
+    assert list(state.best.evaluation.failures) == ["val-100"]
+    assert state.best.value == 1.0
+
+
+async def test_failures_are_attempted_again_in_the_next_run() -> None:
+    down = True
+
+    def recovering(request: Request) -> str:
+        if down:
+            raise ModelError("overloaded", retryable=True)
+        return pupil(request)
+
+    work = MemoryWork()
+    with pytest.raises(Unmeasurable):
+        await train(World(target=Scripted(recovering), work=work).run(), SEED)
+    down = False
+    state = await train(World(target=Scripted(recovering), work=work).run(), SEED)
+    assert state.best.value == 1.0
+
+
+async def test_a_refused_key_stops_the_run_at_once() -> None:
+    calls = 0
+
+    async def refuse(_: Request) -> str:
+        nonlocal calls
+        calls += 1
+        await asyncio.sleep(0)
+        raise AccessError("the key was refused")
+
+    with pytest.raises(AccessError, match="refused"):
+        await train(World(env=Sums(size=50), workers=4, target=Scripted(refuse)).run(), SEED)
+    assert calls <= 8
+
+
+async def test_a_run_with_a_dead_optimizer_stops_and_keeps_its_facts() -> None:
+    def dead(_: Request) -> str:
+        raise ModelError("connection refused", retryable=True)
+
+    record = MemoryRecord()
+    with pytest.raises(ModelError, match="connection refused"):
+        await train(World(optimizer=Scripted(dead), record=record).run(), SEED)
+    assert [type(event).__name__ for event in record.kept if not isinstance(event, Timed)] == [
+        "Begun"
+    ]
+
+
+async def test_a_record_of_other_settings_is_not_continued() -> None:
+    record = MemoryRecord()
+    await train(World(record=record, identity={"train.seed": "1"}).run(), SEED)
+    with pytest.raises(StoreError, match=r"train\.seed: 1 there, 2 now"):
+        await train(World(record=record, identity={"train.seed": "2"}).run(), SEED)
+
+
+async def test_more_epochs_continue_the_run_and_repeat_the_exam_only_if_something_changed() -> None:
+    record = MemoryRecord()
+    one = Shape(epochs=1, batch=4, sample=2, seed=0)
+    short = World(record=record, shape=one, work=MemoryWork())
+    await train(short.run(), SEED)
+    before = len([event for event in record.kept if isinstance(event, Examined)])
+    state = await train(short.but(shape=replace(one, epochs=3)).run(), SEED)
+    exams = [event for event in record.kept if isinstance(event, Examined)]
+    assert before == 1
+    assert [fact.epoch for fact in steps(record)] == [1, 2, 3]
+    assert state.exam is not None
+    assert state.exam.best.skill == state.best.skill.digest
+    assert len(exams) == 2
+    await train(short.but(shape=replace(one, epochs=4)).run(), SEED)
+    assert len([event for event in record.kept if isinstance(event, Examined)]) == 2

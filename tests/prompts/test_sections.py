@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from skillopt.core.chat import Message
+from skillopt.core.edits import Append, Delete, InsertAfter, Replace
+from skillopt.core.memory import Entry, Memory
+from skillopt.core.proposal import Pattern, Proposal
+from skillopt.core.rollout import Failure, Pair, Rollout, Score, Trajectory
+from skillopt.prompts.sections import (
+    attempt_section,
+    memory_sections,
+    pair_section,
+    proposals_section,
+)
+
+
+def rollout(hard: float, *between: Message) -> Rollout:
+    messages = (
+        Message("system", "the skill"),
+        Message("user", "2 + 2"),
+        *between,
+        Message("assistant", "I say 5"),
+    )
+    score = Score(hard, hard, "wrong: expected 4")
+    return Rollout(
+        task="t1", kind="sum", skill="d", outcome=score, trajectory=Trajectory(messages, "5")
+    )
+
+
+def test_an_attempt_shows_task_answer_and_feedback_but_not_the_skill_again() -> None:
+    shown = attempt_section(rollout(0))
+    assert shown.startswith('<attempt id="t1" kind="sum" score="0.00">\n<task>\n2 + 2\n</task>')
+    assert "<answer>\n5\n</answer>" in shown
+    assert "<feedback>\nwrong: expected 4\n</feedback>" in shown
+    assert "the skill" not in shown
+    assert "<conversation>" not in shown
+
+
+def test_the_turns_between_task_and_answer_are_shown() -> None:
+    shown = attempt_section(rollout(0, Message("assistant", "hm"), Message("tool", "seen 3")))
+    assert "<conversation>\n[assistant] hm\n[tool] seen 3\n</conversation>" in shown
+
+
+def test_an_attempt_without_a_trajectory_says_why() -> None:
+    failed = Rollout(task='a"b', skill="d", outcome=Failure("ModelError", "down"))
+    shown = attempt_section(failed)
+    assert 'score="none"' in shown
+    assert "ModelError: down" in shown
+    assert """id='a"b'""" in shown
+
+
+def test_only_pairs_with_something_to_learn_show_their_attempts() -> None:
+    assert pair_section(Pair(rollout(1), rollout(1))) == '<pair id="t1" change="stable_success"/>'
+    shown = pair_section(Pair(rollout(1), rollout(0)))
+    assert shown.startswith('<pair id="t1" change="regressed">')
+    assert shown.count("<attempt") == 2
+
+
+def test_memory_tells_lessons_patterns_and_rejected_edits() -> None:
+    entry = Entry(
+        step=3,
+        action="reject",
+        n_total=8,
+        n_fail=5,
+        patterns=(Pattern("wrong unit", 4),),
+        score_before=0.5,
+        score_after=0.25,
+        rejected=(Append("x"), InsertAfter("a", "b"), Replace("a", "b"), Delete("a")),
+    )
+    lessons, history = memory_sections(Memory((entry,), "be brief"))
+    assert lessons == "<lessons>\nbe brief\n</lessons>"
+    assert "Step 3: reject; 5 of 8 attempts failed." in history
+    assert "pattern (4x): wrong unit" in history
+    assert "0.5000 -> 0.2500" in history
+    assert history.count("rejected edit") == 4
+    assert memory_sections(Memory()) == []
+
+
+def test_proposals_are_numbered_with_their_support() -> None:
+    shown = proposals_section([Proposal(Append("é"), "failure", ("a", "b"), "why")])
+    assert '{"index": 0, "op": "append", "target": "", "content": "é"' in shown
+    assert '"support": 2, "source": "failure"' in shown

@@ -1,0 +1,78 @@
+"""The layers, as a test: who may import whom."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "skillopt"
+BASE = {"core", "errors"}
+PART = BASE | {"aio", "prompts"}
+MAY_IMPORT = {
+    "errors": set[str](),
+    "core": {"errors"},
+    "aio": set[str](),
+    "engine": BASE | {"aio"},
+    "store": BASE,
+    "config": BASE,
+    "prompts": BASE,
+    "model": PART,
+    "harness": PART,
+    "datasets": PART,
+    "envs": PART | {"datasets"},
+    "gradient": PART,
+    "optimizer": PART,
+    "evaluation": PART,
+    "build": {
+        *PART,
+        "config",
+        "datasets",
+        "engine",
+        "envs",
+        "evaluation",
+        "gradient",
+        "harness",
+        "model",
+        "optimizer",
+        "store",
+    },
+    "api": {*BASE, "aio", "build", "config", "datasets", "engine", "evaluation", "model", "store"},
+}
+TOP = {"cli", "testing", "__init__"}
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+
+def imported(path: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+        elif isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+    return {name.split(".")[1] for name in names if name.startswith("skillopt.")}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_point_downwards(path: Path) -> None:
+    layer = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    if layer not in TOP:
+        assert imported(path) <= MAY_IMPORT[layer] | {layer}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_nothing_below_the_command_line_imports_it(path: Path) -> None:
+    layer = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    if layer != "cli":
+        assert "cli" not in imported(path)
+
+
+def test_the_core_needs_the_standard_library_only() -> None:
+    foreign = {"aiohttp", "pydantic", "yaml", "click", "rich", "rapidfuzz", "json_repair"}
+    for path in (SOURCE / "core").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                assert (node.module or "").split(".")[0] not in foreign, path
+            if isinstance(node, ast.Import):
+                assert not {alias.name.split(".")[0] for alias in node.names} & foreign, path
