@@ -10,6 +10,7 @@ SkilloptError
 ├── BudgetSpent          a token, money or time limit was reached; a run ends, it does not crash
 └── RolloutError         one attempt failed for a reason that is not the agent's answer
     ├── ModelError       a provider timed out, was overloaded or answered nonsense
+    │   ├── Refused      the provider will not answer this request, however often it is asked
     │   └── Unusable     an answer came, and does not have the shape that was asked for
     ├── HarnessError     the agent program could not start or died
     └── EnvironmentFault task-side code raised: setup, a tool or a scorer
@@ -76,6 +77,10 @@ class ModelError(RolloutError):
         self.retryable = retryable
         self.retry_after = retry_after
         """Seconds that the server asked us to wait, if it did."""
+
+
+class Refused(ModelError):
+    """The provider will not answer this request, however often it is asked."""
 
 
 class Unusable(ModelError):

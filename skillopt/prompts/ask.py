@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from skillopt.core.chat import Message, Model, Request
 from skillopt.core.journal import Journal
-from skillopt.errors import ModelError, Unusable
+from skillopt.errors import Refused, Unusable
 from skillopt.prompts.jsonish import read_object
 from skillopt.prompts.library import Library
 
@@ -64,10 +64,8 @@ class Asker:
 async def _complete(model: Model, stage: str, messages: tuple[Message, ...]) -> str:
     try:
         return (await model.complete(Request(stage=stage, messages=messages))).text
-    except ModelError as error:
-        if error.retryable:
-            raise
-        # The request itself was refused (too long, filtered): asking again changes nothing.
+    except Refused as error:
+        # Too long, filtered: asking again changes nothing.
         raise Unusable(str(error)) from error
 
 

@@ -7,7 +7,7 @@ from support import Seen
 
 from skillopt.core.chat import Model, Request
 from skillopt.core.journal import Journal
-from skillopt.errors import ConfigError, ModelError, Unusable
+from skillopt.errors import ConfigError, ModelError, Refused, Unusable
 from skillopt.model.scripted import Scripted
 from skillopt.prompts.ask import Asker, Question
 from skillopt.prompts.library import Library
@@ -71,7 +71,7 @@ async def test_a_second_bad_answer_is_final() -> None:
 
 async def test_a_refused_request_is_unusable_but_an_outage_is_an_outage() -> None:
     def refuse(_: Request) -> str:
-        raise ModelError("context too long")
+        raise Refused("context too long")
 
     def down(_: Request) -> str:
         raise ModelError("overloaded", retryable=True)

@@ -1,0 +1,153 @@
+"""What all models behind one server share: its limits, and whether it is alive."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass
+
+from skillopt.core.chat import Model, Reply, Request, Usage
+from skillopt.errors import AccessError, ConfigError, ModelError
+from skillopt.model.failures import Unreached
+
+DEAD_CALLS = 20
+DEAD_SECONDS = 30.0
+"""A server that left so many calls in a row unanswered, for so long, is given up."""
+ABSENT_SECONDS = 4.0
+"""One that has never answered is given up sooner: nothing is lost yet by looking at the address."""
+_LETTERS_PER_TOKEN = 4
+
+
+@dataclass(slots=True)
+class Pace:
+    """Spreads units evenly: each taker starts once all units taken before it are worked off."""
+
+    per_minute: float
+    clock: Callable[[], float]
+    _free: float = float("-inf")
+    """When the units taken so far are worked off."""
+
+    def take(self, units: float) -> float:
+        """Take a turn of this size; the seconds to wait before it."""
+        now = self.clock()
+        start = max(now, self._free)
+        self._free = start + units * 60 / self.per_minute
+        return start - now
+
+    def settle(self, units: float) -> None:
+        """Correct a turn by units that it really took more, or less."""
+        self._free += units * 60 / self.per_minute
+
+
+@dataclass(slots=True)
+class Pulse:
+    """Tells when a server is dead, so that no item waits through its own retries to find out."""
+
+    name: str
+    clock: Callable[[], float]
+    _known: bool = False
+    """Whether it has ever answered."""
+    _missed: int = 0
+    _since: float = 0.0
+    _until: float = 0.0
+
+    def answered(self) -> None:
+        """The server said something, if only no."""
+        self._known = True
+        self._missed = 0
+
+    def missed(self) -> None:
+        """A call stayed without an answer."""
+        self._until = self.clock()
+        if self._missed == 0:
+            self._since = self._until
+        self._missed += 1
+
+    def check(self) -> None:
+        """Refuse once the server counts as dead."""
+        silence = self._until - self._since
+        calls, seconds = (DEAD_CALLS, DEAD_SECONDS) if self._known else (2, ABSENT_SECONDS)
+        if self._missed >= calls and silence >= seconds:
+            raise AccessError(
+                f"endpoint {self.name} has not answered for {silence:.0f} s ({self._missed} calls "
+                "in a row); check base_url and that the server runs, then run the same command "
+                "again: finished work is kept"
+            )
+
+
+class Endpoint:
+    """One per server and key, shared by the models behind it. A limit of None is no limit."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        concurrency: int | None = None,
+        requests_per_minute: float | None = None,
+        tokens_per_minute: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        for limit in (concurrency, requests_per_minute, tokens_per_minute):
+            if limit is not None and not limit > 0:
+                raise ConfigError(f"endpoint {name}: a limit of {limit} lets nothing through")
+        self._slots: AbstractAsyncContextManager[object] = (
+            nullcontext() if concurrency is None else asyncio.Semaphore(concurrency)
+        )
+        self._requests = _pace(requests_per_minute, clock)
+        self._tokens = _pace(tokens_per_minute, clock)
+        self._sleep = sleep
+        self._pulse = Pulse(name, clock)
+
+    async def call(self, model: Model, request: Request) -> Reply:
+        """Ask the model within the limits; `AccessError` once the server counts as dead."""
+        async with self._slots:
+            if self._requests is not None or self._tokens is not None:
+                await self._turn(request)
+            self._pulse.check()
+            try:
+                reply = await model.complete(request)
+            except Unreached:
+                self._pulse.missed()
+                self._pulse.check()
+                raise
+            except ModelError:
+                self._pulse.answered()
+                raise
+            self._pulse.answered()
+            if self._tokens is not None:
+                self._tokens.settle(_really(reply.usage, _estimate(request)))
+            return reply
+
+    async def _turn(self, request: Request) -> None:
+        """Wait for a place in both paces; a caller that goes away gives its place back."""
+        tokens = _estimate(request)
+        turns = [
+            (pace, units) for pace, units in ((self._requests, 1), (self._tokens, tokens)) if pace
+        ]
+        wait = max(pace.take(units) for pace, units in turns)
+        if wait <= 0:
+            return
+        try:
+            await self._sleep(wait)
+        except asyncio.CancelledError:
+            for pace, units in turns:
+                pace.settle(-units)
+            raise
+
+
+def _pace(per_minute: float | None, clock: Callable[[], float]) -> Pace | None:
+    return None if per_minute is None else Pace(per_minute, clock)
+
+
+def _estimate(request: Request) -> int:
+    """Tokens sent, roughly: known before the call, unlike those that come back."""
+    return sum(len(message.text) for message in request.messages) // _LETTERS_PER_TOKEN
+
+
+def _really(usage: Usage, estimate: int) -> int:
+    """Tokens beyond the estimate; none where the server does not count."""
+    used = usage.input + usage.output
+    return used - estimate if used else 0

@@ -1,0 +1,158 @@
+"""What an unhappy answer means: whose fault it is, and whether to ask again."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timezone
+from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit
+
+from skillopt.errors import AccessError, ModelError, Refused
+from skillopt.model.provider import Answer, Json
+
+QUOTED = 300
+"""Characters of a server's own words that an error repeats."""
+SECRET_LENGTH = 8
+"""What is shorter is a placeholder such as `EMPTY`, not a secret."""
+
+_WAITING_HELPS = {408, 409, 425, 429}
+_TAG = re.compile(r"<[^>]*>")
+
+
+class Unreached(ModelError):
+    """No answer came at all: refused, dropped, or silent past the deadline. Retryable."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retryable=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """On whose behalf we called, for messages. What it says never holds the secret."""
+
+    who: str
+    """Role, model and address in words."""
+    key_hint: str
+    """What to check when the key is refused."""
+    secret: str | None = field(default=None, repr=False)
+
+    def say(self, what: str) -> str:
+        """A message on one line."""
+        return self.redact(f"{self.who}: {what}")
+
+    def quote(self, answer: Answer) -> str:
+        """The server's own words, short enough for a line; blank when it has none."""
+        said = self.redact(" ".join(_TAG.sub(" ", _server_message(answer)).split()))
+        return said if len(said) <= QUOTED else f"{said[:QUOTED]}…"
+
+    def redact(self, text: str) -> str:
+        """The text without the secret."""
+        if self.secret is None or len(self.secret) < SECRET_LENGTH:
+            return text
+        return text.replace(self.secret, "[key]")
+
+
+def place(url: str) -> str:
+    """An address fit for messages: without user, password and query."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def classify(answer: Answer, caller: Caller) -> ModelError | AccessError:
+    """The error that an answer other than 200 stands for."""
+    status = answer.status
+    said = caller.quote(answer)
+    told = f"HTTP {status}: {said}" if said else f"HTTP {status}"
+    if problem := _no_access(answer, caller):
+        return AccessError(caller.say(f"{problem} ({told})"))
+    if status in _WAITING_HELPS or status >= 500:
+        after = retry_after(answer.headers)
+        return ModelError(caller.say(told), retryable=True, retry_after=after)
+    return Refused(caller.say(f"the server refused the request ({told})"))
+
+
+def _no_access(answer: Answer, caller: Caller) -> str | None:
+    """Why no further call can succeed either; None when one may."""
+    match answer.status:
+        case 401 | 403:
+            return f"access denied; check {caller.key_hint}"
+        case 402:
+            return "no credit left; top up the account, then run the same command again"
+        case 429 if _is_quota(answer):
+            return "the quota is used up; raise it, then run the same command again"
+        case 404 | 405:
+            return "model or path unknown; check the model's name and base_url"
+        case status if 300 <= status < 400:
+            return "the server redirects; set base_url to the address it redirects to"
+        case _:
+            return None
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that the server asks to wait; a date is read against the server's own clock."""
+    sent = {name.lower(): value.strip() for name, value in headers.items()}
+    milliseconds = _number(sent.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    asked = sent.get("retry-after")
+    seconds = _number(asked)
+    if seconds is not None:
+        return seconds
+    until = _timestamp(asked)
+    if until is None:
+        return None
+    now = _timestamp(sent.get("date"))
+    return max(0.0, until - (time.time() if now is None else now))
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return max(0.0, value) if math.isfinite(value) else None
+
+
+def _timestamp(text: str | None) -> float | None:
+    try:
+        moment = parsedate_to_datetime(text or "")
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=timezone.utc)
+    return moment.timestamp()
+
+
+def _server_message(answer: Answer) -> str:
+    match _error(answer):
+        case {"message": str(message)} if message.strip():
+            return message
+        case str(message) if message.strip():
+            return message
+        case _:
+            return answer.body.decode("utf-8", "replace")
+
+
+def _is_quota(answer: Answer) -> bool:
+    match _error(answer):
+        case {"code": "insufficient_quota"} | {"type": "insufficient_quota"}:
+            return True
+        case _:
+            return False
+
+
+def _error(answer: Answer) -> Json:
+    """The `error` member of a JSON body, or the body itself where it has none."""
+    try:
+        data = answer.json()
+    except ValueError:
+        return None
+    match data:
+        case {"error": error}:
+            return error
+        case _:
+            return data

@@ -1,0 +1,59 @@
+"""What a provider is, and what it needs from a transport."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple, Protocol, TypeAlias, cast
+
+from skillopt.core.chat import Model
+from skillopt.model.settings import ModelSettings
+
+Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
+
+
+class Answer(NamedTuple):
+    """An HTTP response, read to its end."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def json(self) -> Json:
+        """The body, read; `ValueError` when it is not JSON."""
+        try:
+            return cast("Json", json.loads(self.body))
+        except RecursionError as error:
+            raise ValueError("nested too deeply") from error
+
+
+class Transport(Protocol):
+    """Carries a request to a server."""
+
+    async def post(
+        self, url: str, *, headers: Mapping[str, str], body: bytes, timeout: float
+    ) -> Answer:
+        """Send and read all; past `timeout` seconds the request is cancelled.
+
+        Raises `Unreached` when no answer came, `ModelError` when it came in pieces.
+        """
+        ...
+
+
+class Provider(Protocol):
+    """A class registered under `skillopt.models`."""
+
+    key_variables: ClassVar[tuple[str, ...]]
+    """Environment variables that may hold the key, best first; `{ROLE}` is the role's name."""
+    url_variables: ClassVar[tuple[str, ...]]
+    """Environment variables that may hold the base URL."""
+    key_required: ClassVar[bool]
+    default_url: ClassVar[str]
+    """Blank: the user must give one."""
+    takes_shared_effort: ClassVar[bool]
+    """Whether its models understand a reasoning effort, so that the one for all roles is sent."""
+
+    @classmethod
+    def create(cls, settings: ModelSettings, http: Transport) -> Model:
+        """A model ready to be asked; what is missing in the settings is an error now."""
+        ...

@@ -1,0 +1,153 @@
+"""Models that answer by a function: for tests, documentation and the Python API."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import importlib
+import inspect
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias, TypeVar, cast
+
+from skillopt.core.chat import Reply, Request
+from skillopt.errors import ConfigError, ModelError, attributed_to
+from skillopt.model.provider import Transport
+from skillopt.model.settings import ModelSettings
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+Said: TypeAlias = str | Reply
+PlainCallable: TypeAlias = (
+    Callable[[str], Said | Awaitable[Said]] | Callable[[Request], Said | Awaitable[Said]]
+)
+"""What the Python API takes as a model: gets the prompt's text, or the whole request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scripted:
+    """Answers by calling `answer` in the event loop; what it raises becomes a `ModelError`."""
+
+    key_variables: ClassVar[tuple[str, ...]] = ()
+    url_variables: ClassVar[tuple[str, ...]] = ()
+    key_required: ClassVar[bool] = False
+    default_url: ClassVar[str] = ""
+    takes_shared_effort: ClassVar[bool] = False
+
+    answer: Callable[[Request], Said | Awaitable[Said]]
+    name: str = "scripted:function"
+
+    @classmethod
+    def create(cls, settings: ModelSettings, http: Transport) -> Scripted:
+        """The callable that the model's name points to, as `module:function`."""
+        del http
+        module, _, attribute = settings.name.partition(":")
+        try:
+            function: object = getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise ConfigError(
+                f"the {settings.role} model {settings.name!r} is not a `module:function` that "
+                f"can be imported ({error})"
+            ) from error
+        if not callable(function):
+            raise ConfigError(f"the {settings.role} model {settings.name!r} cannot be called")
+        return from_callable(cast("PlainCallable", function))
+
+    @property
+    def fingerprint(self) -> str:
+        """The name it was given."""
+        return self.name
+
+    async def complete(self, request: Request) -> Reply:
+        """Call the function; a string is a reply of unknown size."""
+        with attributed_to(ModelError, self.name):
+            said: object = self.answer(request)
+            if inspect.isawaitable(said):
+                said = await said
+        match said:
+            case str():
+                return Reply(text=said)
+            case Reply():
+                return said
+            case _:
+                raise ModelError(
+                    f"{self.name} returned {type(said).__name__}; return a string or a Reply"
+                )
+
+
+def from_callable(function: PlainCallable) -> Scripted:
+    """A model out of `fn(prompt: str)` or `fn(request: Request)`, returning str or Reply.
+
+    It gets the request if its one parameter is called `request` or annotated `Request`, otherwise
+    the texts of all messages as one prompt. A coroutine function is awaited; any other runs in a
+    thread of its own, so it may block. The fingerprint is the function's module and name: changed
+    under the same name, it counts as the same model.
+    """
+    call = cast("Callable[[object], object]", function)
+    name = f"scripted:{_name(call)}"
+    wants_request = _wants_request(call, name)
+    is_async = inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(
+        getattr(call, "__call__", None)  # noqa: B004 - the method itself is looked at
+    )
+
+    async def answer(request: Request) -> Said:
+        argument = request if wants_request else _prompt(request)
+        said = call(argument) if is_async else await _in_thread(call, argument)
+        if inspect.isawaitable(said):
+            said = cast("object", await said)
+        return cast("Said", said)
+
+    return Scripted(answer, name)
+
+
+def _name(function: Callable[[object], object]) -> str:
+    """Module and qualified name; those of its class for an object that can be called."""
+    while isinstance(function, functools.partial):
+        function = cast("functools.partial[object]", function).func
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+def _prompt(request: Request) -> str:
+    return "\n\n".join(message.text for message in request.messages)
+
+
+def _wants_request(function: Callable[[object], object], name: str) -> bool:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return False
+    try:
+        signature.bind(None)
+    except TypeError as error:
+        raise ConfigError(
+            f"{name} cannot be a model ({error}); a model takes one argument, the prompt"
+        ) from error
+    first = next(iter(signature.parameters.values()))
+    annotation: object = first.annotation
+    written = annotation.rpartition(".")[2] if isinstance(annotation, str) else ""
+    return first.name == "request" or annotation is Request or written == "Request"
+
+
+async def _in_thread(function: Callable[[A], R], argument: A) -> R:
+    """Call in a thread of its own.
+
+    Unlike a pool, it never queues calls behind each other, and nobody waits for it at exit: a call
+    that blocks for minutes does not hold up Ctrl-C.
+    """
+    future: Future[R] = Future()
+    future.set_running_or_notify_cancel()
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        try:
+            future.set_result(context.run(function, argument))
+        except BaseException as error:  # noqa: BLE001 - the caller must hear of it, whatever it is
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True, name="skillopt-callable").start()
+    return await asyncio.wrap_future(future)

@@ -1,0 +1,189 @@
+"""Models around models: each adds one behaviour.
+
+The order that makes sense is `Recorded(Metered(Retrying(Limited(wire))))`: a slot is free while
+a call waits to be retried, and what is kept is not paid for again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from skillopt.core.chat import Model, Reply, Request, Usage
+from skillopt.core.ports import Work
+from skillopt.errors import ModelError
+from skillopt.model.endpoint import Endpoint
+from skillopt.model.prices import Price
+
+LONGEST_ASKED = 120.0
+"""Seconds; a server that asks for a longer wait is not waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """Asks again after an error that may pass.
+
+    Waits at least as long as the server asks, plus a random share of a wait that doubles. The
+    error that remains is final: a second layer around this one repeats nothing.
+    """
+
+    inner: Model
+    tries: int = 5
+    first_wait: float = 1.0
+    max_wait: float = 30.0
+    patience: float | None = None
+    """Seconds after which no further try starts."""
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    random: Callable[[], float] = random.random
+
+    @property
+    def fingerprint(self) -> str:
+        """The inner model's."""
+        return self.inner.fingerprint
+
+    async def complete(self, request: Request) -> Reply:
+        """Answer, possibly late."""
+        start = self.clock()
+        tried = 0
+        while True:
+            try:
+                return await self.inner.complete(request)
+            except ModelError as error:
+                if not error.retryable:
+                    raise
+                failed = error
+            tried += 1
+            wait = self._wait(failed, tried)
+            if reason := self._surrender(failed, tried, self.clock() - start + wait):
+                raise ModelError(f"{failed} ({reason})") from failed
+            await self.sleep(wait)
+
+    def _wait(self, error: ModelError, tried: int) -> float:
+        asked = 0.0 if error.retry_after is None else error.retry_after
+        return asked + self.random() * min(self.max_wait, self.first_wait * 2 ** (tried - 1))
+
+    def _surrender(self, error: ModelError, tried: int, elapsed: float) -> str | None:
+        """Why not to try again, if so."""
+        if tried >= self.tries:
+            return f"gave up after {tried} tries"
+        if error.retry_after is not None and error.retry_after > LONGEST_ASKED:
+            return f"gave up: the server asks to wait {error.retry_after:.0f} s"
+        if self.patience is not None and elapsed > self.patience:
+            return f"gave up after {tried} tries and {self.patience:g} s"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """Calls through an endpoint's limits, shared with every other model behind it."""
+
+    inner: Model
+    endpoint: Endpoint
+
+    @property
+    def fingerprint(self) -> str:
+        """The inner model's."""
+        return self.inner.fingerprint
+
+    async def complete(self, request: Request) -> Reply:
+        """Answer when it is this call's turn."""
+        return await self.endpoint.call(self.inner, request)
+
+
+@dataclass(slots=True)
+class Meter:
+    """What was paid so far, by (role, stage). Starts from earlier totals when a run resumes."""
+
+    totals: dict[tuple[str, str], Usage] = field(default_factory=dict[tuple[str, str], Usage])
+
+    @classmethod
+    def after(cls, spent: Mapping[tuple[str, str, str], Usage]) -> Meter:
+        """A meter that goes on from what `Work.spent` tells."""
+        meter = cls()
+        for (_, role, stage), usage in spent.items():
+            meter.add(role, stage, usage)
+        return meter
+
+    def add(self, role: str, stage: str, usage: Usage) -> None:
+        """Count."""
+        known = self.totals.get((role, stage))
+        self.totals[role, stage] = usage if known is None else known + usage
+
+    @property
+    def total(self) -> Usage:
+        """All roles and stages together."""
+        return sum(self.totals.values(), Usage())
+
+
+@dataclass(frozen=True, slots=True)
+class Metered:
+    """Counts each answer as one call, puts a price on it and reports it."""
+
+    inner: Model
+    role: str
+    meter: Meter
+    price: Price | None = None
+    """None: unknown, and counted as nothing."""
+
+    @property
+    def fingerprint(self) -> str:
+        """The inner model's."""
+        return self.inner.fingerprint
+
+    async def complete(self, request: Request) -> Reply:
+        """Answer, with `calls` and `dollars` set."""
+        reply = await self.inner.complete(request)
+        used = reply.usage
+        dollars = used.dollars if self.price is None else self.price.cost(used)
+        usage = Usage(1, used.input, used.output, used.cached, dollars)
+        self.meter.add(self.role, request.stage, usage)
+        return Reply(text=reply.text, usage=usage, stop=reply.stop)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Asks only what was not answered before, in this process or an earlier one."""
+
+    inner: Model
+    role: str
+    work: Work
+
+    @property
+    def fingerprint(self) -> str:
+        """The inner model's."""
+        return self.inner.fingerprint
+
+    async def complete(self, request: Request) -> Reply:
+        """The kept answer, or a new one that is kept before it is returned."""
+        return await self.work.reply(
+            call_key(self.role, self.fingerprint, request),
+            role=self.role,
+            stage=request.stage,
+            make=lambda: self.inner.complete(request),
+        )
+
+
+def call_key(role: str, fingerprint: str, request: Request) -> str:
+    """Name of a call by everything that may change its answer."""
+    texts = [message.text.encode("utf-8", "surrogatepass") for message in request.messages]
+    # Lengths go first, so that no two sequences of texts read the same once joined.
+    outline = (
+        role,
+        fingerprint,
+        request.stage,
+        request.max_tokens,
+        request.temperature,
+        request.effort,
+        request.replicate,
+        [(message.role, len(text)) for message, text in zip(request.messages, texts, strict=True)],
+    )
+    digest = hashlib.sha256(json.dumps(outline).encode())
+    for text in texts:
+        digest.update(text)
+    return digest.hexdigest()
