@@ -1,0 +1,175 @@
+"""Train, val and test: found in a folder or cut by ratio, and kept apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import floor
+from pathlib import Path
+from typing import Literal
+
+from skillopt.core.seeds import shuffled
+from skillopt.core.task import Split
+from skillopt.datasets.identity import content_digest, gist_digest, row_id
+from skillopt.datasets.rows import SUFFIXES, Row, read_rows
+from skillopt.errors import DataError
+
+SPLITS: tuple[Split, ...] = ("train", "val", "test")
+_NAMES: dict[Split, tuple[str, ...]] = {
+    "train": ("train",),
+    "val": ("val", "valid_seen", "selection", "valid", "validation", "dev"),
+    "test": ("test", "valid_unseen"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Splits:
+    """The rows of each split, in order."""
+
+    train: tuple[Row, ...]
+    val: tuple[Row, ...]
+    test: tuple[Row, ...] = ()
+
+    def __getitem__(self, split: Split) -> tuple[Row, ...]:
+        match split:
+            case "train":
+                return self.train
+            case "val":
+                return self.val
+            case "test":
+                return self.test
+
+
+def resolve_split(name: str) -> Split | Literal["all"]:
+    """The split that a name or an alias means."""
+    if name == "all":
+        return "all"
+    for split, names in _NAMES.items():
+        if name in names:
+            return split
+    known = ", ".join([*(name for names in _NAMES.values() for name in names), "all"])
+    raise DataError(f"unknown split {name!r}; use one of {known}")
+
+
+def require(splits: Splits, needs: Sequence[Split] = SPLITS) -> Splits:
+    """The same splits, once every needed one is known to hold rows."""
+    for split in needs:
+        if not splits[split]:
+            raise DataError(f"the {split} split is empty; give it at least one row")
+    return splits
+
+
+def limit(splits: Splits, count: int) -> Splits:
+    """The first `count` rows of each split; 0 keeps all."""
+    if count < 0:
+        raise DataError(f"the limit is {count}; use 0 for all rows, or a positive number")
+    stop = count if count > 0 else None
+    return Splits(splits.train[:stop], splits.val[:stop], splits.test[:stop])
+
+
+def from_directory(folder: Path, needs: Sequence[Split] = SPLITS) -> Splits:
+    """Read `train/`, `val/` and `test/`, or `train.jsonl` and so on, or their aliases.
+
+    A split outside `needs` may be absent or empty.
+    """
+    if not folder.is_dir():
+        what = "is a file" if folder.exists() else "does not exist"
+        raise DataError(f"{folder}: {what}; split_dir is a folder with train/, val/ and test/")
+    return Splits(*(_read_split(folder, split, needed=split in needs) for split in SPLITS))
+
+
+def _read_split(folder: Path, split: Split, *, needed: bool) -> tuple[Row, ...]:
+    places = [
+        place
+        for name in _NAMES[split]
+        for place in (folder / name, *(folder / f"{name}{suffix}" for suffix in SUFFIXES))
+        if place.exists()
+    ]
+    if len(places) > 1:
+        names = ", ".join(place.name for place in places)
+        raise DataError(f"{folder}: {names} could each be the {split} split; keep one")
+    if not places:
+        if needed:
+            raise DataError(f"{folder}: no {split} split; add {split}/ or {split}.jsonl")
+        return ()
+    rows = read_rows(places[0])
+    if needed and not rows:
+        raise DataError(f"{places[0]}: the {split} split is empty; give it at least one row")
+    return tuple(rows)
+
+
+def by_ratio(rows: Sequence[Row], ratio: str = "2:1:7", seed: int = 42) -> Splits:
+    """Shuffle by seed and cut by largest remainder; no split with a share stays empty."""
+    train, val, _ = _sizes(len(rows), _shares(ratio), ratio)
+    order = tuple(shuffled(rows, seed))
+    return Splits(order[:train], order[train : train + val], order[train + val :])
+
+
+def _shares(ratio: str) -> list[Fraction]:
+    try:
+        shares = [Fraction(part.strip()) for part in ratio.split(":")]
+    except (ValueError, ZeroDivisionError):
+        shares = []
+    if len(shares) != len(SPLITS) or min(shares) < 0 or not any(shares):
+        raise DataError(
+            f"the split ratio {ratio!r} is not train:val:test; write three numbers such as '2:1:7'"
+        )
+    return [share / sum(shares) for share in shares]
+
+
+def _sizes(count: int, shares: Sequence[Fraction], ratio: str) -> list[int]:
+    wanted = [index for index, share in enumerate(shares) if share]
+    if count < len(wanted):
+        raise DataError(
+            f"{count} rows cannot fill the {len(wanted)} splits of the ratio {ratio!r}; add rows"
+        )
+    quotas = [share * count for share in shares]
+    sizes = [floor(quota) for quota in quotas]
+    by_remainder = sorted(range(len(sizes)), key=lambda i: sizes[i] - quotas[i])
+    for index in by_remainder[: count - sum(sizes)]:
+        sizes[index] += 1
+    for index in wanted:
+        if not sizes[index]:
+            sizes[sizes.index(max(sizes))] -= 1
+            sizes[index] = 1
+    return sizes
+
+
+def check_apart(splits: Splits, id_column: str = "id") -> list[str]:
+    """Refuse shared rows and ids; return a warning for each near duplicate across splits.
+
+    Two rows are the same when they are equal but for their ids, near duplicates when they are
+    equal but for case, spaces and punctuation.
+    """
+    ids: dict[str, _Place] = {}
+    contents: dict[str, _Place] = {}
+    gists: dict[str, _Place] = {}
+    warnings: list[str] = []
+    for split in SPLITS:
+        for row in splits[split]:
+            place = _Place(split, row.where)
+            same = contents.setdefault(content_digest(row, id_column), place)
+            if same.split != split:
+                raise DataError(f"the same row is in {same} and in {place}; {_REMOVE}")
+            name = row_id(row, id_column)
+            taken = ids.setdefault(name, place)
+            if taken is not place:
+                raise DataError(f"the id {name!r} is in {taken} and in {place}; {_RENAME}")
+            near = gists.setdefault(gist_digest(row, id_column), place)
+            if near.split != split:
+                warnings.append(f"almost the same row is in {near} and in {place}")
+    return warnings
+
+
+_REMOVE = "splits must not share rows, remove one"
+_RENAME = "ids must be unique, rename or remove one"
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    split: Split
+    where: str
+
+    def __str__(self) -> str:
+        return f"{self.split} ({self.where})"

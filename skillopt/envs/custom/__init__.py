@@ -1,0 +1,1 @@
+"""Any table with an input and an answer, judged by a scorer named in the settings."""

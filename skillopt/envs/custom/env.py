@@ -1,0 +1,87 @@
+"""The zero-adapter environment: a table, an input column, an answer column, a scorer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, replace
+from math import isfinite
+from pathlib import Path
+from typing import ClassVar
+
+from skillopt.core.rollout import Score
+from skillopt.core.task import Split, Task
+from skillopt.datasets.rows import Row
+from skillopt.datasets.splits import Splits
+from skillopt.envs import metrics
+from skillopt.envs.custom import columns, scorers, settings
+from skillopt.envs.dataset import Question, Tasks, fingerprint
+from skillopt.errors import ConfigError
+
+
+class Custom:
+    """Every row is one question; the scorer of the settings judges its answer."""
+
+    Settings = settings.Settings
+    initial_skill: ClassVar[Path | None] = None
+    prompts: ClassVar[Path | None] = None
+    name = "custom"
+
+    def __init__(self, settings: settings.Settings, splits: Splits) -> None:
+        _check(settings)
+        self._settings = settings
+        self._template = (
+            columns.Template.parse(settings.template, hidden=settings.answer)
+            if settings.template
+            else None
+        )
+        self._scorer = scorers.scorer_of(settings)
+        self._tasks = Tasks.of(splits, self._task, id_column=settings.id)
+
+    @property
+    def fingerprint(self) -> str:
+        """Name and settings; a function counts with its source."""
+        plain = asdict(replace(self._settings, scorer=self._scorer.identity))
+        return fingerprint(self.name, plain)
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """Rows of different splits that are almost the same."""
+        return self._tasks.warnings
+
+    def tasks(self, split: Split) -> Sequence[Task]:
+        """All tasks of a split, in the order of their rows."""
+        return self._tasks.splits[split]
+
+    @asynccontextmanager
+    async def open(self, task: Task) -> AsyncGenerator[Question, None]:
+        """Nothing to acquire."""
+        row = Row(task.data, f"task {task.id!r}")
+
+        async def judge(reply: str) -> Score:
+            answer = metrics.extract_answer(reply, self._settings.extract)
+            return await self._scorer.score(answer, row)
+
+        yield Question(self._settings.instructions, self._brief(row), judge)
+
+    def _task(self, name: str, row: Row) -> Task:
+        self._brief(row)
+        self._scorer.check(row)
+        return Task(name, columns.kind(row, self._settings.kind), row.data)
+
+    def _brief(self, row: Row) -> str:
+        if self._template:
+            return self._template.fill(row)
+        text = columns.question(row, self._settings.input)
+        if not self._settings.choices:
+            return text
+        options = columns.options(row, self._settings.choices)
+        listed = [f"{metrics.label_of(n)}. {option}" for n, option in enumerate(options)]
+        return "\n".join([text, "", *listed])
+
+
+def _check(settings: settings.Settings) -> None:
+    if not (isfinite(settings.tolerance) and settings.tolerance >= 0):
+        raise ConfigError(f"env.tolerance: {settings.tolerance} is not a share; use 0 or more")
+    if settings.answer in (settings.input, settings.choices) and not settings.template:
+        raise ConfigError(f"env.answer: the column {settings.answer!r} is also shown to the agent")

@@ -1,0 +1,225 @@
+"""Ways to judge an answer: built-in rules by name, or a function of the user's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Protocol
+
+from skillopt.core.rollout import Score
+from skillopt.datasets.rows import Row
+from skillopt.envs import metrics, patterns
+from skillopt.envs.custom import columns, functions
+from skillopt.envs.custom.settings import Settings
+from skillopt.errors import ConfigError, DataError, EnvironmentFault, attributed_to
+
+
+class Scorer(Protocol):
+    """One way to judge an answer."""
+
+    @property
+    def identity(self) -> str:
+        """Changes when the way of judging does, beyond what the settings say."""
+        ...
+
+    def check(self, row: Row) -> None:
+        """Refuse a row against which no answer could be judged."""
+        ...
+
+    async def score(self, answer: str, row: Row) -> Score:
+        """Judge an answer, with feedback."""
+        ...
+
+
+def scorer_of(settings: Settings) -> Scorer:
+    """The scorer that the settings ask for."""
+    match settings.scorer:
+        case str() as name if ":" in name:
+            return Called(functions.load(name), settings.answer)
+        case str() as name:
+            return Ruled(name, _rule_of(name, settings), settings)
+        case function:
+            return Called(function, settings.answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What a rule judges an answer against."""
+
+    answers: tuple[str, ...]
+    options: tuple[str, ...] = ()
+
+
+class Rule(Protocol):
+    """How an answer compares with a reference."""
+
+    def complaint(self, reference: Reference) -> str | None:
+        """Why no answer could be judged against this reference; None if one can."""
+        ...
+
+    async def judge(self, answer: str, reference: Reference) -> Score:
+        """Score an answer, with feedback."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ruled:
+    """A rule, applied to the columns of the settings."""
+
+    identity: str
+    rule: Rule
+    settings: Settings
+
+    def check(self, row: Row) -> None:
+        """The reference must be of use to the rule."""
+        if complaint := self.rule.complaint(self._reference(row)):
+            raise DataError(f"{row.where}: {self.settings.answer!r}: {complaint}")
+
+    async def score(self, answer: str, row: Row) -> Score:
+        """Ask the rule."""
+        return await self.rule.judge(answer, self._reference(row))
+
+    def _reference(self, row: Row) -> Reference:
+        choices = self.settings.choices
+        options = columns.options(row, choices) if choices else ()
+        return Reference(columns.answers(row, self.settings.answer), options)
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A function, which sees the answer and the whole row."""
+
+    function: functions.Function
+    answer: str
+    """The column that feedback quotes where the function gives none; may be absent."""
+
+    @property
+    def identity(self) -> str:
+        """Name and source of the function."""
+        return functions.identity(self.function)
+
+    def check(self, row: Row) -> None:
+        """Only the function knows what it needs."""
+
+    async def score(self, answer: str, row: Row) -> Score:
+        """Call the function; whatever goes wrong in it is named after the task."""
+        doing = f"{row.where}: scorer {functions.name_of(self.function)}"
+        with attributed_to(EnvironmentFault, doing):
+            score = await functions.call(self.function, answer, row.data)
+        if score.feedback:
+            return score
+        golds = columns.answers_to_quote(row, self.answer)
+        return metrics.verdict(answer, golds, score.hard, score.soft)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Any text against any text, right or wrong."""
+
+    right: Callable[[str, tuple[str, ...]], bool]
+
+    def complaint(self, reference: Reference) -> str | None:
+        """Any text can be compared."""
+
+    async def judge(self, answer: str, reference: Reference) -> Score:
+        """All or nothing."""
+        return metrics.verdict(
+            answer, reference.answers, float(self.right(answer, reference.answers))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Equality of normalised texts as hard score, overlap of words as soft score."""
+
+    def complaint(self, reference: Reference) -> str | None:
+        """Any text can be compared."""
+
+    async def judge(self, answer: str, reference: Reference) -> Score:
+        """Partial credit in the soft score only."""
+        return metrics.judge_words(answer, reference.answers)
+
+
+@dataclass(frozen=True, slots=True)
+class Regex:
+    """The reference is a pattern that must match somewhere in the answer."""
+
+    case_sensitive: bool
+
+    def complaint(self, reference: Reference) -> str | None:
+        """Patterns must compile."""
+        try:
+            for pattern in reference.answers:
+                re.compile(pattern)
+        except re.error as error:
+            return f"{error.pattern!r} is not a regular expression ({error})"
+        return None
+
+    async def judge(self, answer: str, reference: Reference) -> Score:
+        """All or nothing."""
+        right = False
+        for pattern in reference.answers:
+            right = right or await patterns.found(
+                pattern, answer, case_sensitive=self.case_sensitive
+            )
+        return metrics.verdict(answer, reference.answers, float(right))
+
+
+@dataclass(frozen=True, slots=True)
+class Numeric:
+    """The last number of the answer is the reference, or close enough."""
+
+    tolerance: float
+
+    def complaint(self, reference: Reference) -> str | None:
+        """References must be numbers."""
+        bad = next((each for each in reference.answers if metrics.number(each) is None), None)
+        return None if bad is None else f"{bad!r} is not a number"
+
+    async def judge(self, answer: str, reference: Reference) -> Score:
+        """All or nothing."""
+        golds = reference.answers
+        right = metrics.numeric(answer, golds, self.tolerance)
+        fault = "not a number" if metrics.number(answer) is None else "wrong answer"
+        return metrics.verdict(answer, golds, float(right), fault=fault)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The answer names the right option by letter or by text."""
+
+    def complaint(self, reference: Reference) -> str | None:
+        """References must name an option."""
+        for gold in reference.answers:
+            if metrics.option(gold, reference.options) is None:
+                known = ", ".join(reference.options) if reference.options else "A to Z"
+                return f"{gold!r} names none of the options ({known})"
+        return None
+
+    async def judge(self, answer: str, reference: Reference) -> Score:
+        """All or nothing."""
+        named = metrics.option(answer, reference.options)
+        right = metrics.choice(answer, reference.answers, reference.options)
+        fault = "no option named" if named is None else "wrong answer"
+        return metrics.verdict(answer, reference.answers, float(right), fault=fault)
+
+
+def _rule_of(name: str, settings: Settings) -> Rule:
+    cased = settings.case_sensitive
+    rules: dict[str, Rule] = {
+        "exact": Compared(lambda text, golds: metrics.equal(text, golds, case_sensitive=cased)),
+        "f1": Words(),
+        "contains": Compared(
+            lambda text, golds: metrics.contains(text, golds, case_sensitive=cased)
+        ),
+        "regex": Regex(cased),
+        "numeric": Numeric(settings.tolerance),
+        "choice": Choice(),
+    }
+    if name not in rules:
+        near = get_close_matches(name, rules, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(rules)}"
+        raise ConfigError(f"env.scorer: no scorer {name!r}; {hint} (or write module:function)")
+    return rules[name]

@@ -1,0 +1,88 @@
+"""What environments that live on a dataset are composed of."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from skillopt.core.rollout import Score, Trajectory
+from skillopt.core.task import Split, Task
+from skillopt.datasets.identity import row_id
+from skillopt.datasets.rows import Row, shape
+from skillopt.datasets.splits import Splits, check_apart
+from skillopt.errors import DataError
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """The tasks of each split, and what should be looked at though it is no error."""
+
+    splits: Mapping[Split, tuple[Task, ...]]
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, splits: Splits, make: Callable[[str, Row], Task], *, id_column: str = "id"
+    ) -> Tasks:
+        """Turn every row into a task; `make` gets the id and refuses rows it cannot use."""
+        made: dict[Split, tuple[Task, ...]] = {
+            "train": tuple(make(row_id(row, id_column), row) for row in splits.train),
+            "val": tuple(make(row_id(row, id_column), row) for row in splits.val),
+            "test": tuple(make(row_id(row, id_column), row) for row in splits.test),
+        }
+        return cls(made, tuple(check_apart(splits, id_column)))
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """An episode that is one question, judged by its answer alone."""
+
+    instructions: str
+    brief: str
+    judge: Callable[[str], Awaitable[Score]]
+
+    async def score(self, trajectory: Trajectory) -> Score:
+        """Judge the final answer."""
+        return await self.judge(trajectory.answer)
+
+
+def text_field(row: Row, column: str, hint: str = "") -> str:
+    """A field that must hold text."""
+    value = present(row, column, hint)
+    if not isinstance(value, str):
+        raise DataError(f"{row.where}: {column!r} must be text, found {shape(value)}{hint}")
+    return value
+
+
+def texts_field(row: Row, column: str, hint: str = "") -> tuple[str, ...]:
+    """A field that must hold a list of texts, at least one."""
+    value = present(row, column, hint)
+    if not isinstance(value, list):
+        found = shape(value)
+        raise DataError(f"{row.where}: {column!r} must be a list of texts, found {found}{hint}")
+    items = cast("list[object]", value)
+    if not items:
+        raise DataError(f"{row.where}: {column!r} is an empty list; give at least one text{hint}")
+    for index, item in enumerate(items):
+        if not isinstance(item, str):
+            raise DataError(
+                f"{row.where}: {column!r}[{index}] must be text, found {shape(item)}{hint}"
+            )
+    return tuple(cast("list[str]", items))
+
+
+def present(row: Row, column: str, hint: str = "") -> object:
+    """A field that must be there, whatever it holds."""
+    if column not in row.data:
+        names = ", ".join(row.data)
+        raise DataError(f"{row.where}: no field {column!r} (found: {names}){hint}")
+    return row.data[column]
+
+
+def fingerprint(name: str, settings: Mapping[str, object]) -> str:
+    """The name of an environment and of the settings that change its briefs or scores."""
+    text = json.dumps(settings, sort_keys=True)
+    return f"{name}:{hashlib.sha256(text.encode()).hexdigest()[:12]}"

@@ -1,0 +1,180 @@
+"""Text against reference answers. Pure functions; a prediction is right if any reference is met."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter, deque
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Literal, TypeAlias
+
+from skillopt.core.rollout import FULL_MARKS, Score
+
+Extract: TypeAlias = Literal["tag_or_line", "whole"]
+
+_TAG = re.compile(r"<(/?)answer>", re.IGNORECASE)
+_ARTICLE = re.compile(r"\b(?:a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def extract_answer(text: str, how: Extract = "tag_or_line") -> str:
+    """The text of the last closed `<answer>` tag, or else the last line that is not empty."""
+    if how == "whole":
+        return text.strip()
+    answer: str | None = None
+    opened: int | None = None
+    for tag in _TAG.finditer(text):
+        if not tag[1]:
+            opened = tag.end()
+        elif opened is not None:
+            answer, opened = text[opened : tag.start()], None
+    if answer is not None:
+        return answer.strip()
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+
+
+def normalise(text: str) -> str:
+    """As SQuAD does: lower case, no ASCII punctuation, no articles, single spaces."""
+    bare = text.lower().translate(_NO_PUNCTUATION)
+    return " ".join(_ARTICLE.sub(" ", bare).split())
+
+
+def tidy(text: str, *, case_sensitive: bool = False) -> str:
+    """Single spaces, and one case unless case matters."""
+    spaced = " ".join(text.split())
+    return spaced if case_sensitive else spaced.casefold()
+
+
+def equal(prediction: str, golds: Sequence[str], *, case_sensitive: bool = False) -> bool:
+    """Equality of tidied texts."""
+    wanted = {tidy(gold, case_sensitive=case_sensitive) for gold in golds}
+    return tidy(prediction, case_sensitive=case_sensitive) in wanted
+
+
+def contains(prediction: str, golds: Sequence[str], *, case_sensitive: bool = False) -> bool:
+    """Whether a reference stands somewhere in the prediction, both tidied."""
+    text = tidy(prediction, case_sensitive=case_sensitive)
+    return any(tidy(gold, case_sensitive=case_sensitive) in text for gold in golds)
+
+
+def exact_match(prediction: str, golds: Sequence[str]) -> bool:
+    """Equality of normalised texts."""
+    return any(_tokens(prediction) == _tokens(gold) for gold in golds)
+
+
+def f1(prediction: str, golds: Sequence[str]) -> float:
+    """Overlap of normalised words, best over references; nothing matches only nothing."""
+    return max((_f1(_tokens(prediction), _tokens(gold)) for gold in golds), default=0.0)
+
+
+def _f1(ours: list[str], theirs: list[str]) -> float:
+    if not ours or not theirs:
+        return float(ours == theirs)
+    common = (Counter(ours) & Counter(theirs)).total()
+    return 2 * common / (len(ours) + len(theirs))
+
+
+def _tokens(text: str) -> list[str]:
+    # A text of articles or punctuation alone ("The The", "A") keeps its words: otherwise an empty
+    # prediction would match it.
+    return normalise(text).split() or text.lower().split()
+
+
+_NUMBER = re.compile(
+    r"""(?P<sign>(?<![\w.)])[-+\u2212]\s?)?
+        [$€£¥]?\s?
+        (?P<digits>\d{1,3}(?:[,\u00a0\u202f]\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)
+        (?P<exponent>[eE][-+]?\d{1,3}(?!\d))?""",
+    re.VERBOSE | re.ASCII,
+)
+_LONGEST_NUMBER = 400
+
+
+def number(text: str) -> Fraction | None:
+    """The last number in a text.
+
+    Thousands separators, currency signs and a percent sign are dropped: 12.5% is 12.5.
+    """
+    last = deque(_NUMBER.finditer(text), maxlen=1)
+    if not last or len(last[0][0]) > _LONGEST_NUMBER:
+        return None
+    found = last[0]
+    digits = re.sub(r"[,\u00a0\u202f]", "", found["digits"])
+    value = Fraction(f"{digits}{found['exponent'] or ''}")
+    return value if (found["sign"] or "+")[0] == "+" else -value
+
+
+def numeric(prediction: str, golds: Sequence[str], tolerance: float = 0.0) -> bool:
+    """Whether the last number is within `tolerance`, a share of the reference, of one."""
+    ours = number(prediction)
+    if ours is None:
+        return False
+    slack = Fraction(str(tolerance))
+    wanted = [value for gold in golds if (value := number(gold)) is not None]
+    return any(abs(ours - value) <= slack * abs(value) for value in wanted)
+
+
+def label_of(index: int) -> str:
+    """The letter of an option: A, B, C, ..."""
+    return string.ascii_uppercase[index]
+
+
+def option(text: str, options: Sequence[str] = ()) -> str | None:
+    """The letter of the option that a text names, or None.
+
+    Tried in this order: the whole text as a letter, as an option's text, its first word as a
+    letter. Without options, any letter is one.
+    """
+    letters = string.ascii_uppercase[: len(options)] if options else string.ascii_uppercase
+    if letter := _letter(text, letters):
+        return letter
+    texts = [tidy(each) for each in options]
+    if tidy(text) in texts:
+        return label_of(texts.index(tidy(text)))
+    words = text.split(maxsplit=1)
+    return _letter(words[0], letters) if words else None
+
+
+def choice(prediction: str, golds: Sequence[str], options: Sequence[str] = ()) -> bool:
+    """Whether the prediction names the option that a reference names."""
+    ours = option(prediction, options)
+    return ours is not None and any(option(gold, options) == ours for gold in golds)
+
+
+def _letter(text: str, letters: str) -> str | None:
+    bare = text.strip().upper().lstrip("([").rstrip(".):]")
+    return bare if len(bare) == 1 and bare in letters else None
+
+
+def judge_words(answer: str, golds: Sequence[str]) -> Score:
+    """Hard by exact match, soft by F1."""
+    return verdict(answer, golds, float(exact_match(answer, golds)), f1(answer, golds))
+
+
+_SHOWN = 300
+
+
+def verdict(
+    answer: str,
+    golds: Sequence[str],
+    hard: float,
+    soft: float | None = None,
+    *,
+    fault: str = "wrong answer",
+) -> Score:
+    """A score with feedback: `correct`, or what was wrong, expected and found."""
+    soft = hard if soft is None else soft
+    if hard >= FULL_MARKS:
+        return Score(hard, soft, "correct")
+    found = [f"expected {' or '.join(_quote(gold) for gold in golds)}"] if golds else []
+    if not answer.strip():
+        fault = "empty answer"
+    else:
+        fault = "partial answer" if max(hard, soft) > 0 else fault
+        found.append(f"got {_quote(answer)}")
+    return Score(hard, soft, f"{fault}: {', '.join(found)}" if found else fault)
+
+
+def _quote(text: str) -> str:
+    return f"'{text}'" if len(text) <= _SHOWN else f"'{text[:_SHOWN]}…'"

@@ -1,0 +1,45 @@
+"""Regular expressions that cannot hang a run.
+
+Python's matcher cannot be interrupted and holds the interpreter's lock, so a pathological pattern
+would stop every other rollout; it therefore runs in a process of its own, which can be killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+
+from skillopt.errors import EnvironmentFault
+
+_SCRIPT = """\
+import json, re, sys
+pattern, flags, text = json.load(sys.stdin)
+sys.stdout.write("yes" if re.search(pattern, text, flags) else "no")
+"""
+
+
+async def found(
+    pattern: str, text: str, *, case_sensitive: bool = False, seconds: float = 5.0
+) -> bool:
+    """Whether the pattern matches somewhere in the text; a fault if that takes too long."""
+    flags = 0 if case_sensitive else re.IGNORECASE.value
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-I", "-S", "-c", _SCRIPT, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}
+    )
+    question = json.dumps([pattern, flags, text]).encode()
+    try:
+        answer, _ = await asyncio.wait_for(process.communicate(question), seconds)
+    except asyncio.TimeoutError:
+        raise EnvironmentFault(
+            f"the pattern {pattern!r} took over {seconds:g} s; write it without nested repetition"
+        ) from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if answer not in (b"yes", b"no"):
+        raise EnvironmentFault(f"the pattern {pattern!r} could not be tried")
+    return answer == b"yes"

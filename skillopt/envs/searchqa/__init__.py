@@ -1,0 +1,1 @@
+"""Trivia clues with search snippets."""

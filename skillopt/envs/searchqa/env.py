@@ -1,0 +1,99 @@
+"""SearchQA: a trivia clue and search snippets; a short answer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from skillopt.core.rollout import Score
+from skillopt.core.task import Split, Task
+from skillopt.datasets.rows import Row
+from skillopt.datasets.splits import Splits
+from skillopt.envs.dataset import Question, Tasks, fingerprint, text_field, texts_field
+from skillopt.envs.metrics import extract_answer, judge_words
+from skillopt.errors import ConfigError, DataError
+
+_INSTRUCTIONS = """\
+You answer trivia clues. A clue describes a person, place, thing or phrase; name it. You are given \
+snippets from web searches, of which some help and some mislead.
+
+End your reply with the answer alone, as short as it can be, in this form:
+<answer>your answer</answer>"""
+_DOCUMENT = "[DOC]"
+
+
+class SearchQA:
+    """Hard: exact match after SQuAD's normalisation. Soft: F1 over words."""
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Settings:
+        """How much the agent gets to see."""
+
+        max_turns: int = 1
+        """Only one turn is supported."""
+        max_context_chars: int = 6000
+        """Snippets beyond this length are left out, whole documents at a time."""
+
+    initial_skill: ClassVar[Path | None] = Path(__file__).parent / "skills" / "initial.md"
+    prompts: ClassVar[Path | None] = None
+    name = "searchqa"
+
+    def __init__(self, settings: SearchQA.Settings, splits: Splits) -> None:
+        if settings.max_turns != 1:
+            raise ConfigError(f"env.max_turns: {settings.max_turns} is not supported; use 1")
+        if settings.max_context_chars < 1:
+            raise ConfigError(
+                f"env.max_context_chars: {settings.max_context_chars} shows nothing; use 1 or more"
+            )
+        self._settings = settings
+        self._tasks = Tasks.of(splits, _task)
+
+    @property
+    def fingerprint(self) -> str:
+        """Name and settings."""
+        return fingerprint(self.name, asdict(self._settings))
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """Rows of different splits that are almost the same."""
+        return self._tasks.warnings
+
+    def tasks(self, split: Split) -> Sequence[Task]:
+        """All tasks of a split, in the order of their rows."""
+        return self._tasks.splits[split]
+
+    @asynccontextmanager
+    async def open(self, task: Task) -> AsyncGenerator[Question, None]:
+        """Nothing to acquire."""
+        row = Row(task.data, f"task {task.id!r}")
+        context = cut(text_field(row, "context"), self._settings.max_context_chars)
+        golds = texts_field(row, "answers")
+
+        async def judge(reply: str) -> Score:
+            return judge_words(extract_answer(reply), golds)
+
+        brief = f"## Context\n{context}\n\n## Question\n{text_field(row, 'question')}"
+        yield Question(_INSTRUCTIONS, brief, judge)
+
+
+def cut(context: str, most: int) -> str:
+    """As many whole documents from the front as fit; a part of the first if it alone is too long.
+
+    Documents start with `[DOC]`.
+    """
+    if len(context) <= most:
+        return context
+    end = context.rfind(_DOCUMENT, 0, most + len(_DOCUMENT))
+    whole = end > 0 and context[:end].strip()
+    return context[: end if whole else most].rstrip()
+
+
+def _task(name: str, row: Row) -> Task:
+    if not text_field(row, "question").strip():
+        raise DataError(f"{row.where}: 'question' is empty; give it some text")
+    text_field(row, "context")
+    texts_field(row, "answers")
+    return Task(name, data=row.data)

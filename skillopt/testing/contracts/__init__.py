@@ -1,0 +1,1 @@
+"""What the engine expects of the parts that others write, as checks to run in their tests."""

@@ -1,0 +1,128 @@
+"""What the engine expects of an environment.
+
+Run all checks at once, `await check_environment(MyEnvironment(...))`, or one by one:
+
+    @pytest.mark.parametrize("check", ENVIRONMENT_CHECKS)
+    async def test_my_environment_keeps_the_contract(check):
+        await check(MyEnvironment(...))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import islice
+from typing import TypeAlias
+
+from skillopt.core.chat import Message
+from skillopt.core.ports import Environment
+from skillopt.core.rollout import Score, Trajectory
+from skillopt.core.task import Split, Task
+
+Check: TypeAlias = Callable[[Environment], Awaitable[None]]
+
+_SPLITS: tuple[Split, ...] = ("train", "val", "test")
+_SAMPLE = 5
+
+
+async def names_itself(environment: Environment) -> None:
+    """Name and fingerprint are there and do not change."""
+    _promise(bool(environment.name), "an environment has a name")
+    _promise(bool(environment.fingerprint), "an environment has a fingerprint")
+    _promise(environment.fingerprint == environment.fingerprint, "the fingerprint is stable")
+
+
+async def lists_the_same_tasks_each_time(environment: Environment) -> None:
+    """Asked twice, a split has the same tasks in the same order, and train and val have some."""
+    for split in _SPLITS:
+        first = [task.digest for task in environment.tasks(split)]
+        again = [task.digest for task in environment.tasks(split)]
+        _promise(first == again, f"the {split} split lists the same tasks each time")
+    for split in _SPLITS[:2]:
+        _promise(len(environment.tasks(split)) > 0, f"the {split} split has tasks")
+
+
+async def gives_every_task_its_own_id(environment: Environment) -> None:
+    """Ids are unique over all splits and safe as file names."""
+    seen: dict[str, Split] = {}
+    for split in _SPLITS:
+        for task in environment.tasks(split):
+            _promise(
+                task.id not in seen,
+                f"ids are unique: {task.id!r} is in {seen.get(task.id)} and in {split}",
+            )
+            safe = task.id and not task.id.startswith(".") and not set(task.id) & set("/\\\0")
+            _promise(bool(safe), f"an id names files: {task.id!r} could leave its folder")
+            seen[task.id] = split
+
+
+async def opens_a_task_to_the_same_brief(environment: Environment) -> None:
+    """Opened twice, a task reads the same; opening and scoring leave it as it was."""
+    for task in _some(environment):
+        before = task.digest
+        async with environment.open(task) as episode:
+            first = episode.brief
+        async with environment.open(task) as episode:
+            again = episode.brief
+        _promise(bool(first.strip()), f"task {task.id!r} has a brief")
+        _promise(first == again, f"task {task.id!r} has the same brief each time")
+        _promise(task.digest == before, f"opening task {task.id!r} does not change it")
+
+
+async def gives_all_tasks_the_same_instructions(environment: Environment) -> None:
+    """What differs between tasks belongs into the brief."""
+    found: set[str] = set()
+    for task in _some(environment):
+        async with environment.open(task) as episode:
+            found.add(episode.instructions)
+    _promise(len(found) == 1, "instructions are the same for all tasks")
+
+
+async def scores_any_answer(environment: Environment) -> None:
+    """Silence and nonsense are answers: they get a score with feedback, and do not pass."""
+    for task in _some(environment):
+        for answer in ("", "\N{SNOWMAN} no idea \N{SNOWMAN}"):
+            score = await _score(environment, task, answer)
+            what = f"the answer {answer!r} to task {task.id!r}"
+            _promise(not score.passed, f"{what} does not pass")
+            _promise(bool(score.feedback), f"{what} gets feedback")
+
+
+async def scores_the_same_attempt_alike(environment: Environment) -> None:
+    """A score depends on the task and the attempt only."""
+    for task in _some(environment):
+        first = await _score(environment, task, "something")
+        again = await _score(environment, task, "something")
+        _promise(first == again, f"the same answer to task {task.id!r} gets the same score")
+
+
+ENVIRONMENT_CHECKS: tuple[Check, ...] = (
+    names_itself,
+    lists_the_same_tasks_each_time,
+    gives_every_task_its_own_id,
+    opens_a_task_to_the_same_brief,
+    gives_all_tasks_the_same_instructions,
+    scores_any_answer,
+    scores_the_same_attempt_alike,
+)
+
+
+async def check_environment(environment: Environment) -> None:
+    """Raise AssertionError for the first promise that is not kept."""
+    for check in ENVIRONMENT_CHECKS:
+        await check(environment)
+
+
+def _some(environment: Environment) -> Iterator[Task]:
+    for split in _SPLITS:
+        yield from islice(environment.tasks(split), _SAMPLE)
+
+
+async def _score(environment: Environment, task: Task, answer: str) -> Score:
+    async with environment.open(task) as episode:
+        asked = (Message("user", episode.brief), Message("assistant", answer))
+        return await episode.score(Trajectory(asked, answer))
+
+
+def _promise(kept: bool, promise: str) -> None:  # noqa: FBT001
+    if not kept:
+        raise AssertionError(promise)

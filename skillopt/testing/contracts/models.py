@@ -1,0 +1,87 @@
+"""What every model must do.
+
+    async def test_my_model_keeps_the_contract():
+        await check_model(MyModel(...), secret="sk-the-key-it-was-given")
+
+The model is really asked, about a dozen short questions; give it a local server or a script.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+from skillopt.aio import map_all
+from skillopt.core.chat import Message, Model, Reply, Request
+
+AT_ONCE = 8
+
+
+class ContractBroken(AssertionError):
+    """A part does not do what its protocol promises."""
+
+
+async def check_model(model: Model, *, secret: str | None = None) -> None:
+    """All checks of this module."""
+    check_fingerprint(model)
+    await check_answer(model)
+    await check_many_at_once(model)
+    await check_cancelled(model)
+    if secret is not None:
+        check_secret(model, secret)
+
+
+def check_fingerprint(model: Model) -> None:
+    """The fingerprint is a text, and the same whenever it is read."""
+    first = model.fingerprint
+    _expect(bool(first.strip()), "the fingerprint is blank")
+    _expect(model.fingerprint == first, "the fingerprint changes from one reading to the next")
+
+
+async def check_answer(model: Model) -> None:
+    """One question gets one reply, whose counts are possible; asking does not change the model."""
+    before = model.fingerprint
+    _check_reply(await model.complete(_question(0)))
+    _expect(model.fingerprint == before, "asking changes the fingerprint")
+
+
+async def check_many_at_once(model: Model) -> None:
+    """Questions asked at the same time are all answered."""
+    replies = await map_all(model.complete, [_question(n) for n in range(AT_ONCE)])
+    for reply in replies:
+        _check_reply(reply)
+
+
+async def check_cancelled(model: Model) -> None:
+    """A call that was cancelled ends, and leaves a model that still answers."""
+    call = asyncio.ensure_future(model.complete(_question(0)))
+    await asyncio.sleep(0)
+    call.cancel()
+    await asyncio.wait([call], timeout=5)
+    _expect(call.done(), "a cancelled call goes on")
+    _check_reply(await model.complete(_question(1)))
+
+
+def check_secret(model: Model, secret: str) -> None:
+    """Neither repr nor fingerprint shows the key."""
+    _expect(secret not in repr(model), "the repr shows the key")
+    _expect(secret not in model.fingerprint, "the fingerprint shows the key")
+
+
+def _question(replicate: int) -> Request:
+    messages = (Message("system", "You answer briefly."), Message("user", "Reply with OK."))
+    return Request(stage="contract", messages=messages, replicate=replicate)
+
+
+def _check_reply(reply: Reply) -> None:
+    _expect(isinstance(cast("object", reply.text), str), "the text of the reply is not a string")
+    _expect(reply.stop in ("end", "length", "tool", "filter"), f"unknown stop {reply.stop!r}")
+    used = reply.usage
+    for name in ("calls", "input", "output", "cached", "dollars"):
+        _expect(getattr(used, name) >= 0, f"usage.{name} is below zero")
+    _expect(used.cached <= used.input, "more tokens came from the cache than were sent")
+
+
+def _expect(kept: bool, broken: str) -> None:  # noqa: FBT001 - reads as an assertion
+    if not kept:
+        raise ContractBroken(broken)
