@@ -1,0 +1,85 @@
+"""Old, flat and alias names: one table for YAML keys, overrides and command-line flags."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+RENAMED: Final = {
+    "edit_budget": "optimizer.learning_rate",
+    "min_edit_budget": "optimizer.min_learning_rate",
+    "optimizer_model": "model.optimizer",
+    "target_model": "model.target",
+    "model_backend": "model.backend",
+    "env": "env.name",
+}
+"""Flat names that differ from the last part of the key they stand for."""
+
+IGNORED: Final = {
+    "train.steps_per_epoch": "it follows from the size of the train split and the batch size",
+    "gradient.max_analyst_rounds": "each minibatch is read once",
+}
+"""Keys that older files may hold and that have no effect, each with the reason."""
+
+_OF_ENVIRONMENTS: Final = (
+    "data_root",
+    "image_detail",
+    "judge_max_completion_tokens",
+    "judge_model",
+    "judge_retries",
+    "max_api_workers",
+    "max_steps",
+    "max_turns",
+    "mode",
+    "shuffle_choices",
+    "use_sketch",
+    "use_theorem",
+)
+"""Flat names of keys that only some environments have."""
+
+_OLDER: Final = {"teacher": "optimizer", "student": "target"}
+"""Roles as they were once called, alone or in front of an underscore."""
+
+_BACKENDS: Final = {
+    "azure": "openai_chat",
+    "azure_openai": "openai_chat",
+    "openai": "openai_chat",
+    "compat": "openai_compatible",
+    "openai-compatible": "openai_compatible",
+}
+
+
+def backend_of(label: str) -> str:
+    """The registered name of a backend that may be given by an alias."""
+    return _BACKENDS.get(label, label)
+
+
+def modern(name: str) -> str:
+    """The name with an older role at its head replaced."""
+    head, line, tail = name.partition("_")
+    return _OLDER.get(head, head) + line + tail
+
+
+def flat_name(key: str) -> str:
+    """The flat name under which users know a dotted key."""
+    for name, renamed in RENAMED.items():
+        if renamed == key:
+            return name
+    return key.partition(".")[2]
+
+
+def flat_names(keys: Collection[str]) -> dict[str, str]:
+    """Every flat name, old ones included, with the dotted key that it stands for."""
+    names = _bare([*keys, *IGNORED, *(f"env.{name}" for name in _OF_ENVIRONMENTS)]) | RENAMED
+    for old, new in _OLDER.items():
+        roles = [name for name in names if name == new or name.startswith(f"{new}_")]
+        names |= {old + name.removeprefix(new): names[name] for name in roles}
+    return names
+
+
+def _bare(keys: Iterable[str]) -> dict[str, str]:
+    found: dict[str, list[str]] = {}
+    for key in keys:
+        found.setdefault(key.partition(".")[2], []).append(key)
+    # `name` alone says nothing of what it names; the environment is chosen by `env`.
+    return {bare: keys[0] for bare, keys in found.items() if len(keys) == 1 and bare != "name"}

@@ -1,0 +1,109 @@
+"""From files, overrides, flags and Python values to one configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import cast
+
+from skillopt.config.given import Given, merge, read
+from skillopt.config.names import resolve
+from skillopt.config.overrides import read_flags, read_overrides, read_values
+from skillopt.config.schema import Config, configure
+from skillopt.config.sections import SECTIONS
+from skillopt.config.yaml12 import Entry, read_entries
+from skillopt.errors import ConfigError
+
+_BASE = "_base_"
+
+
+def load_config(
+    path: Path | None = None,
+    *,
+    overrides: Sequence[str] = (),
+    flags: Mapping[str, str] | None = None,
+    values: Mapping[str, object] | None = None,
+) -> Config:
+    """Read a configuration; each source goes before the ones named earlier.
+
+    Args:
+        path: A YAML file; without one, the defaults of the schema are the start.
+        overrides: `a.b=c` texts; the value is read as YAML reads it.
+        flags: Flat flags by name, each with the text that followed it.
+        values: Python values by dotted or flat name.
+
+    Raises:
+        ConfigError: With every mistake on a line of its own: key, reason, nearest key, origin.
+    """
+    settings = _read_file(path, ()) if path is not None else {}
+    settings = merge(settings, read_overrides(overrides))
+    settings = merge(settings, read_flags(flags or {}))
+    return configure(merge(settings, read_values(values or {})))
+
+
+def _read_file(path: Path, above: tuple[Path, ...]) -> dict[str, Given]:
+    """The settings of a file and of the files it is based on."""
+    place, name = path.resolve(), _name(path)
+    if place in above:
+        chain = " -> ".join(_name(each) for each in (*above[above.index(place) :], place))
+        raise ConfigError(f"{name}: {_BASE} leads back to the file itself: {chain}")
+    if above and not path.is_file():
+        raise ConfigError(f"{name}: no such file; it is the {_BASE} of {_name(above[-1])}")
+    if not path.is_file():
+        raise ConfigError(f"{name}: no such file{_neighbour(path)}")
+    entries = read_entries(path, name)
+    settings: dict[str, Given] = {}
+    for base in _bases(entries, name):
+        settings = merge(settings, _read_file(path.parent / base, (*above, place)))
+    own = [entry for entry in entries if entry.path[0] != _BASE]
+    for structured in (False, True):
+        tier = [entry for entry in own if (len(entry.path) == 2) is structured]
+        settings = merge(settings, _tier(tier, name, path.parent))
+    return settings
+
+
+def _bases(entries: Iterable[Entry], name: str) -> list[str]:
+    for entry in entries:
+        if entry.path[0] == _BASE:
+            value = read(entry.value)
+            bases = cast("list[object]", value) if isinstance(value, list) else [value]
+            if len(entry.path) == 1 and all(isinstance(base, str) for base in bases):
+                return cast("list[str]", bases)
+            raise ConfigError(f"{name}:{entry.line}: {_BASE} should be a path or a list of paths")
+    return []
+
+
+def _tier(entries: Iterable[Entry], name: str, folder: Path) -> dict[str, Given]:
+    """Settings of one file in one spelling; a key under two names is given twice."""
+    settings: dict[str, Given] = {}
+    first: dict[str, Entry] = {}
+    for entry in entries:
+        if len(entry.path) == 1 and entry.path[0] in SECTIONS and read(entry.value) is None:
+            continue  # a section without keys
+        written = ".".join(entry.path)
+        key = resolve(entry.path)
+        key = written if key is None else key
+        if key in first:
+            other = first[key]
+            raise ConfigError(
+                f"{name}:{entry.line}: {written!r} and {'.'.join(other.path)!r} "
+                f"(line {other.line}) are the same key {key!r}; keep one"
+            )
+        first[key] = entry
+        settings[key] = Given(entry.value, f"{name}:{entry.line}", folder)
+    return settings
+
+
+def _name(path: Path) -> str:
+    """What messages call a file: its path in the current directory if it lies there."""
+    place, here = path.resolve(), Path.cwd()
+    return str(place.relative_to(here) if place.is_relative_to(here) else place)
+
+
+def _neighbour(path: Path) -> str:
+    if path.is_dir():
+        return "; it is a folder, name a file in it"
+    beside = [each.name for each in path.parent.glob("*.yaml")]
+    near = get_close_matches(path.name, beside, n=1)
+    return f"; did you mean {near[0]!r}?" if near else "; check the path"

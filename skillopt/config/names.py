@@ -1,0 +1,68 @@
+"""From a key as somebody wrote it to the key of the schema, or to the nearest one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from difflib import get_close_matches
+from typing import Final
+
+from skillopt.config.legacy import IGNORED, flat_names, modern
+from skillopt.config.sections import KEYS, SECTIONS
+
+NAMES: Final = flat_names(KEYS)
+"""Every flat name with the dotted key it stands for."""
+
+_KNOWN: Final = frozenset((*KEYS, *IGNORED))
+_ALL_SECTIONS: Final = f"the sections are {', '.join(SECTIONS)}"
+
+
+def resolve(path: Sequence[str]) -> str | None:
+    """The dotted key that a path of one or two names stands for; None when there is none.
+
+    Every key of `env` stands for itself: only the environment knows which ones it has.
+    """
+    if len(path) == 1:
+        return NAMES.get(path[0])
+    section, name = path[0], modern(path[1]) if path[0] == "model" else path[1]
+    if (key := f"{section}.{name}") in _KNOWN:
+        return key
+    renamed = NAMES.get(name, "")
+    if renamed.startswith(f"{section}."):
+        return renamed
+    return key if section == "env" else None
+
+
+def suggestion(written: str, extra: Collection[str] = ()) -> str:
+    """The end of a complaint about an unknown key: the nearest known one, or where to look.
+
+    `extra` are dotted keys beyond the schema's.
+    """
+    near = _nearest(written, [*KEYS, *extra])
+    if near:
+        return f"; did you mean {near!r}?"
+    section = written.partition(".")[0]
+    if section not in SECTIONS:
+        close = _close(section, SECTIONS)
+        return f"; did you mean the section {close!r}?" if close else f"; {_ALL_SECTIONS}"
+    names = [key.partition(".")[2] for key in (*KEYS, *extra) if key.startswith(f"{section}.")]
+    shown = [name for name in names if not name.startswith(("optimizer_", "target_"))]
+    return f"; {section} has {', '.join(shown)}"
+
+
+def _nearest(written: str, keys: Collection[str]) -> str | None:
+    section, dot, name = written.rpartition(".")
+    if not dot:
+        return _close(written, NAMES)
+    if found := NAMES.get(name):
+        return found
+    inside = [key.partition(".")[2] for key in keys if key.startswith(f"{section}.")]
+    if found := _close(name, inside):
+        return f"{section}.{found}"
+    if found := _close(written, keys, cutoff=0.75):
+        return found
+    found = _close(name, NAMES, cutoff=0.75)
+    return NAMES[found] if found else None
+
+
+def _close(word: str, words: Collection[str], cutoff: float = 0.6) -> str | None:
+    return next(iter(get_close_matches(word, list(words), n=1, cutoff=cutoff)), None)

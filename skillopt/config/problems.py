@@ -1,0 +1,90 @@
+"""Checking values against a schema, and saying what is wrong with them in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TypeVar, cast
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from skillopt.config.given import as_written, read
+from skillopt.config.redaction import redact
+
+T = TypeVar("T")
+
+_WORDS = {
+    "at least": "greater than or equal to",
+    "at most": "less than or equal to",
+    "above": "greater than",
+    "a whole number": "a valid integer",
+    "a number": "a valid number",
+    "a text": "a valid string",
+    "a list": "a valid list",
+    "a mapping": "a valid dictionary",
+}
+"""Our words for pydantic's."""
+
+
+def check(schema: TypeAdapter[T], values: Mapping[str, object]) -> T | dict[str, str]:
+    """The values in the form of the schema, or what is wrong with each key.
+
+    Where the schema wants text, a value that YAML reads otherwise counts as it was written.
+    """
+    try:
+        return schema.validate_python(read(dict(values)))
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+    better = _with_text(values, details)
+    return _complaints(details) if better is None else check(schema, better)
+
+
+def _with_text(
+    values: Mapping[str, object], details: list[ErrorDetails]
+) -> dict[str, object] | None:
+    wanting = [each["loc"] for each in details if each["type"] in {"string_type", "literal_error"}]
+    # Deepest first: an item of a list is turned into text before the list as a whole is.
+    for place in sorted(wanting, key=len, reverse=True):
+        found = as_written(dict(values), place)
+        if found is not None:
+            return cast("dict[str, object]", found)
+    return None
+
+
+def _complaints(details: list[ErrorDetails]) -> dict[str, str]:
+    found: dict[str, list[str]] = {}
+    for each in details:
+        name, *inside = each["loc"]
+        items = "".join(f"[{place}]" for place in inside if isinstance(place, int))
+        found.setdefault(f"{name}{items}", []).append(_sentence(each))
+    return {key: ", or ".join(sentences) for key, sentences in found.items()}
+
+
+def _sentence(detail: ErrorDetails) -> str:
+    message = detail["msg"].replace("Input should be", "should be")
+    match detail["type"]:
+        case "missing":
+            return "is needed and was not given"
+        case "value_error":
+            return message.removeprefix("Value error, ")
+        case "string_too_short":
+            return "should not be empty"
+        case "literal_error" if " or " not in message:
+            message = f"only {detail['ctx']['expected'] if 'ctx' in detail else ''} in this version"
+        case "bool_type":
+            message = "should be true or false"
+        case _:
+            for ours, theirs in _WORDS.items():
+                message = message.replace(theirs, ours)
+    return f"{message}, not {shown(detail['input'])}"
+
+
+def shown(value: object) -> str:
+    """A value as a message may show it: short, and without secrets."""
+    if isinstance(value, str):
+        text = repr(value)
+    else:
+        text = json.dumps(value, ensure_ascii=False, default=str)
+    text = redact(text)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,77 @@
+"""Names in a configuration to objects in code, for our parts and everybody else's alike."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import reduce
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Generic, TypeGuard, TypeVar
+
+from skillopt.errors import ConfigError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Registry(Generic[T]):
+    """A lazy view of one entry-point group; nothing is imported until it is asked for."""
+
+    group: str
+    what: str
+    """One of its parts in words: `environment`."""
+    accepts: Callable[[object], TypeGuard[T]]
+    """Whether a loaded object is such a part."""
+
+    @property
+    def names(self) -> list[str]:
+        """All registered names, sorted."""
+        return sorted(point.name for point in entry_points(group=self.group))
+
+    def load(self, name: str) -> T:
+        """Import what a registered name or a `module:Name` stands for."""
+        found = _import_path(name, self.what) if ":" in name else self._registered(name)
+        if not self.accepts(found):
+            raise ConfigError(f"{name!r} can be imported but is no {self.what}")
+        return found
+
+    def _registered(self, name: str) -> object:
+        points = {point.name: point for point in entry_points(group=self.group)}
+        if name not in points:
+            near = get_close_matches(name, points, n=1)
+            known = f"known: {', '.join(sorted(points))}, or module:Name for your own"
+            hint = f"did you mean {near[0]!r}?" if near else known
+            raise ConfigError(f"no {self.what} is named {name!r}; {hint}")
+        point = points[name]
+        try:
+            return point.load()
+        except (ImportError, AttributeError) as error:
+            raise ConfigError(
+                f"the {self.what} {name!r} cannot be imported: {error}{_extra(point)}"
+            ) from error
+
+
+def _extra(point: EntryPoint) -> str:
+    if not point.extras or point.dist is None:
+        return ""
+    return f"; install it with: pip install '{point.dist.name}[{','.join(point.extras)}]'"
+
+
+def _import_path(path: str, what: str) -> object:
+    module, _, name = path.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        # At the end, so that a file beside the configuration cannot shadow an installed package.
+        sys.path.append(here)
+    importlib.invalidate_caches()
+    try:
+        return reduce(getattr, name.split("."), importlib.import_module(module))
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(
+            f"the {what} {path!r} cannot be imported: {error}; "
+            "write module:Name, with the module installed or in the current directory"
+        ) from error

@@ -1,0 +1,247 @@
+"""A whole configuration: typed settings that remember where each of them came from."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeVar, cast
+
+from pydantic import TypeAdapter
+
+from skillopt.config import yaml12
+from skillopt.config.given import Given, Settings, read
+from skillopt.config.legacy import IGNORED, flat_name
+from skillopt.config.names import suggestion
+from skillopt.config.problems import check
+from skillopt.config.redaction import HIDDEN, names_secret, redact
+from skillopt.config.sections import (
+    KEYS,
+    SECTIONS,
+    EnvSection,
+    EvaluationSection,
+    GradientSection,
+    ModelSection,
+    OptimizerSection,
+    Role,
+    RoleModel,
+    Section,
+    TrainSection,
+)
+from skillopt.errors import ConfigError
+
+__all__ = [
+    "Config",
+    "EnvSection",
+    "EvaluationSection",
+    "GradientSection",
+    "ModelSection",
+    "OptimizerSection",
+    "Role",
+    "RoleModel",
+    "TrainSection",
+    "configure",
+    "settings_for",
+]
+
+S = TypeVar("S")
+
+_MAY_CHANGE: Final = frozenset(
+    (
+        "train.num_epochs",
+        "gradient.analyst_workers",
+        "evaluation.eval_test",
+        "evaluation.test_env_num",
+        "env.workers",
+        "env.out_root",
+        "env.split_output_dir",
+        "env.skill_init",
+        "env.data_path",
+        "env.split_dir",
+    )
+)
+"""What may differ when a run is continued; documents and data are compared by content."""
+_ROLE_IDENTITY: Final = ("backend", "temperature", "max_tokens", "reasoning_effort")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Everything that a run is told. Two are equal when their settings are."""
+
+    model: ModelSection = field(default_factory=ModelSection)
+    train: TrainSection = field(default_factory=TrainSection)
+    gradient: GradientSection = field(default_factory=GradientSection)
+    optimizer: OptimizerSection = field(default_factory=OptimizerSection)
+    evaluation: EvaluationSection = field(default_factory=EvaluationSection)
+    env: EnvSection = field(default_factory=EnvSection)
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+    """What the user should be told although nothing is wrong."""
+    given: Settings = field(default_factory=dict[str, Given], compare=False, repr=False)
+
+    def values(self) -> dict[str, object]:
+        """Every setting by its dotted key, the environment's own ones included."""
+        found: dict[str, object] = {}
+        for name in SECTIONS:
+            section: Section = getattr(self, name)
+            found |= {f"{name}.{key}": value for key, value in section if key != "own"}
+        return found | {f"env.{key}": value for key, value in self.env.own.items()}
+
+    def path(self, key: str) -> Path | None:
+        """The path that a key holds; None when it is blank.
+
+        A relative path is looked for in the current directory first, then in the folder of the file
+        that gave it. If neither has it, it is a path in the current directory.
+        """
+        text = self.values().get(key)
+        if not isinstance(text, str) or not text:
+            return None
+        path = Path(text).expanduser()
+        given = self.given.get(key)
+        beside = given.folder / path if given and given.folder else path
+        return beside if beside.exists() and not path.exists() else path
+
+    def complaint(self, key: str, what: str) -> ConfigError:
+        """An error about the value of a key, naming where it was given."""
+        return ConfigError(_line(key, what, self.given))
+
+    def flat(self) -> dict[str, object]:
+        """The settings under the flat names that users know, without secrets."""
+        found: dict[str, object] = {}
+        for key, value in self.values().items():
+            name = flat_name(key)
+            found[key if name in found else name] = _harmless(key, _simple(value))
+        return found
+
+    def identity(self) -> dict[str, str]:
+        """What makes a run this run and not another: dotted key -> value as JSON."""
+        found: dict[str, object] = {}
+        roles: tuple[Role, Role] = ("optimizer", "target")
+        for role in roles:
+            model = self.model.role(role)
+            found[f"model.{role}"] = model.model
+            found |= {f"model.{role}_{name}": getattr(model, name) for name in _ROLE_IDENTITY}
+        for key, value in self.values().items():
+            if not key.startswith("model.") and key not in _MAY_CHANGE:
+                found[key] = _harmless(key, _simple(value))
+        return {
+            key: json.dumps(value, ensure_ascii=False, sort_keys=True)
+            for key, value in found.items()
+        }
+
+    def dump(self) -> str:
+        """The effective configuration as YAML, without secrets."""
+        document: dict[str, dict[str, object]] = {name: {} for name in SECTIONS}
+        for key, value in self.values().items():
+            section, _, name = key.partition(".")
+            document[section][name] = _harmless(key, _simple(value))
+        return yaml12.write(document)
+
+
+def configure(given: Settings) -> Config:
+    """Check settings against the schema; the error names every mistake."""
+    problems = [
+        _line(key, _unknown(key), given)
+        for key in given
+        if key not in KEYS and key not in IGNORED and not key.startswith("env.")
+    ]
+    sections: dict[str, Section] = {}
+    for name, kind in SECTIONS.items():
+        checked = check(TypeAdapter(kind), _section(name, kind, given))
+        if isinstance(checked, Section):
+            sections[name] = checked
+        else:
+            problems += [_line(f"{name}.{key}", what, given) for key, what in checked.items()]
+    if problems:
+        raise ConfigError("\n".join(problems))
+    warnings = tuple(
+        _line(key, f"has no effect: {why}", given) for key, why in IGNORED.items() if key in given
+    )
+    make = cast("Callable[..., Config]", Config)
+    return make(**sections, warnings=warnings, given=given)
+
+
+def settings_for(kind: type[S], config: Config) -> S:
+    """The environment's own settings, checked against the dataclass that declares them."""
+    if not dataclasses.is_dataclass(kind):
+        raise TypeError(f"{kind.__name__} should be a dataclass")
+    names = [each.name for each in dataclasses.fields(kind)]
+    own = {key: _original(f"env.{key}", value, config) for key, value in config.env.own.items()}
+    hints = [f"env.{name}" for name in names]
+    problems = [
+        _line(
+            f"env.{key}",
+            f"unknown key for environment {config.env.name!r}{suggestion(f'env.{key}', hints)}",
+            config.given,
+        )
+        for key in own
+        if key not in names
+    ]
+    checked = check(TypeAdapter(kind), {key: value for key, value in own.items() if key in names})
+    if isinstance(checked, kind) and not problems:
+        return checked
+    if isinstance(checked, dict):
+        problems += [_line(f"env.{key}", what, config.given) for key, what in checked.items()]
+    raise ConfigError("\n".join(problems))
+
+
+def _original(key: str, value: object, config: Config) -> object:
+    """The value with the text it was written as, if it is still the one that was given."""
+    given = config.given.get(key)
+    return given.value if given and read(given.value) == value else value
+
+
+def _unknown(key: str) -> str:
+    if key in SECTIONS:
+        return f"is a section; write its keys below it, or {key}.KEY=VALUE"
+    return f"unknown key{suggestion(key)}"
+
+
+def _section(name: str, kind: type[Section], given: Settings) -> dict[str, object]:
+    inside = {
+        key.partition(".")[2]: each.value
+        for key, each in given.items()
+        if key.startswith(f"{name}.") and key not in IGNORED
+    }
+    if kind is not EnvSection:
+        return {key: value for key, value in inside.items() if key in kind.model_fields}
+    common = {key: inside.pop(key) for key in list(inside) if f"env.{key}" in KEYS}
+    return {**common, "own": {key: read(value) for key, value in inside.items()}}
+
+
+def _line(key: str, what: str, given: Settings) -> str:
+    origin = given.get(key.partition("[")[0])
+    return f"{key}: {what}" + (f" [{origin.origin}]" if origin else "")
+
+
+def _harmless(key: str, value: object) -> object:
+    match value:
+        case str() if value and names_secret(key):
+            return HIDDEN
+        case str():
+            return redact(value)
+        case dict():
+            inner = cast("dict[str, object]", value)
+            return {name: _harmless(name, each) for name, each in inner.items()}
+        case list():
+            return [_harmless(key, each) for each in cast("list[object]", value)]
+        case _:
+            return value
+
+
+def _simple(value: object) -> object:
+    """The value in JSON's types; a function is named by its module and name."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case Mapping():
+            items = cast("Mapping[object, object]", value).items()
+            return {str(key): _simple(each) for key, each in items}
+        case list() | tuple():
+            return [_simple(each) for each in cast("list[object]", value)]
+        case _ if callable(value):
+            name = getattr(value, "__qualname__", type(value).__qualname__)
+            return f"{getattr(value, '__module__', '')}:{name}"
+        case _:
+            return str(value)

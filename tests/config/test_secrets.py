@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import base64
+import json
+import string
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skillopt.config.redaction import names_secret, redact
+from skillopt.config.secrets import Secrets, parse_env
+from skillopt.errors import ConfigError
+
+LONG = "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z"
+BODY = "\n".join(["MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7" + "x" * 12] * 3)
+BEGIN, END = "-----BEGIN RSA PRIVATE KEY-----", "-----END RSA PRIVATE KEY-----"
+JWT = f"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.{LONG}"
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        (f"sk-{LONG}", LONG),
+        (f"key_sk-proj-{LONG}", LONG),
+        (f"sk_live_{LONG}", LONG),
+        (f"ghp_{LONG}", LONG),
+        (f"gho_{LONG}", LONG),
+        (f"github_pat_11AB_{LONG}", LONG),
+        (f"glpat-{LONG}", LONG),
+        (f"hf_{LONG}", LONG),
+        (f"npm_{LONG}", LONG),
+        (f"ya29.{LONG}", LONG),
+        ("AKIAIOSFODNN7EXAMPLE", "IOSFODNN7EXAMPLE"),
+        (f"xoxb-123-{LONG}", LONG),
+        (JWT, LONG),
+        (f"{BEGIN}\n{BODY}\n{END}", BODY[-40:]),
+        (f"{BEGIN}\n{BODY[:100]}", BODY[60:100]),
+        (f"{BEGIN}\nProc-Type: 4,ENCRYPTED\n\n{BODY[:100]}", BODY[60:100]),
+        (json.dumps(f"{BEGIN}\n{BODY}")[1:-1], BODY[:40]),
+        (f"{BODY}\n{END}", BODY[:40]),
+        ("https://me:hunter2@host/path", "hunter2"),
+        ("postgres://me:p@ss:w@host:5432/db", "ss:w"),
+        (f"Authorization: Bearer {LONG}", LONG),
+        ("authorization=hunter2", "hunter2"),
+        ('{"Authorization": "Basic aHVudGVyOmh1bnRlcg=="}', "aHVudGVyOmh1bnRlcg"),
+        ("Basic dXNlcjpwYXNz", "dXNlcjpwYXNz"),
+        ("bearer secrettoken", "secrettoken"),
+        ("https://x.blob.core.windows.net/c?sv=1&sig=ab%2Bcd%3D123&se=2", "ab%2Bcd"),
+        ("AccountName=a;AccountKey=aGVsbG8=;EndpointSuffix=x", "aGVsbG8"),
+        ("api-key: hunter2", "hunter2"),
+        ('"azure_api_key": "hunter2"', "hunter2"),
+    ],
+)  # fmt: skip
+def test_what_looks_like_a_secret_is_hidden(text: str, secret: str) -> None:
+    assert secret in text
+    hidden = redact(f"before {text}\nafter.")
+    assert secret not in hidden
+    assert "[redacted]" in hidden
+    assert hidden.startswith("before ")
+    assert redact(hidden) == hidden
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Read the task-oriented basic understanding of risk-management first.",
+        "https://host:8000/v1/chat?a=b@c",
+        "api_key_env: OPENAI_API_KEY",
+        "npm_config_registry, hf_hub, sk-learn",
+        "a basic arithmetic error; basic 12",
+        "mail me@host.org at 10:30",
+    ],
+)
+def test_ordinary_text_is_left_alone(text: str) -> None:
+    assert redact(text) == text
+
+
+@pytest.mark.parametrize(
+    ("key", "secret"),
+    [
+        ("env.api_key", True),
+        ("model.azure_openai_api_key", True),
+        ("password", True),
+        ("access_token", True),
+        ("model.api_key_env", False),
+        ("model.max_tokens", False),
+        ("model.tokens_per_minute", False),
+        ("env.answer_key", False),
+    ],
+)
+def test_a_key_that_holds_a_secret_is_known_by_its_name(key: str, secret: bool) -> None:
+    assert names_secret(key) is secret
+
+
+def test_a_fetched_secret_is_hidden_by_value_in_every_spelling() -> None:
+    value = 'pass"wörd/with spaces+'
+    secrets = Secrets({"KEY": value, "SHORT": "abc", "OTHER": "unfetched-value"})
+    assert secrets.get("KEY") == value
+    assert secrets.get("SHORT") == "abc"
+    text = f"{value} | {json.dumps(value)} | pass%22w%C3%B6rd%2Fwith%20spaces%2B | abc | unfetched"
+    assert secrets.redact(text) == '[redacted] | "[redacted]" | [redacted] | abc | unfetched'
+
+
+@settings(deadline=None)
+@given(st.text(string.printable, min_size=8).filter(lambda text: len(text.strip()) >= 8))
+def test_no_fetched_secret_survives_redaction(value: str) -> None:
+    secrets = Secrets({"KEY": value})
+    secret = secrets.get("KEY")
+    assert secret is not None
+    # A value that is itself part of the mark cannot be told from it.
+    if secret not in "[redacted]":
+        for text in (secret, f"x{secret}x", json.dumps({"k": secret})):
+            assert secret not in secrets.redact(text)
+
+
+def test_a_secret_within_a_longer_one_does_not_uncover_it() -> None:
+    secrets = Secrets({"A": "abcdefgh", "B": "abcdefgh-ijklmnop"})
+    secrets.get("A")
+    secrets.get("B")
+    assert secrets.redact("abcdefgh-ijklmnop") == "[redacted]"
+
+
+def test_the_first_variable_that_is_set_and_not_blank_counts() -> None:
+    secrets = Secrets({"A": " ", "B": "value-of-b", "C": "value-of-c"})
+    assert secrets.get("GONE", "A", "B", "C") == "value-of-b"
+    assert secrets.get("GONE", "A") is None
+    assert secrets.get() is None
+
+
+def test_a_setting_is_read_but_not_hidden() -> None:
+    secrets = Secrets({"URL": "http://localhost:8000"})
+    assert secrets.setting("URL") == "http://localhost:8000"
+    assert secrets.redact("http://localhost:8000") == "http://localhost:8000"
+
+
+def test_secrets_do_not_show_themselves() -> None:
+    secrets = Secrets({"KEY": "a-secret-value"})
+    secrets.get("KEY")
+    assert "a-secret" not in repr(secrets)
+
+
+def test_an_env_file_is_read_as_shells_and_people_write_it() -> None:
+    text = (
+        "# a comment\n"
+        "A=plain\r\n"
+        "export B = spaced value   # comment\n"
+        "C='single $x \\n # kept'\n"
+        'D="double \\"quoted\\" \\n # kept" # gone\n'
+        "E=\n"
+        "F=a#b=c\n"
+        "  G=  indented\n"
+        'H="two\nlines"\n'
+        "this line sets nothing\n"
+        "export\n"
+        "9X=no\n"
+        "I=last"
+    )
+    assert parse_env(text) == {
+        "A": "plain",
+        "B": "spaced value",
+        "C": "single $x \\n # kept",
+        "D": 'double "quoted" \n # kept',
+        "E": "",
+        "F": "a#b=c",
+        "G": "indented",
+        "H": "two\nlines",
+        "I": "last",
+    }
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.from_regex(r"[A-Z_][A-Z0-9_]{0,8}", fullmatch=True), st.text()))
+def test_any_quoted_value_of_an_env_file_survives(values: dict[str, str]) -> None:
+    def quoted(text: str) -> str:
+        return text.replace("\\", "\\\\").replace('"', '\\"')
+
+    lines = [f'export {name}="{quoted(value)}"' for name, value in values.items()]
+    assert parse_env("\n".join(lines)) == values
+
+
+def test_the_env_file_is_found_upwards_and_never_beats_a_real_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".git").mkdir()
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    (tmp_path / ".env").write_text("\ufeffSKILLOPT_T1=file\nSKILLOPT_T2=file\n", encoding="utf-8")
+    monkeypatch.setenv("SKILLOPT_T2", "real")
+    monkeypatch.chdir(inner)
+    secrets = Secrets.load()
+    assert (secrets.get("SKILLOPT_T1"), secrets.get("SKILLOPT_T2")) == ("file", "real")
+
+
+def test_the_search_for_an_env_file_ends_at_the_root_of_the_repository(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("SKILLOPT_T3=outside\n", encoding="utf-8")
+    inside = tmp_path / "repository" / "folder"
+    inside.mkdir(parents=True)
+    assert Secrets.load(inside).get("SKILLOPT_T3") == "outside"
+    (inside.parent / ".git").write_text("gitdir: elsewhere", encoding="utf-8")
+    assert Secrets.load(inside).get("SKILLOPT_T3") is None
+
+
+def test_a_folder_called_env_is_no_env_file(tmp_path: Path) -> None:
+    (tmp_path / ".env").mkdir()
+    (tmp_path / ".git").mkdir()
+    assert Secrets.load(tmp_path).get("SKILLOPT_T4") is None
+
+
+def test_an_env_file_that_is_not_utf8_is_an_error_without_its_content(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_bytes(b"KEY=" + base64.b16encode(b"secret") + b"\xff")
+    with pytest.raises(ConfigError) as caught:
+        Secrets.load(tmp_path)
+    assert str(caught.value) == f"{tmp_path / '.env'}: not UTF-8; save the file as UTF-8"
