@@ -1,0 +1,74 @@
+"""Stand-ins that keep everything in memory, for tests of extensions and of our own parts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from skillopt.core.chat import Reply, Usage
+from skillopt.core.events import Event
+from skillopt.core.rollout import Rollout, Score
+
+
+@dataclass(slots=True)
+class MemoryRecord:
+    """A `Record` that is gone with the process."""
+
+    kept: list[Event] = field(default_factory=list[Event])
+
+    def append(self, event: Event) -> None:
+        """Keep."""
+        self.kept.append(event)
+
+    def events(self) -> tuple[Event, ...]:
+        """Everything kept so far, oldest first."""
+        return tuple(self.kept)
+
+
+@dataclass(slots=True)
+class MemoryWork:
+    """A `Work` that is gone with the process. Its fields are there to be looked at."""
+
+    rollouts: dict[str, Rollout] = field(default_factory=dict[str, Rollout])
+    replies: dict[str, Reply] = field(default_factory=dict[str, Reply])
+    paid: dict[tuple[str, str, str], Usage] = field(
+        default_factory=dict[tuple[str, str, str], Usage]
+    )
+    move: str = ""
+    _locks: defaultdict[str, asyncio.Lock] = field(
+        default_factory=lambda: defaultdict[str, asyncio.Lock](asyncio.Lock)
+    )
+
+    def enter(self, move: str) -> None:
+        """From now on, work is done for this move."""
+        self.move = move
+
+    async def rollout(
+        self, key: str, make: Callable[[], Awaitable[Rollout]]
+    ) -> tuple[Rollout, bool]:
+        """The rollout kept under `key`, or make it; kept only if it has a score."""
+        async with self._locks[f"rollout/{key}"]:
+            if key in self.rollouts:
+                return self.rollouts[key], True
+            made = await make()
+            if isinstance(made.outcome, Score):
+                self.rollouts[key] = made
+            return made, False
+
+    async def reply(
+        self, key: str, *, role: str, stage: str, make: Callable[[], Awaitable[Reply]]
+    ) -> Reply:
+        """The reply kept under `key`, or make and keep it; an error is kept by nobody."""
+        async with self._locks[f"reply/{key}"]:
+            if key not in self.replies:
+                made = await make()
+                self.replies[key] = made
+                place = (self.move, role, stage)
+                self.paid[place] = self.paid.get(place, Usage()) + made.usage
+            return self.replies[key]
+
+    def spent(self) -> Mapping[tuple[str, str, str], Usage]:
+        """What was paid, by (move, role, stage)."""
+        return dict(self.paid)

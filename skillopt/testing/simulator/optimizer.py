@@ -1,0 +1,234 @@
+"""The simulated optimizer: sees the text of one request, and writes an answer in the asked form.
+
+It knows ways of writing fields as a person would, and finds out which one is meant only from the
+expected and actual answers in front of it. It is not always wise: some of its edits are useless, a
+few are harmful, and some replies are broken JSON until it is asked to repair them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from skillopt.testing.simulator.chance import pick, unit
+from skillopt.testing.simulator.evidence import (
+    Attempt,
+    Insight,
+    fields_of,
+    infer,
+    read_attempts,
+    section,
+)
+from skillopt.testing.simulator.forms import Reading, read_rules
+from skillopt.testing.simulator.merging import Offer, merge, rank, read_offers
+from skillopt.testing.simulator.office import FIELDS
+
+Stage: TypeAlias = Literal["reflection", "merge", "ranking", "slow_update", "meta_skill"]
+
+_ASKED_FOR: tuple[tuple[str, Stage], ...] = (
+    ('"selected_indices"', "ranking"),
+    ('"meta_skill_content"', "meta_skill"),
+    ('"slow_update_content"', "slow_update"),
+    ('"from"', "merge"),
+    ('"patterns"', "reflection"),
+)
+_USELESS = (
+    "Be careful and double-check your work.",
+    "Always think step by step before answering.",
+    "Keep the tone professional and friendly.",
+    "Make sure that the answer is correct.",
+    "Pay attention to detail in every note.",
+    "Consider the context of the request.",
+)
+_STEADY = "Apply each rule to the field it names, and leave the rest of the note alone."
+
+
+def stage_of(system: str) -> Stage | None:
+    """What a request asks the optimizer for, judged by the keys of the reply it wants."""
+    return next((stage for key, stage in _ASKED_FOR if key in system), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Optimizer:
+    """Answers the framework's questions; the same request always gets the same answer."""
+
+    seed: int = 0
+    useless: float = 0.25
+    """How often a reflection holds an edit that changes nothing."""
+    harmful: float = 0.10
+    """How often a reflection holds an edit that states a wrong form."""
+    broken: float = 0.03
+    """How often a first reply is not valid JSON."""
+
+    def answer(self, stage: Stage, system: str, user: str, *, repairing: bool = False) -> str:
+        """Answer one question; a repair question gets what should have come at first."""
+        answers: Mapping[Stage, Callable[[str], dict[str, object]]] = {
+            "reflection": self._reflect,
+            "merge": _merge,
+            "ranking": _rank,
+            "slow_update": self._slow_update,
+            "meta_skill": _meta_skill,
+        }
+        text = json.dumps(answers[stage](user), ensure_ascii=False)
+        if repairing or unit(self.seed, "broken", system, user) >= self.broken:
+            return text
+        return _break(text, pick(range(3), self.seed, "how", system, user))
+
+    def _reflect(self, user: str) -> dict[str, object]:
+        attempts = read_attempts(user)
+        skill = section(user, "skill")
+        reading = read_rules(skill, FIELDS)
+        insights = infer(attempts)
+        edits = [
+            edit
+            for insight in insights
+            if (edit := self._teach(insight, reading, user)) is not None
+        ]
+        budget = _budget(user)
+        flawed = self._flawed(attempts, insights, reading, user)
+        edits = [*edits[: max(0, budget - len(flawed))], *flawed][:budget]
+        patterns = [
+            {
+                "name": f"{insight.field.label} in the wrong form",
+                "count": len(insight.tasks),
+                "description": f"The expected form of the {insight.field.label} was not used.",
+            }
+            for insight in insights
+        ]
+        reasoning = f"{len(attempts)} attempts read, {len(insights)} fields explained."
+        return {"reasoning": reasoning, "patterns": patterns, "edits": edits}
+
+    def _teach(self, insight: Insight, reading: Reading, user: str) -> dict[str, object] | None:
+        """The edit that makes the skill say what the evidence shows; None when it says so."""
+        label, form = insight.field.label, insight.form
+        rule = self._phrase(insight, user)
+        wrong = [
+            claim.statement
+            for claim in reading.claims
+            if claim.field == label and claim.form != form.name
+        ]
+        known = form.name in reading.by_field.get(label, ())
+        if known and not wrong:
+            return None
+        op, target, content = "append", "", rule
+        if known:
+            op, target, content = "delete", wrong[0], ""
+        elif wrong:
+            op, target = "replace", wrong[0]
+            content = rule if target.startswith("-") else rule.removeprefix("- ")
+        elif reading.claims and unit(self.seed, "place", label, user) < 0.2:
+            op, target = "insert_after", reading.claims[-1].statement
+        return {
+            "op": op,
+            "target": target,
+            "content": content,
+            "why": f"{len(insight.tasks)} attempts needed this form of the {label}.",
+            "tasks": list(insight.tasks),
+        }
+
+    def _phrase(self, insight: Insight, user: str) -> str:
+        """A wording of the rule, if possible none that was rejected before."""
+        history = section(user, "history")
+        rules = [rule for rule in insight.form.rules if rule not in history]
+        wording = pick(rules or insight.form.rules, self.seed, insight.field.label, user)
+        return f"- {wording}"
+
+    def _flawed(
+        self, attempts: list[Attempt], insights: list[Insight], reading: Reading, user: str
+    ) -> list[dict[str, object]]:
+        history = section(user, "history")
+        learned = 0.5 if section(user, "lessons").strip() else 1.0
+        edits: list[str] = []
+        if unit(self.seed, "useless", user) < self.useless * learned:
+            edits.append(pick(_USELESS, self.seed, "which useless", user))
+        if unit(self.seed, "harmful", user) < self.harmful * learned:
+            edits += self._harmful(attempts, insights, reading, user)
+        tasks = [attempt.id for attempt in attempts[:1]]
+        return [
+            {
+                "op": "append",
+                "target": "",
+                "content": f"- {text}",
+                "why": "It seems to help.",
+                "tasks": tasks,
+            }
+            for text in edits
+            if text not in history or unit(self.seed, "again", text, user) < 0.2
+        ]
+
+    def _harmful(
+        self, attempts: list[Attempt], insights: list[Insight], reading: Reading, user: str
+    ) -> list[str]:
+        """A rule with a form that neither the evidence nor the skill supports."""
+        fields = fields_of(attempts)
+        if not fields:
+            return []
+        field = pick(fields, self.seed, "which field", user)
+        good = {each.form.name for each in insights if each.field is field}
+        good.update(reading.by_field.get(field.label, ()))
+        wrong = [form for form in field.forms if form.name not in good]
+        return [pick(wrong, self.seed, "which wrong", user).rules[0]] if good and wrong else []
+
+    def _slow_update(self, user: str) -> dict[str, object]:
+        pairs = [pair for pair in read_attempts(user) if pair.change != "improved"]
+        known = read_rules(section(user, "skill"), FIELDS).by_field
+        lines = [
+            self._phrase(insight, user)
+            for insight in infer(pairs)
+            if insight.field.label not in known
+        ]
+        before = section(user, "guidance").strip()
+        kept = [line for line in before.splitlines() if line.strip() and line not in lines]
+        content = "\n".join([*kept, *lines]) if kept or lines else f"- {_STEADY}"
+        reasoning = f"{len(lines)} rules are still missing after this epoch."
+        return {"reasoning": reasoning, "slow_update_content": content}
+
+
+def _merge(user: str) -> dict[str, object]:
+    merged = merge(read_offers(section(user, "proposals")))
+    edits = [_edit(offer, sources) for offer, sources in merged]
+    return {"reasoning": "Equal proposals are united, the best supported first.", "edits": edits}
+
+
+def _edit(offer: Offer, sources: list[int]) -> dict[str, object]:
+    return {
+        "op": offer.op,
+        "target": offer.target,
+        "content": offer.content,
+        "why": offer.why,
+        "from": sources,
+    }
+
+
+def _rank(user: str) -> dict[str, object]:
+    chosen = rank(read_offers(section(user, "proposals")), _budget(user))
+    return {"reasoning": "Wider support comes first.", "selected_indices": chosen}
+
+
+def _meta_skill(user: str) -> dict[str, object]:
+    changes = [pair.change for pair in read_attempts(user)]
+    content = (
+        f"- In the last epoch {changes.count('improved')} tasks improved and "
+        f"{changes.count('regressed')} regressed.\n"
+        "- Rules that name a field and show its exact form helped; general advice did not.\n"
+        "- Do not add a second form for a field that has one."
+    )
+    return {"reasoning": "Compared both skills on the same tasks.", "meta_skill_content": content}
+
+
+def _budget(user: str) -> int:
+    digits = re.search(r"\d+", section(user, "budget"))
+    return int(digits[0]) if digits else 4
+
+
+def _break(text: str, how: int) -> str:
+    match how:
+        case 0:
+            return f"Here is what I found:\n```json\n{text[:-1]},\n}}\n```\nI hope this helps!"
+        case 1:
+            return text[: len(text) * 3 // 5]
+        case _:
+            return f"Sure. {text.replace(']', ',]')}"

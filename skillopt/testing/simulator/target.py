@@ -1,0 +1,62 @@
+"""The simulated target: right only where the skill in its request states what the task needs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from skillopt.testing.simulator.chance import pick, unit
+from skillopt.testing.simulator.forms import Reading, Wanted, read_request, read_rules
+from skillopt.testing.simulator.office import BY_LABEL, FIELDS
+
+_SKILL = "## Skill"
+_TITLE = re.compile(r"\[TLE\]\s*([^\[\n]{1,60}?)\s*(?:\[|$)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Answers requests of the office world; the same request always gets the same answer."""
+
+    seed: int = 0
+    noise: float = 0.04
+    """How often a known rule is forgotten."""
+    roomy: int = 600
+    """Words that a skill may have before its length makes the target forgetful."""
+
+    def answer(self, system: str, user: str) -> str:
+        """Answer one request; what is not of this world gets something cheap."""
+        wanted = read_request(user, BY_LABEL)
+        text = self._fill_in(wanted, system, user) if wanted else _guess(user)
+        asked_for_tags = "<answer>" in system or "<answer>" in user
+        return f"<answer>{text}</answer>" if asked_for_tags else text
+
+    def _fill_in(self, wanted: tuple[Wanted, ...], system: str, user: str) -> str:
+        reading = _read(system)
+        bloat = max(0, reading.words - self.roomy) / self.roomy
+        slips = unit(self.seed, "slip", system, user) < self.noise + min(0.6, bloat / 2)
+        slip = pick(wanted, self.seed, "where", system, user) if slips else None
+        return " | ".join(
+            each.field.plain(each.value) if each is slip else self._write(each, reading, user)
+            for each in wanted
+        )
+
+    def _write(self, wanted: Wanted, reading: Reading, user: str) -> str:
+        label = wanted.field.label
+        forms = reading.by_field.get(label)
+        if not forms:
+            return wanted.field.plain(wanted.value)
+        name = forms[0] if len(forms) == 1 else pick(forms, self.seed, "torn", label, user)
+        return wanted.field.form(name).write(wanted.value)
+
+
+@lru_cache(maxsize=64)
+def _read(system: str) -> Reading:
+    _, _, skill = system.partition(_SKILL)
+    return read_rules(skill or system, FIELDS)
+
+
+def _guess(user: str) -> str:
+    """A title from the search results of the request, else an admission."""
+    titles = _TITLE.findall(user)
+    return pick(titles, "guess", user) if titles else "unknown"
