@@ -1,0 +1,284 @@
+"""What one fact leaves in the run directory: names and contents, nothing is written here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Placement, Replace
+from skillopt.core.events import Compared, Decision, EpochClosed, Examined, Stepped
+from skillopt.core.memory import Entry
+from skillopt.core.proposal import Finding, Pattern, Proposal
+from skillopt.core.rollout import Evaluation, Failure, Rollout, Score, Trajectory
+from skillopt.store.chronicle import Chapter
+from skillopt.store.files import json_bytes, json_row
+from skillopt.store.history import Json
+from skillopt.store.layout import EpochFolder, Layout, RolloutFolder, StepFolder
+
+Files: TypeAlias = Iterator[tuple[Path, bytes]]
+Attempts: TypeAlias = Callable[[str, Sequence[str]], Mapping[str, Rollout]]
+"""Kept rollouts of a skill (by digest), by task."""
+
+
+def step_files(folder: StepFolder, fact: Stepped, chapter: Chapter, attempts: Attempts) -> Files:
+    """A step's own files, apart from its record."""
+    count = len(fact.batches)
+    for index, batch in enumerate(fact.batches):
+        yield from rollout_files(folder.rollout(index, count), batch.evaluation, attempts)
+    for finding in fact.draft.findings:
+        if not finding.problem:
+            path = folder.patch(finding.batch, count, finding.source, finding.number)
+            yield path, json_bytes(_finding(finding))
+    if fact.action != "skip_no_patches":
+        yield from _draft_files(folder, fact)
+        yield folder.digest, json_bytes(_entry(chapter.after.memory.steps[-1]))
+    if fact.decision is not None:
+        yield from rollout_files(folder.selection, fact.decision.candidate.evaluation, attempts)
+
+
+def epoch_files(
+    folder: EpochFolder, fact: EpochClosed, chapter: Chapter, attempts: Attempts
+) -> Files:
+    """What the end of an epoch leaves."""
+    decision = fact.decision
+    yield folder.slow_result, json_bytes(_slow_result(fact, decision, chapter.wall))
+    yield folder.meta_result, json_bytes(_meta_result(fact, chapter.wall))
+    if fact.pairs:
+        yield from _pair_files(folder, fact, attempts)
+    if decision is not None:
+        yield folder.candidate, decision.candidate.skill.render().encode()
+        yield from rollout_files(folder.selection, decision.candidate.evaluation, attempts)
+
+
+def exam_files(layout: Layout, fact: Examined, attempts: Attempts) -> Files:
+    """The final exam."""
+    for folder, evaluation in (
+        (layout.exam_initial, fact.initial),
+        (layout.exam_best, fact.best),
+        (layout.exam_last, fact.last),
+    ):
+        yield from rollout_files(folder, evaluation, attempts)
+        kinds = attempts(evaluation.skill, list(evaluation.scores))
+        yield folder.summary, json_bytes(_by_kind(evaluation, kinds))
+
+
+def rollout_files(folder: RolloutFolder, evaluation: Evaluation, attempts: Attempts) -> Files:
+    """The rows and conversations of an evaluation; failed attempts are rows without a score."""
+    kept = attempts(evaluation.skill, list(evaluation.scores))
+    rows = [_row(task, score, kept.get(task)) for task, score in evaluation.scores.items()]
+    rows += [_failed(task, failure) for task, failure in evaluation.failures.items()]
+    yield folder.results, b"".join(map(json_row, rows))
+    for task, rollout in kept.items():
+        if rollout.trajectory is not None:
+            messages = rollout.trajectory.messages
+            talk = [{"role": each.role, "content": each.text} for each in messages]
+            yield folder.conversation(task), json_bytes(talk)
+
+
+def _row(task: str, score: Score, rollout: Rollout | None) -> Json:
+    row: Json = {"id": task, "hard": score.hard, "soft": score.soft, "agent_ok": True}
+    if rollout is None:
+        return row
+    row["task_type"] = rollout.kind
+    row["fail_reason"] = _fail_reason(rollout)
+    if rollout.trajectory is not None:
+        row["n_turns"] = rollout.trajectory.turns
+        row["predicted_answer"] = rollout.trajectory.answer
+        row["response"] = _response(rollout.trajectory)
+    return row
+
+
+def _failed(task: str, failure: Failure) -> Json:
+    error = {"kind": failure.kind, "message": failure.message}
+    return {"id": task, "hard": None, "soft": None, "agent_ok": False, "error": error}
+
+
+def _response(trajectory: Trajectory) -> str:
+    said = [each.text for each in trajectory.messages if each.role == "assistant"]
+    return said[-1] if said else ""
+
+
+def _fail_reason(rollout: Rollout) -> str:
+    match rollout.outcome:
+        case Score(feedback=feedback) as score if not score.passed:
+            return feedback
+        case _:
+            return ""
+
+
+def _by_kind(evaluation: Evaluation, kept: Mapping[str, Rollout]) -> Json:
+    groups: dict[str, list[float]] = {"overall": []}
+    for task, score in evaluation.scores.items():
+        groups["overall"].append(score.hard)
+        if task in kept:
+            groups.setdefault(kept[task].kind, []).append(score.hard)
+    return {
+        name: {"total": len(marks), "hard_acc": sum(marks) / len(marks) if marks else 0.0}
+        for name, marks in groups.items()
+    }
+
+
+def _draft_files(folder: StepFolder, fact: Stepped) -> Files:
+    draft = fact.draft
+    merged: Json = {
+        "reasoning": draft.merged.reasoning,
+        "edits": [_proposal(each) for each in draft.merged.proposals],
+    }
+    ranked: Json = {
+        "reasoning": draft.merged.reasoning,
+        "edits": [_proposal(each) for each in draft.chosen.proposals],
+    }
+    if draft.chosen.indices is not None:
+        ranked["ranking_details"] = {
+            "reasoning": draft.chosen.reasoning,
+            "selected_indices": list(draft.chosen.indices),
+        }
+    yield folder.merged, json_bytes(merged)
+    yield folder.ranked, json_bytes(ranked)
+    report = [_placement(index, each) for index, each in enumerate(draft.report)]
+    yield folder.report, json_bytes(report)
+    if draft.skill is not None:
+        yield folder.candidate, draft.skill.render().encode()
+
+
+def _finding(finding: Finding) -> Json:
+    key = "failure_summary" if finding.source == "failure" else "success_patterns"
+    return {
+        "source_type": finding.source,
+        "batch_size": len(finding.tasks),
+        "task_ids": list(finding.tasks),
+        key: [
+            {"failure_type": each.name, "count": each.count, "description": each.description}
+            if finding.source == "failure"
+            else {"pattern": each.name, "count": each.count, "description": each.description}
+            for each in finding.patterns
+        ],
+        "patch": {
+            "reasoning": finding.reasoning,
+            "edits": [_proposal(each) for each in finding.proposals],
+        },
+    }
+
+
+def _proposal(proposal: Proposal) -> Json:
+    return {
+        **_edit(proposal.edit),
+        "support_count": proposal.support,
+        "source_type": proposal.source,
+        "merge_level": proposal.level,
+        "why": proposal.why,
+        "task_ids": list(proposal.tasks),
+    }
+
+
+def _edit(edit: Edit) -> Json:
+    match edit:
+        case Append(content):
+            return {"op": edit.op, "target": "", "content": content}
+        case InsertAfter(target, content) | Replace(target, content):
+            return {"op": edit.op, "target": target, "content": content}
+        case Delete(target):
+            return {"op": edit.op, "target": target, "content": ""}
+
+
+def _placement(index: int, placement: Placement) -> Json:
+    edit = _edit(placement.edit)
+    return {
+        "index": index,
+        "op": edit["op"],
+        "target": str(edit["target"])[:200],
+        "content_preview": str(edit["content"])[:200],
+        "status": placement.status,
+        "target_match": placement.how,
+    }
+
+
+def _entry(entry: Entry) -> Json:
+    told: Json = {
+        "step": entry.step,
+        "action": entry.action,
+        "n_total": entry.n_total,
+        "n_fail": entry.n_fail,
+        "failure_patterns": [_pattern(each) for each in entry.patterns],
+    }
+    if entry.score_before is not None:
+        told["score_before"] = entry.score_before
+        told["score_after"] = entry.score_after
+        told["rejected_edits"] = [_edit(each) for each in entry.rejected]
+    return told
+
+
+def _pattern(pattern: Pattern) -> Json:
+    return {"pattern": pattern.name, "count": pattern.count, "task_ids": list(pattern.tasks)}
+
+
+def _slow_result(fact: EpochClosed, decision: Decision | None, wall: float) -> Json:
+    before = [each.before.hard for each in fact.pairs if each.before is not None]
+    after = [each.after.hard for each in fact.pairs if each.after is not None]
+    result: Json = {
+        "action": decision.action if decision else "no_content",
+        "reasoning": fact.review.guidance_reasoning,
+        "slow_update_content": fact.review.guidance,
+        "problems": list(fact.review.problems),
+        "time_s": round(wall, 3),
+        "prev_hard": sum(before) / len(before) if before else None,
+        "curr_hard": sum(after) / len(after) if after else None,
+    }
+    if decision is not None:
+        candidate = decision.candidate
+        result |= {
+            "candidate_hash": candidate.skill.digest,
+            "update_origin": candidate.origin,
+            "update_target": "current_and_best" if decision.new_best else "current",
+            "selection_hard": candidate.evaluation.hard,
+            "selection_soft": candidate.evaluation.soft,
+            "reason": decision.reason,
+        }
+    return result
+
+
+def _meta_result(fact: EpochClosed, wall: float) -> Json:
+    lessons = fact.review.lessons
+    if not fact.pairs:
+        action = "skip_first_epoch"
+    else:
+        action = "no_content" if lessons is None else "write_meta_skill"
+    return {
+        "action": action,
+        "reasoning": fact.review.lessons_reasoning,
+        "meta_skill_content": lessons,
+        "time_s": round(wall, 3),
+    }
+
+
+def _pair_files(folder: EpochFolder, fact: EpochClosed, attempts: Attempts) -> Files:
+    tasks = [each.task for each in fact.pairs]
+    old, new = attempts(fact.before, tasks), attempts(fact.after, tasks)
+    told = [
+        {
+            "id": each.task,
+            "category": each.change,
+            "prev": _side(each.before, old.get(each.task)),
+            "curr": _side(each.after, new.get(each.task)),
+        }
+        for each in fact.pairs
+    ]
+    yield folder.pairs, json_bytes(told)
+    yield from rollout_files(folder.before, _evaluation(fact.before, fact.pairs, 0), attempts)
+    yield from rollout_files(folder.after, _evaluation(fact.after, fact.pairs, 1), attempts)
+
+
+def _side(score: Score | None, rollout: Rollout | None) -> Json | None:
+    if score is None:
+        return None
+    side: Json = {"hard": score.hard, "soft": score.soft}
+    if rollout is not None and rollout.trajectory is not None:
+        side["predicted_answer"] = rollout.trajectory.answer
+        side["fail_reason"] = _fail_reason(rollout)
+    return side
+
+
+def _evaluation(skill: str, pairs: Sequence[Compared], side: int) -> Evaluation:
+    marks = {each.task: (each.before, each.after)[side] for each in pairs}
+    return Evaluation(skill, "train", {task: score for task, score in marks.items() if score})

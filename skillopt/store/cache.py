@@ -1,0 +1,262 @@
+"""Finished work by content, in one SQLite file. What is asked again is free."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+import time
+import zlib
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from skillopt.core.chat import Reply, Usage
+from skillopt.core.rollout import Failure, Rollout, Score
+from skillopt.errors import StoreError
+from skillopt.store import codec
+from skillopt.store.files import unwritable
+
+T = TypeVar("T")
+
+SCHEMA = 1
+
+# `value` comes last: sums over the other columns then need not read it.
+_CREATE = f"""
+BEGIN;
+CREATE TABLE rollouts (
+    crc INTEGER NOT NULL, key TEXT PRIMARY KEY, task TEXT NOT NULL, skill TEXT NOT NULL,
+    replicate INTEGER NOT NULL, hard REAL NOT NULL, soft REAL NOT NULL, at REAL NOT NULL,
+    value TEXT NOT NULL
+);
+CREATE INDEX rollouts_by_skill ON rollouts (skill, task);
+CREATE TABLE calls (
+    crc INTEGER NOT NULL, key TEXT PRIMARY KEY, move TEXT NOT NULL, role TEXT NOT NULL,
+    stage TEXT NOT NULL, calls INTEGER NOT NULL, input INTEGER NOT NULL, output INTEGER NOT NULL,
+    cached INTEGER NOT NULL, dollars REAL NOT NULL, at REAL NOT NULL, value TEXT NOT NULL
+);
+PRAGMA user_version = {SCHEMA};
+COMMIT;
+"""
+# Keys are hashes, so rows land all over the index: rare checkpoints write each page fewer times.
+_PAGES_IN_WAL = 4000
+_KEEP_ROLLOUT = "INSERT OR IGNORE INTO rollouts VALUES (?,?,?,?,?,?,?,?,?)"
+_KEEP_CALL = "INSERT OR IGNORE INTO calls VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"
+_FIND_ROLLOUT = "SELECT * FROM rollouts WHERE key = ?"
+_FIND_CALL = "SELECT * FROM calls WHERE key = ?"
+_SPENT = """
+SELECT move, role, stage, sum(calls), sum(input), sum(output), sum(cached), sum(dollars)
+FROM calls GROUP BY move, role, stage
+"""
+
+
+class Cache:
+    """`Work` in a file: on disk before it is returned, so that it survives `kill -9`.
+
+    Nothing is created before the first piece of work is done. A `read_only` cache answers lookups
+    only, and may be open while a run in another process writes.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        self._path = path
+        self._read_only = read_only
+        self._move = ""
+        self._flights: dict[str, asyncio.Future[object]] = {}
+        self._db = self._open() if path.exists() and path.stat().st_size else None
+
+    def enter(self, move: str) -> None:
+        """From now on, calls are booked under this move."""
+        self._move = move
+
+    async def rollout(
+        self, key: str, make: Callable[[], Awaitable[Rollout]]
+    ) -> tuple[Rollout, bool]:
+        """The rollout kept under `key`, or make and keep it; True when it was there."""
+
+        async def finish() -> Rollout:
+            return self._keep_rollout(key, await make())
+
+        return await self._once(key, self._find_rollout, finish)
+
+    async def reply(
+        self, key: str, *, role: str, stage: str, make: Callable[[], Awaitable[Reply]]
+    ) -> Reply:
+        """The reply kept under `key`, or make and keep it."""
+
+        async def finish() -> Reply:
+            return self._keep_reply(key, role, stage, await make())
+
+        reply, _ = await self._once(key, self._find_reply, finish)
+        return reply
+
+    def spent(self) -> dict[tuple[str, str, str], Usage]:
+        """What was paid in all processes of the run, by (move, role, stage)."""
+        return {
+            (move, role, stage): Usage(*numbers)
+            for move, role, stage, *numbers in self._rows(_SPENT)
+        }
+
+    def rollouts(
+        self, *, skill: str | None = None, tasks: Sequence[str] | None = None
+    ) -> list[Rollout]:
+        """Kept rollouts, oldest first: of a skill (by digest), of some tasks (by id), or all."""
+        wanted, values = ["TRUE"], list[str]()
+        if skill is not None:
+            wanted.append("skill = ?")
+            values.append(skill)
+        if tasks is not None:
+            wanted.append("task IN (SELECT value FROM json_each(?))")
+            values.append(json.dumps(list(tasks)))
+        # Only fixed text is joined here; every value is a parameter.
+        query = f"SELECT * FROM rollouts WHERE {' AND '.join(wanted)} ORDER BY rowid"  # noqa: S608
+        return [self._decode(codec.rollouts(), row) for row in self._rows(query, *values)]
+
+    def close(self) -> None:
+        """Move everything into the one file, and let go of it."""
+        if self._db is not None:
+            db, self._db = self._db, None
+            with self._explained():
+                db.close()
+
+    async def _once(
+        self,
+        key: str,
+        find: Callable[[str], T | None],
+        make: Callable[[], Awaitable[T]],
+    ) -> tuple[T, bool]:
+        """Find, or make once however many ask at a time; True for all but the one who made it.
+
+        An error is everybody's error. When the maker is cancelled, another of them makes it.
+        """
+        name = f"{find.__name__} {key}"
+        while True:
+            if (found := find(key)) is not None:
+                return found, True
+            if (flight := self._flights.get(name)) is None:
+                break
+            await asyncio.wait((flight,))
+            if not flight.cancelled():
+                return cast("T", flight.result()), True
+        flight = self._flights[name] = asyncio.get_running_loop().create_future()
+        try:
+            value = await make()
+        except Exception as error:
+            flight.set_exception(error)
+            flight.exception()  # there may be nobody else to look at it
+            raise
+        except BaseException:
+            flight.cancel()
+            raise
+        else:
+            flight.set_result(value)
+            return value, False
+        finally:
+            del self._flights[name]
+
+    def _find_rollout(self, key: str) -> Rollout | None:
+        for row in self._rows(_FIND_ROLLOUT, key):
+            return self._decode(codec.rollouts(), row)
+        return None
+
+    def _find_reply(self, key: str) -> Reply | None:
+        for row in self._rows(_FIND_CALL, key):
+            return self._decode(codec.replies(), row)
+        return None
+
+    def _keep_rollout(self, key: str, rollout: Rollout) -> Rollout:
+        match rollout.outcome:
+            case Failure():
+                return rollout
+            case Score(hard, soft):
+                marks = (float(hard), float(soft))
+        value = codec.rollouts().encode(rollout).decode()
+        self._write(
+            _KEEP_ROLLOUT,
+            (key, rollout.task, rollout.skill, rollout.replicate, *marks, time.time(), value),
+        )
+        return codec.rollouts().decode(value)
+
+    def _keep_reply(self, key: str, role: str, stage: str, reply: Reply) -> Reply:
+        used = reply.usage
+        value = codec.replies().encode(reply).decode()
+        paid = (used.calls, used.input, used.output, used.cached, float(used.dollars))
+        self._write(_KEEP_CALL, (key, self._move, role, stage, *paid, time.time(), value))
+        # What is returned is what a resumed run would read, to the last character.
+        return codec.replies().decode(value)
+
+    def _write(self, statement: str, row: tuple[object, ...]) -> None:
+        with self._explained():
+            if self._db is None:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._db = self._open()
+            self._db.execute(statement, (_crc(row), *row))
+
+    def _rows(self, query: str, *values: str) -> list[tuple[Any, ...]]:
+        if self._db is None:
+            return []
+        with self._explained():
+            return self._db.execute(query, values).fetchall()
+
+    def _decode(self, kind: codec.Codec[T], row: tuple[Any, ...]) -> T:
+        crc, *rest = row
+        if crc != _crc(rest):
+            raise self._damaged(f"the row {rest[0]} was changed")
+        return kind.decode(rest[-1])
+
+    def _open(self) -> sqlite3.Connection:
+        mode = "ro" if self._read_only else "rwc"
+        with self._explained():
+            uri = f"{self._path.absolute().as_uri()}?mode={mode}"
+            db = sqlite3.connect(uri, uri=True, isolation_level=None)
+            try:
+                self._prepare(db)
+            except BaseException:
+                db.close()
+                raise
+        return db
+
+    def _prepare(self, db: sqlite3.Connection) -> None:
+        """Check a file and set it up for writing."""
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        if version > SCHEMA:
+            raise StoreError(
+                f"{self._path} was written by a newer version of skillopt (format {version}, "
+                f"this one reads {SCHEMA}). Upgrade skillopt to use it."
+            )
+        if self._read_only:
+            return
+        if version == 0:
+            # Before WAL, so that the file has either no content or all tables.
+            db.executescript(_CREATE)
+        (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()
+        if verdict != "ok":
+            raise self._damaged(verdict)
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+        db.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_IN_WAL}")
+
+    @contextmanager
+    def _explained(self) -> Generator[None, None, None]:
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise StoreError(
+                f"cannot use {self._path}: {error}. Finished work is kept: see to the disk space "
+                "and permissions, then run the same command again."
+            ) from error
+        except sqlite3.DatabaseError as error:
+            raise self._damaged(str(error)) from error
+        except OSError as error:
+            raise unwritable(self._path, error) from error
+
+    def _damaged(self, reason: str) -> StoreError:
+        return StoreError(
+            f"{self._path} is damaged: {reason}. Restore it from a copy, or move it away and run "
+            "the same command again: the record in events.jsonl stays valid, and only work that "
+            "is needed again is paid again."
+        )
+
+
+def _crc(row: Sequence[object]) -> int:
+    return zlib.crc32("\x1f".join(map(str, row)).encode())

@@ -1,0 +1,94 @@
+"""The record, folded for readers: every fact with the state before and after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from skillopt.core.events import Begun, EpochClosed, Event, Examined, Fact, Started, Stepped, Timed
+from skillopt.core.skill import Skill
+from skillopt.core.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """One fact in its place."""
+
+    fact: Fact
+    before: State
+    """The same as `after` for the fact that opens the run."""
+    after: State
+    seconds: Mapping[str, float]
+    """How long each phase took, over all processes that had a part in it."""
+
+    @property
+    def wall(self) -> float:
+        """Seconds for the whole: as timed under `total`, or the sum of phases."""
+        return self.seconds.get("total", sum(self.seconds.values()))
+
+
+@dataclass(slots=True)
+class Chronicle:
+    """All chapters so far. What was timed since the last fact belongs to the next one."""
+
+    chapters: list[Chapter] = field(default_factory=list[Chapter])
+    version: str = ""
+    """Of the program that took the run up last."""
+    _seconds: dict[str, float] = field(default_factory=dict[str, float])
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> Chronicle:
+        """Read a record."""
+        chronicle = cls()
+        for event in events:
+            chronicle.add(event)
+        return chronicle
+
+    def add(self, event: Event) -> Chapter | None:
+        """Take in one more event; the chapter that it closes, if it closes one."""
+        match event:
+            case Timed(_, phase, seconds):
+                self._seconds[phase] = self._seconds.get(phase, 0.0) + seconds
+            case Started(_, version):
+                self.version = version
+            case Begun():
+                state = State.after(event)
+                return self._close(event, state, state)
+            case Stepped() | EpochClosed() | Examined():
+                before = self.state
+                return None if before is None else self._close(event, before, before.apply(event))
+            case _:
+                pass
+        return None
+
+    @property
+    def state(self) -> State | None:
+        """Where the run stands; None when it has not begun."""
+        return self.chapters[-1].after if self.chapters else None
+
+    @property
+    def steps(self) -> list[Stepped]:
+        """All steps, oldest first."""
+        return [each.fact for each in self.chapters if isinstance(each.fact, Stepped)]
+
+    @property
+    def last_step(self) -> int:
+        """Number of the last step; 0 before the first."""
+        return self.steps[-1].step if self.steps else 0
+
+    @property
+    def versions(self) -> dict[int, Skill]:
+        """The current skill after each step and what its epoch's end made of it; 0: the initial."""
+        found: dict[int, Skill] = {}
+        step = 0
+        for chapter in self.chapters:
+            if isinstance(chapter.fact, Stepped):
+                step = chapter.fact.step
+            found[step] = chapter.after.current.skill
+        return found
+
+    def _close(self, fact: Fact, before: State, after: State) -> Chapter:
+        chapter = Chapter(fact, before, after, self._seconds)
+        self._seconds = {}
+        self.chapters.append(chapter)
+        return chapter

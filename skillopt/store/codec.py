@@ -1,0 +1,90 @@
+"""Values to JSON and back: the only module that knows how they look on disk.
+
+A skill is written as its document. Dataclasses of `core` stay free of pydantic.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Annotated, Any, Generic, TypeVar, cast
+
+from pydantic import Field, TypeAdapter
+from pydantic_core import (
+    CoreSchema,
+    PydanticSerializationError,
+    SchemaSerializer,
+    SchemaValidator,
+    core_schema,
+)
+
+from skillopt.core.chat import Reply
+from skillopt.core.events import Event
+from skillopt.core.rollout import Rollout
+from skillopt.core.skill import Skill
+
+T = TypeVar("T")
+
+
+class Codec(Generic[T]):
+    """Writes and reads one kind of value; `decode(encode(value)) == value`."""
+
+    def __init__(self, adapter: TypeAdapter[T]) -> None:
+        schema = _with_documents(adapter.core_schema)
+        self._validator = SchemaValidator(schema)
+        self._serializer = SchemaSerializer(schema)
+
+    def encode(self, value: T) -> bytes:
+        """JSON on one line; a lone surrogate, which UTF-8 cannot hold, becomes `?`."""
+        try:
+            return self._serializer.to_json(value)
+        except PydanticSerializationError:
+            plain: object = self._serializer.to_python(value, mode="json")
+            return json.dumps(plain, ensure_ascii=False).encode(errors="replace")
+
+    def decode(self, data: bytes | str) -> T:
+        """The value that was written; ValueError when it is not one."""
+        return self._validator.validate_json(data)
+
+
+# Built at first use: most commands need none of them, and building takes tens of milliseconds.
+@cache
+def events() -> Codec[Event]:
+    """For the lines of the record."""
+    return Codec(TypeAdapter[Event](Annotated[Event, Field(discriminator="type")]))
+
+
+@cache
+def rollouts() -> Codec[Rollout]:
+    """For finished attempts."""
+    return Codec(TypeAdapter(Rollout))
+
+
+@cache
+def replies() -> Codec[Reply]:
+    """For finished calls."""
+    return Codec(TypeAdapter(Reply))
+
+
+def _with_documents(schema: CoreSchema) -> CoreSchema:
+    """The same schema, with every `Skill` as the text of its document."""
+    return cast("CoreSchema", _swapped(schema))
+
+
+def _swapped(node: Any) -> Any:  # noqa: ANN401 - pydantic's schemas are nested plain data
+    match node:
+        case {"type": "dataclass", "cls": cls, **rest} if cls is Skill:
+            return core_schema.no_info_after_validator_function(
+                Skill.parse,
+                core_schema.str_schema(),
+                ref=rest.get("ref"),
+                serialization=core_schema.plain_serializer_function_ser_schema(
+                    Skill.render, return_schema=core_schema.str_schema()
+                ),
+            )
+        case dict():
+            return {key: _swapped(value) for key, value in cast("dict[str, Any]", node).items()}
+        case list():
+            return [_swapped(value) for value in cast("list[Any]", node)]
+        case _:
+            return node

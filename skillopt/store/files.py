@@ -1,0 +1,78 @@
+"""Writing files whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from skillopt.errors import StoreError
+
+
+def write_atomic(path: Path, data: bytes | str, *, durable: bool = True) -> None:
+    """Replace a file in one go; text is UTF-8. Durable: it outlives a power cut as well."""
+    payload = data.encode() if isinstance(data, str) else data
+    part = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with part.open("wb") as file:
+                file.write(payload)
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+        if durable:
+            sync_folder(path.parent)
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
+def write_json(path: Path, value: object, *, durable: bool = True) -> None:
+    """Replace a JSON file in one go."""
+    write_atomic(path, json_bytes(value), durable=durable)
+
+
+def json_bytes(value: object) -> bytes:
+    """A JSON document for people to read: indented, keys in the given order, a newline at the end.
+
+    A lone surrogate, which UTF-8 cannot hold, becomes its JSON escape.
+    """
+    text = json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+    return text.encode(errors="backslashreplace")
+
+
+def json_row(value: object) -> bytes:
+    """One line of a JSONL file, with its newline."""
+    return (json.dumps(value, ensure_ascii=False) + "\n").encode(errors="backslashreplace")
+
+
+def sweep(folder: Path) -> None:
+    """Remove what writers left that were killed half-way. Only for the one writer of a folder."""
+    for part in folder.rglob(".*.tmp"):
+        part.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make names in a folder durable, where the system can do that."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        # Some network file systems refuse to sync a folder; the file itself is safe by then.
+        with suppress(OSError):
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def unwritable(path: Path, error: OSError) -> StoreError:
+    """The error to raise when a file of a run cannot be written."""
+    reason = error.strerror or str(error)
+    return StoreError(
+        f"cannot write {path}: {reason}. Finished work is kept: "
+        "make room or fix the permissions, then run the same command again."
+    )

@@ -1,0 +1,238 @@
+"""Step records, the runtime state and the summary, as plain data for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from skillopt.core.chat import Usage
+from skillopt.core.events import Batch, Decision, EpochClosed, Stepped
+from skillopt.core.proposal import Finding
+from skillopt.core.rollout import Evaluation
+from skillopt.core.state import State
+from skillopt.store.chronicle import Chapter, Chronicle
+
+Json: TypeAlias = dict[str, object]
+Spent: TypeAlias = Mapping[tuple[str, str, str], Usage]
+
+PHASES = ("rollout", "reflect", "aggregate", "select", "update", "evaluate")
+
+
+def history(chronicle: Chronicle, spent: Spent, config: Mapping[str, object]) -> list[Json]:
+    """The records of all steps."""
+    return [
+        step_record(chapter.fact, chapter, spent, config)
+        for chapter in chronicle.chapters
+        if isinstance(chapter.fact, Stepped)
+    ]
+
+
+def step_record(
+    fact: Stepped, chapter: Chapter, spent: Spent, config: Mapping[str, object]
+) -> Json:
+    """Everything about a step in numbers; what a skipped step did not reach is absent."""
+    after = chapter.after
+    return {
+        "step": fact.step,
+        "epoch": fact.epoch,
+        "step_in_epoch": fact.in_epoch,
+        "action": fact.action,
+        "timing": {f"{name}_s": round(chapter.seconds.get(name, 0.0), 3) for name in PHASES},
+        "tokens": tokens(spent, fact.move),
+        **_rollout_part(fact),
+        **_draft_part(fact, config),
+        **(_gate_part(fact.decision, config) if fact.decision else {}),
+        "current_score": after.current.value,
+        "best_score": after.best.value,
+        "best_step": after.best.step,
+        "current_origin": after.current.origin,
+        "best_origin": after.best.origin,
+        "skill_len": len(after.current.skill.render()),
+        "wall_time_s": round(chapter.wall, 3),
+    }
+
+
+def runtime_state(chronicle: Chronicle, state: State, current: str, best: str) -> Json:
+    """Where the run stands; paths are relative to the run directory."""
+    return {
+        "last_completed_step": chronicle.last_step,
+        "current_skill_path": current,
+        "current_score": state.current.value,
+        "current_origin": state.current.origin,
+        "best_skill_path": best,
+        "best_score": state.best.value,
+        "best_step": state.best.step,
+        "best_origin": state.best.origin,
+    }
+
+
+def summary(chronicle: Chronicle, state: State, spent: Spent, config: Mapping[str, object]) -> Json:
+    """What came out so far. Scores come with the number of items and of failed attempts."""
+    return {
+        "version": f"skillopt-{chronicle.version}",
+        "config": dict(config),
+        **_measured("baseline_selection", state.initial.evaluation),
+        **_measured("best_selection", state.best.evaluation),
+        **_measured("final_selection", state.current.evaluation),
+        "best_score": state.best.value,
+        "best_step": state.best.step,
+        "current_origin": state.current.origin,
+        "best_origin": state.best.origin,
+        **_counts("total_", chronicle.steps),
+        "epoch_stats": _epoch_stats(chronicle.chapters),
+        **_exam_part(state),
+        "total_wall_time_s": round(sum(each.wall for each in chronicle.chapters), 3),
+        "token_summary": tokens(spent),
+    }
+
+
+def tokens(spent: Spent, move: str | None = None) -> Json:
+    """Usage by stage, of one move or of all, and its total."""
+    stages: dict[str, Usage] = {}
+    for (of, _, stage), usage in sorted(spent.items()):
+        if move in (None, of):
+            stages[stage] = stages.get(stage, Usage()) + usage
+    stages = {name: stages[name] for name in sorted(stages)}
+    total = sum(stages.values(), Usage())
+    return {name: _usage(usage) for name, usage in [*stages.items(), ("_total", total)]}
+
+
+def _usage(usage: Usage) -> Json:
+    return {
+        "calls": usage.calls,
+        "prompt_tokens": usage.input,
+        "completion_tokens": usage.output,
+        "cached_tokens": usage.cached,
+        "dollars": round(usage.dollars, 6),
+    }
+
+
+def _rollout_part(fact: Stepped) -> Json:
+    batches = [each.evaluation for each in fact.batches]
+    scores = [score for each in batches for score in each.scores.values()]
+    useful = _useful(fact.draft.findings)
+    return {
+        "rollout_hard": _mean(score.hard for score in scores),
+        "rollout_soft": _mean(score.soft for score in scores),
+        "rollout_n": len(scores),
+        "rollout_failures": sum(len(each.failures) for each in batches),
+        "accumulation_batches": [
+            _batch(index, batch, useful) for index, batch in enumerate(fact.batches)
+        ],
+        "n_patches": len(useful),
+        "n_failure_patches": sum(each.source == "failure" for each in useful),
+        "n_success_patches": sum(each.source == "success" for each in useful),
+    }
+
+
+def _batch(index: int, batch: Batch, useful: Sequence[Finding]) -> Json:
+    own = [each.source for each in useful if each.batch == index]
+    return {
+        "batch_idx": index,
+        "n_envs": len(batch.tasks),
+        "hard": batch.evaluation.hard,
+        "soft": batch.evaluation.soft,
+        "n_failure_patches": own.count("failure"),
+        "n_success_patches": own.count("success"),
+    }
+
+
+def _draft_part(fact: Stepped, config: Mapping[str, object]) -> Json:
+    draft = fact.draft
+    told = [each.problem for each in draft.findings], draft.merged.problems, [draft.chosen.problem]
+    part: Json = {
+        "edit_budget": draft.budget,
+        "lr_control_mode": config.get("lr_control_mode"),
+        "problems": [text for some in told for text in some if text],
+    }
+    if fact.action == "skip_no_patches":
+        return part
+    applied = sum(each.applied for each in draft.report)
+    part |= {
+        "n_edits_merged": len(draft.merged.proposals),
+        "n_edits_ranked": len(draft.chosen.proposals),
+        "support_counts": [each.support for each in draft.chosen.proposals],
+        "edit_apply_summary": {
+            "total": len(draft.report),
+            "applied": applied,
+            "skipped": len(draft.report) - applied,
+            "errors": 0,
+        },
+    }
+    if draft.skill is not None:
+        part["candidate_hash"] = draft.skill.digest
+        part["candidate_skill_len"] = len(draft.skill.render())
+    return part
+
+
+def _gate_part(decision: Decision, config: Mapping[str, object]) -> Json:
+    return {
+        **_measured("selection", decision.candidate.evaluation),
+        "gate_metric": config.get("gate_metric"),
+        "candidate_gate_score": decision.candidate.value,
+        "reason": decision.reason,
+    }
+
+
+def _measured(name: str, evaluation: Evaluation) -> Json:
+    return {
+        f"{name}_hard": evaluation.hard,
+        f"{name}_soft": evaluation.soft,
+        f"{name}_n": evaluation.n,
+        f"{name}_failures": len(evaluation.failures),
+    }
+
+
+def _exam_part(state: State) -> Json:
+    exam = state.exam
+    if exam is None:
+        return {}
+    return {
+        **_measured("baseline_test", exam.initial),
+        **_measured("test", exam.best),
+        **_measured("final_test", exam.last),
+        "test_delta_hard": exam.best.hard - exam.initial.hard,
+        "final_test_delta_hard": exam.last.hard - exam.initial.hard,
+    }
+
+
+def _epoch_stats(chapters: Iterable[Chapter]) -> list[Json]:
+    steps: dict[int, list[Stepped]] = {}
+    ends: dict[int, State] = {}
+    for chapter in chapters:
+        match chapter.fact:
+            case Stepped(epoch=epoch) as step:
+                steps.setdefault(epoch, []).append(step)
+                ends[epoch] = chapter.after
+            case EpochClosed(epoch=epoch):
+                ends[epoch] = chapter.after
+            case _:
+                pass
+    return [
+        {
+            "epoch": epoch,
+            **_counts("", steps.get(epoch, [])),
+            "best_score_at_epoch_end": end.best.value,
+            "current_score_at_epoch_end": end.current.value,
+        }
+        for epoch, end in ends.items()
+    ]
+
+
+def _counts(prefix: str, steps: Sequence[Stepped]) -> Json:
+    actions = [step.action for step in steps]
+    return {
+        f"{prefix}steps": len(actions),
+        f"{prefix}accepts": sum("accept" in action for action in actions),
+        f"{prefix}rejects": actions.count("reject"),
+        f"{prefix}skips": sum(action.startswith("skip") for action in actions),
+    }
+
+
+def _useful(findings: Iterable[Finding]) -> list[Finding]:
+    return [each for each in findings if each.proposals]
+
+
+def _mean(values: Iterable[float]) -> float:
+    kept = list(values)
+    return sum(kept) / len(kept) if kept else 0.0

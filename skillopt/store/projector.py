@@ -1,0 +1,156 @@
+"""Keeps the readable files of a run directory in step with its record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from skillopt.core.events import (
+    Begun,
+    EpochClosed,
+    Event,
+    Examined,
+    PhaseClosed,
+    PhaseOpened,
+    Signal,
+    Stepped,
+    Ticked,
+)
+from skillopt.core.rollout import Rollout
+from skillopt.core.state import State
+from skillopt.store.artefacts import Files, epoch_files, exam_files, rollout_files, step_files
+from skillopt.store.cache import Cache
+from skillopt.store.chronicle import Chapter, Chronicle
+from skillopt.store.files import json_bytes, sweep, write_atomic
+from skillopt.store.history import Json, Spent, history, runtime_state, step_record, summary
+from skillopt.store.layout import Layout
+
+_LIVE = ("version", "config", "total_wall_time_s", "token_summary")
+"""Parts of the summary that change without a new fact."""
+
+
+def _nothing(_: State) -> Json:
+    return {}
+
+
+class Projector:
+    """Writes what each fact changes, as a `Watcher`; and can write everything again.
+
+    All files follow from the record, finished work and the settings alone, so a lost or damaged
+    one costs nothing. `extra` adds to the summary what others compute, such as intervals.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        cache: Cache,
+        config: Mapping[str, object],
+        *,
+        extra: Callable[[State], Mapping[str, object]] = _nothing,
+    ) -> None:
+        self._layout = layout
+        self._cache = cache
+        self._config = config
+        self._extra = extra
+        self._chronicle = Chronicle()
+
+    def __call__(self, event: Event | Signal) -> None:
+        """Take in an event that was recorded; write the files that a fact changes."""
+        if isinstance(event, PhaseOpened | Ticked | PhaseClosed):
+            return
+        chapter = self._chronicle.add(event)
+        if chapter is not None:
+            spent = self._cache.spent()
+            for path, data in self._own(chapter, spent):
+                write_atomic(path, data, durable=False)
+            if isinstance(chapter.fact, Examined):
+                for path, data in exam_files(self._layout, chapter.fact, self._attempts):
+                    write_atomic(path, data, durable=False)
+            for path, data in self._common(chapter.after, spent, [self._chronicle.last_step]):
+                write_atomic(path, data, durable=path == self._layout.best_skill)
+
+    def rebuild(self, events: Iterable[Event]) -> list[Path]:
+        """Start from a record: write every file anew that is not as it should be.
+
+        Returns those that were missing or damaged, relative to the run directory.
+        """
+        self._chronicle = Chronicle.of(events)
+        state = self._chronicle.state
+        if state is None:
+            return []
+        sweep(self._layout.root)
+        return [
+            path.relative_to(self._layout.root)
+            for path, data in self._all(state)
+            if self._repair(path, data)
+        ]
+
+    def _all(self, state: State) -> Files:
+        spent = self._cache.spent()
+        for chapter in self._chronicle.chapters:
+            yield from self._own(chapter, spent)
+        if state.exam is not None:
+            yield from exam_files(self._layout, state.exam, self._attempts)
+        yield from self._common(state, spent, list(self._chronicle.versions))
+
+    def _own(self, chapter: Chapter, spent: Spent) -> Files:
+        """Files that belong to one fact, and that no later one touches."""
+        match chapter.fact:
+            case Begun(initial):
+                yield from rollout_files(self._layout.baseline, initial.evaluation, self._attempts)
+            case Stepped(step=number) as fact:
+                folder = self._layout.step(number)
+                yield from step_files(folder, fact, chapter, self._attempts)
+                record = step_record(fact, chapter, spent, self._config)
+                yield folder.record, json_bytes(record)
+            case EpochClosed(epoch=number) as fact:
+                yield from epoch_files(self._layout.epoch(number), fact, chapter, self._attempts)
+            case Examined():
+                pass  # a later exam replaces it
+
+    def _common(self, state: State, spent: Spent, steps: Sequence[int]) -> Files:
+        """Files about the run as it stands, and the skills after some of its steps."""
+        layout, chronicle = self._layout, self._chronicle
+        yield layout.best_skill, state.best.skill.render().encode()
+        for step in steps:
+            yield layout.skill(step), chronicle.versions[step].render().encode()
+        current = layout.skill(chronicle.last_step).relative_to(layout.root).as_posix()
+        stands = runtime_state(chronicle, state, current, layout.best_skill.name)
+        yield layout.runtime_state, json_bytes(stands)
+        yield layout.history, json_bytes(history(chronicle, spent, self._config))
+        told = summary(chronicle, state, spent, self._config) | dict(self._extra(state))
+        yield layout.summary, json_bytes(told)
+        yield layout.config, json_bytes(dict(self._config))
+
+    def _attempts(self, skill: str, tasks: Sequence[str]) -> dict[str, Rollout]:
+        kept = {each.task: each for each in self._cache.rollouts(skill=skill, tasks=tasks)}
+        return {task: kept[task] for task in tasks if task in kept}
+
+    def _repair(self, path: Path, data: bytes) -> bool:
+        """Write a file that differs; True unless it was whole and merely older."""
+        try:
+            found = path.read_bytes()
+        except OSError:
+            found = None
+        if found == data:
+            return False
+        write_atomic(path, data, durable=path == self._layout.best_skill)
+        if found is None:
+            return True
+        if path == self._layout.config:
+            return _read(found) is None
+        return path != self._layout.summary or _settled(found) != _settled(data)
+
+
+def _settled(data: bytes) -> object:
+    """A summary without what changes between facts."""
+    read = _read(data)
+    return read and {key: value for key, value in read.items() if key not in _LIVE}
+
+
+def _read(data: bytes) -> Json | None:
+    try:
+        return json.loads(data)
+    except ValueError:
+        return None

@@ -1,0 +1,143 @@
+"""Looking into a run directory, finished or under way, without touching it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+
+from skillopt.core.chat import Usage
+from skillopt.core.events import EpochClosed, Event, Fact, Stepped
+from skillopt.core.rollout import Rollout
+from skillopt.core.skill import Skill
+from skillopt.core.state import State
+from skillopt.errors import SkillError, StoreError
+from skillopt.store.cache import Cache
+from skillopt.store.chronicle import Chapter, Chronicle
+from skillopt.store.events import read_log
+from skillopt.store.layout import Layout
+
+
+class RunReader:
+    """A run as it was when the reader was made; close it, or use it in a `with` block."""
+
+    def __init__(self, folder: Path) -> None:
+        self.layout = Layout(folder)
+        if not folder.is_dir():
+            raise StoreError(f"{folder} is not a directory; name the directory of a run (out_root)")
+        self.events: Sequence[Event] = read_log(self.layout.events).events
+        self._chronicle = Chronicle.of(self.events)
+        state = self._chronicle.state
+        if state is None:
+            raise StoreError(
+                f"{folder} holds no run that has begun: it has no {self.layout.events.name} with a "
+                "measured initial skill. Name the directory of a run (out_root)."
+            )
+        self.state: State = state
+        """Where the run stands."""
+
+    def __enter__(self) -> RunReader:
+        """Use and close."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the files."""
+        if "_cache" in self.__dict__:
+            self._cache.close()
+
+    @property
+    def facts(self) -> list[Fact]:
+        """All facts, oldest first."""
+        return [chapter.fact for chapter in self.chapters]
+
+    @property
+    def chapters(self) -> Sequence[Chapter]:
+        """All facts, each with the states around it."""
+        return tuple(self._chronicle.chapters)
+
+    @property
+    def steps(self) -> Sequence[Stepped]:
+        """All steps, oldest first."""
+        return tuple(self._chronicle.steps)
+
+    def step(self, number: int) -> Chapter:
+        """One step with the states around it."""
+        for chapter in self._chronicle.chapters:
+            if isinstance(chapter.fact, Stepped) and chapter.fact.step == number:
+                return chapter
+        last = self._chronicle.last_step
+        have = f"steps 1 to {last}" if last else "no step yet"
+        raise StoreError(f"{self.layout.root} has no step {number}: it has {have}")
+
+    def skill(self, name: str) -> Skill:
+        """A skill by name.
+
+        `initial`, `best`, `current` or `last`; a step (`3`, `v0003`), after which it was current;
+        the first characters (at least four) of a digest, rejected candidates included; a file.
+        """
+        versions = self._chronicle.versions
+        match name:
+            case "initial":
+                return self.state.initial.skill
+            case "best":
+                return self.state.best.skill
+            case "current" | "last":
+                return self.state.current.skill
+            case _ if re.fullmatch(r"v?\d{1,9}", name) and int(name.lstrip("v")) in versions:
+                return versions[int(name.lstrip("v"))]
+            case _:
+                return self._by_digest(name) or _read_skill(Path(name), max(versions))
+
+    def rollouts(self, *, task: str | None = None, skill: str | None = None) -> list[Rollout]:
+        """Kept attempts, oldest first: at a task (by id), under a skill (by digest)."""
+        return self._cache.rollouts(skill=skill, tasks=None if task is None else [task])
+
+    def spent(self) -> dict[tuple[str, str, str], Usage]:
+        """What was paid, by (move, role, stage)."""
+        return self._cache.spent()
+
+    @cached_property
+    def _cache(self) -> Cache:
+        return Cache(self.layout.cache, read_only=True)
+
+    def _by_digest(self, prefix: str) -> Skill | None:
+        if not re.fullmatch(r"[0-9a-f]{4,16}", prefix):
+            return None
+        found = {each.digest: each for each in self._skills() if each.digest.startswith(prefix)}
+        if len(found) > 1:
+            raise StoreError(f"{prefix!r} could be any of: {', '.join(found)}. Give more of it.")
+        return next(iter(found.values()), None)
+
+    def _skills(self) -> Iterator[Skill]:
+        yield self.state.initial.skill
+        for fact in self.facts:
+            match fact:
+                case Stepped(draft=draft) if draft.skill is not None:
+                    yield draft.skill
+                case EpochClosed(decision=decision) if decision is not None:
+                    yield decision.candidate.skill
+                case _:
+                    pass
+
+
+def _read_skill(path: Path, last: int) -> Skill:
+    if not path.is_file():
+        raise StoreError(
+            f"no skill is called {str(path)!r}: say initial, best, current, a step from 0 to "
+            f"{last}, the first characters of a digest, or the path of a file"
+        )
+    try:
+        return Skill.parse(path.read_bytes().decode())
+    except UnicodeDecodeError as error:
+        raise SkillError(f"{path} is not UTF-8 text; save it as UTF-8") from error

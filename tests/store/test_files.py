@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillopt.errors import StoreError
+from skillopt.store.files import json_bytes, json_row, sweep, write_atomic, write_json
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_file_is_replaced_whole_and_nothing_else_stays(tmp_path: Path, durable: bool) -> None:
+    path = tmp_path / "new" / "file.md"
+    write_atomic(path, "old", durable=durable)
+    write_atomic(path, "é\r\n", durable=durable)
+    assert path.read_bytes() == b"\xc3\xa9\r\n"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_write_that_fails_says_so_and_leaves_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.mkdir()
+    (path / "inside").touch()
+    with pytest.raises(StoreError, match=r"cannot write .*file: .* run the same command again"):
+        write_atomic(path, b"data")
+    assert [each.name for each in tmp_path.rglob("*")] == ["file", "inside"]
+
+
+def test_json_is_readable_and_keeps_the_order_of_keys(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", {"z": "ü", "a": [1]})
+    text = (tmp_path / "a.json").read_text(encoding="utf-8")
+    assert text == '{\n  "z": "ü",\n  "a": [\n    1\n  ]\n}\n'
+
+
+@given(st.text(st.characters()))
+def test_any_text_can_be_written_as_json_even_half_a_surrogate_pair(text: str) -> None:
+    assert json.loads(json_bytes({"t": text})) == {"t": text}
+    assert json.loads(json_row({"t": text})) == {"t": text}
+    assert json_row({"t": text}).count(b"\n") == 1
+
+
+def test_sweeping_removes_what_killed_writers_left_and_nothing_else(tmp_path: Path) -> None:
+    kept = tmp_path / "steps" / "a.json"
+    write_json(kept, 1)
+    (tmp_path / "steps" / ".a.json.123.tmp").touch()
+    sweep(tmp_path)
+    assert list(kept.parent.iterdir()) == [kept]

@@ -1,0 +1,383 @@
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support_store import CONFIG, FIRST, GUIDED, INITIAL, REJECTED, fill, keep_reply, story
+
+from skillopt.core.events import Begun, Event, Examined, Fact, Stepped, Ticked
+from skillopt.core.state import State
+from skillopt.store.cache import Cache
+from skillopt.store.layout import Layout
+from skillopt.store.projector import Projector
+
+
+@contextmanager
+def projecting(root: Path) -> Generator[Projector, None, None]:
+    cache = Cache(Layout(root).cache)
+    yield Projector(Layout(root), cache, CONFIG)
+    cache.close()
+
+
+async def run(root: Path, events: Iterable[Event]) -> Layout:
+    """Let a projector see a run as it happens."""
+    cache = Cache(Layout(root).cache)
+    await fill(cache)
+    projector = Projector(Layout(root), cache, CONFIG)
+    for event in events:
+        projector(event)
+    cache.close()
+    return Layout(root)
+
+
+def files(root: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file() and "cache.sqlite" not in path.name
+    }
+
+
+def clear(layout: Layout) -> None:
+    """Leave the finished work alone."""
+    for path in layout.root.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path != layout.cache:
+            path.unlink()
+
+
+def read(path: Path) -> Any:  # noqa: ANN401 - JSON, as a reader of the file sees it
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def rows(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+async def test_after_every_fact_the_directory_is_as_a_rebuild_would_make_it(tmp_path: Path) -> None:
+    events = story()
+    for number, event in enumerate(events, start=1):
+        if isinstance(event, Fact):
+            live = await run(tmp_path / str(number), events[:number])
+            with projecting(live.root) as projector:
+                assert projector.rebuild(events[:number]) == []
+
+
+async def test_a_rebuild_from_nothing_makes_every_file_byte_for_byte(tmp_path: Path) -> None:
+    layout = await run(tmp_path, story())
+    before = files(tmp_path)
+    clear(layout)
+    with projecting(tmp_path) as projector:
+        reported = projector.rebuild(story())
+    assert files(tmp_path) == before
+    assert sorted(map(str, reported)) == sorted(before)
+
+
+async def test_each_file_cut_in_half_is_reported_and_repaired(tmp_path: Path) -> None:
+    await run(tmp_path, story())
+    before = files(tmp_path)
+    assert len(before) > 60
+    for name, data in before.items():
+        (tmp_path / name).write_bytes(data[: len(data) // 2])
+        with projecting(tmp_path) as projector:
+            assert list(map(str, projector.rebuild(story()))) == [name]
+        assert files(tmp_path) == before, name
+
+
+async def test_two_runs_with_the_same_facts_leave_the_same_files(tmp_path: Path) -> None:
+    one = await run(tmp_path / "one", story())
+    two = await run(tmp_path / "two", story())
+    assert files(one.root) == files(two.root)
+
+
+async def test_a_run_that_has_not_begun_has_no_files(tmp_path: Path) -> None:
+    with projecting(tmp_path) as projector:
+        projector(story()[0])
+        projector(Ticked("baseline", "evaluate"))
+        assert projector.rebuild([]) == []
+    assert files(tmp_path) == {}
+
+
+async def test_changed_settings_and_later_calls_are_taken_in_without_a_report(
+    tmp_path: Path,
+) -> None:
+    layout = await run(tmp_path, story())
+    cache = Cache(layout.cache)
+    cache.enter("step_0005")
+    await keep_reply(cache, "later", stage="rollout")
+    changed = {**CONFIG, "num_epochs": 3}
+    assert Projector(layout, cache, changed).rebuild(story()) == []
+    cache.close()
+    assert read(layout.config)["num_epochs"] == 3
+    assert read(layout.summary)["token_summary"]["_total"]["calls"] == 4
+
+
+async def test_the_best_skill_is_there_as_soon_as_the_baseline_is_measured(tmp_path: Path) -> None:
+    begun = next(event for event in story() if isinstance(event, Begun))
+    layout = await run(tmp_path, [begun])
+    assert layout.best_skill.read_bytes() == INITIAL.render().encode()
+    assert read(layout.runtime_state) == {
+        "last_completed_step": 0,
+        "current_skill_path": "skills/skill_v0000.md",
+        "current_score": 0.5,
+        "current_origin": "initial_skill",
+        "best_skill_path": "best_skill.md",
+        "best_score": 0.5,
+        "best_step": 0,
+        "best_origin": "initial_skill",
+    }
+
+
+async def test_skills_are_kept_by_step_and_the_end_of_an_epoch_updates_the_last(
+    tmp_path: Path,
+) -> None:
+    layout = await run(tmp_path, story())
+    kept = [layout.skill(step).read_bytes() for step in range(5)]
+    skills = [INITIAL, INITIAL, FIRST, FIRST, GUIDED]
+    assert kept == [skill.render().encode() for skill in skills]
+    assert layout.best_skill.read_bytes() == FIRST.render().encode()
+    assert layout.step(1).candidate.read_bytes() == REJECTED.render().encode()
+
+
+async def test_the_history_says_everything_about_each_step(tmp_path: Path) -> None:
+    layout = await run(tmp_path, story())
+    history = read(layout.history)
+    assert [entry["action"] for entry in history] == [
+        "reject",
+        "accept_new_best",
+        "skip_no_patches",
+        "skip_no_change",
+    ]
+    assert history == [read(layout.step(number).record) for number in (1, 2, 3, 4)]
+    paid = {"calls": 1, "prompt_tokens": 100, "completion_tokens": 20}
+    paid |= {"cached_tokens": 10, "dollars": 0.25}
+    total = {"calls": 2, "prompt_tokens": 200, "completion_tokens": 40}
+    total |= {"cached_tokens": 20, "dollars": 0.5}
+    timing = dict.fromkeys(("aggregate_s", "select_s", "update_s", "evaluate_s"), 0.0)
+    assert history[0] == {
+        "step": 1,
+        "epoch": 1,
+        "step_in_epoch": 1,
+        "action": "reject",
+        "timing": {"rollout_s": 2.0, "reflect_s": 0.5, **timing},
+        "tokens": {"analyst": paid, "rollout": paid, "_total": total},
+        "rollout_hard": 0.5,
+        "rollout_soft": 0.25,
+        "rollout_n": 2,
+        "rollout_failures": 1,
+        "accumulation_batches": [
+            {
+                "batch_idx": 0,
+                "n_envs": 3,
+                "hard": 0.5,
+                "soft": 0.25,
+                "n_failure_patches": 1,
+                "n_success_patches": 1,
+            }
+        ],
+        "n_patches": 2,
+        "n_failure_patches": 1,
+        "n_success_patches": 1,
+        "edit_budget": 1,
+        "lr_control_mode": "fixed",
+        "problems": ["no JSON came"],
+        "n_edits_merged": 4,
+        "n_edits_ranked": 1,
+        "support_counts": [2],
+        "edit_apply_summary": {"total": 2, "applied": 1, "skipped": 1, "errors": 0},
+        "candidate_hash": REJECTED.digest,
+        "candidate_skill_len": len(REJECTED.render()),
+        "selection_hard": 0.0,
+        "selection_soft": 0.0,
+        "selection_n": 1,
+        "selection_failures": 1,
+        "gate_metric": "hard",
+        "candidate_gate_score": 0.0,
+        "reason": "0 of 1 better",
+        "current_score": 0.5,
+        "best_score": 0.5,
+        "best_step": 0,
+        "current_origin": "initial_skill",
+        "best_origin": "initial_skill",
+        "skill_len": len(INITIAL.render()),
+        "wall_time_s": 2.5,
+    }
+    assert history[1]["wall_time_s"] == 4.0
+    assert "n_edits_merged" not in history[2]
+    assert "candidate_hash" not in history[3]
+
+
+async def test_a_steps_folder_tells_how_its_candidate_came_about(tmp_path: Path) -> None:
+    layout = await run(tmp_path, story())
+    folder = layout.step(1)
+    edit = {"op": "append", "target": "", "content": "- Shout."}
+    evidence = {"support_count": 2, "source_type": "failure", "merge_level": 1}
+    told = {**edit, **evidence, "why": "capitals were missing", "task_ids": ["a", "b"]}
+    assert read(folder.ranked) == {
+        "reasoning": "merged",
+        "edits": [told],
+        "ranking_details": {"reasoning": "ranked", "selected_indices": [0]},
+    }
+    assert [each["op"] for each in read(folder.merged)["edits"]] == [
+        "append",
+        "insert_after",
+        "replace",
+        "delete",
+    ]
+    assert [each["status"] for each in read(folder.report)] == [
+        "applied_append",
+        "skipped_delete_target_not_found",
+    ]
+    assert read(folder.digest) == {
+        "step": 1,
+        "action": "reject",
+        "n_total": 2,
+        "n_fail": 1,
+        "failure_patterns": [{"pattern": "format", "count": 1, "task_ids": ["a"]}],
+        "score_before": 0.5,
+        "score_after": 0.0,
+        "rejected_edits": [edit],
+    }
+    patches = sorted(path.name for path in (folder.root / "patches").iterdir())
+    assert patches == ["minibatch_fail_000.json", "minibatch_succ_000.json"]
+    assert read(folder.root / "patches" / "minibatch_fail_000.json") == {
+        "source_type": "failure",
+        "batch_size": 2,
+        "task_ids": ["a", "b"],
+        "failure_summary": [{"failure_type": "format", "count": 2, "description": "no capitals"}],
+        "patch": {"reasoning": "why", "edits": [told]},
+    }
+
+
+async def test_with_accumulation_every_batch_has_its_own_folder(tmp_path: Path) -> None:
+    layout = await run(tmp_path, story())
+    root = layout.step(2).root
+    assert (root / "batch_0" / "rollout" / "results.jsonl").is_file()
+    assert (root / "batch_1" / "rollout" / "results.jsonl").is_file()
+    assert (root / "batch_0" / "patches" / "minibatch_fail_000.json").is_file()
+
+
+async def test_a_rollout_folder_has_a_row_per_task_and_a_failure_is_no_zero(tmp_path: Path) -> None:
+    layout = await run(tmp_path, story())
+    folder = layout.step(1).rollout(0, 1)
+    first, second, failed = rows(folder.results)
+    assert first == {
+        "id": "a",
+        "hard": 0.0,
+        "soft": 0.0,
+        "agent_ok": True,
+        "task_type": "even",
+        "fail_reason": "format: not in capitals",
+        "n_turns": 1,
+        "predicted_answer": "answer a",
+        "response": f"a by {INITIAL.digest} ✓",
+    }
+    assert (second["hard"], second["fail_reason"]) == (1.0, "")
+    assert failed == {
+        "id": "c",
+        "hard": None,
+        "soft": None,
+        "agent_ok": False,
+        "error": {"kind": "ModelError", "message": "timed out"},
+    }
+    assert read(folder.conversation("a"))[0] == {"role": "user", "content": "do a"}
+    assert not folder.conversation("c").exists()
+
+
+async def test_scores_stay_readable_when_the_finished_work_was_moved_away(tmp_path: Path) -> None:
+    layout = await run(tmp_path, story())
+    layout.cache.unlink()
+    with projecting(tmp_path) as projector:
+        projector.rebuild(story())
+    assert rows(layout.exam_best.results)[0] == {
+        "id": "t1",
+        "hard": 1.0,
+        "soft": 0.5,
+        "agent_ok": True,
+    }
+
+
+async def test_the_end_of_an_epoch_leaves_its_comparison_and_conclusions(tmp_path: Path) -> None:
+    layout = await run(tmp_path, story())
+    folder = layout.epoch(2)
+    result = read(folder.slow_result)
+    assert (result["action"], result["update_target"]) == ("force_accept", "current")
+    assert (result["prev_hard"], result["curr_hard"]) == (0.0, 1.0)
+    assert result["slow_update_content"] == "Keep going."
+    assert result["candidate_hash"] == GUIDED.digest
+    pairs = read(folder.pairs)
+    assert pairs[0]["category"] == "improved"
+    assert pairs[0]["prev"]["fail_reason"] == "format: not in capitals"
+    assert pairs[1]["prev"] is None
+    assert [row["id"] for row in rows(folder.before.results)] == ["a"]
+    assert [row["id"] for row in rows(folder.after.results)] == ["a", "b"]
+    assert folder.candidate.read_bytes() == GUIDED.render().encode()
+    assert read(folder.meta_result)["action"] == "write_meta_skill"
+    first = layout.epoch(1)
+    assert read(first.slow_result)["action"] == "no_content"
+    assert read(first.meta_result)["action"] == "skip_first_epoch"
+    assert not first.pairs.exists()
+
+
+async def test_the_summary_gives_scores_with_their_number_of_items(tmp_path: Path) -> None:
+    layout = await run(tmp_path, story())
+    told = read(layout.summary)
+    assert told["version"] == "skillopt-9.9"
+    assert told["baseline_selection_hard"] == 0.5
+    assert (told["best_selection_hard"], told["best_selection_n"]) == (1.0, 2)
+    assert (told["test_hard"], told["test_n"], told["test_failures"]) == (1.0, 2, 1)
+    assert told["test_delta_hard"] == pytest.approx(2 / 3)
+    counts = [told[f"total_{name}"] for name in ("steps", "accepts", "rejects", "skips")]
+    assert counts == [4, 1, 1, 2]
+    assert told["epoch_stats"][0] == {
+        "epoch": 1,
+        "steps": 2,
+        "accepts": 1,
+        "rejects": 1,
+        "skips": 0,
+        "best_score_at_epoch_end": 1.0,
+        "current_score_at_epoch_end": 1.0,
+    }
+    assert told["total_wall_time_s"] == 7.0
+    assert told["token_summary"]["_total"]["calls"] == 3
+    assert read(layout.exam_initial.summary) == {
+        "overall": {"total": 3, "hard_acc": 1 / 3},
+        "odd": {"total": 1, "hard_acc": 0.0},
+        "even": {"total": 2, "hard_acc": 0.5},
+    }
+
+
+async def test_others_may_add_to_the_summary(tmp_path: Path) -> None:
+    def extra(state: State) -> dict[str, object]:
+        return {"interval": [0.1, state.best.value]}
+
+    layout = await run(tmp_path, story())
+    cache = Cache(layout.cache)
+    assert list(map(str, Projector(layout, cache, CONFIG, extra=extra).rebuild(story()))) == [
+        "summary.json"
+    ]
+    cache.close()
+    assert read(layout.summary)["interval"] == [0.1, 1.0]
+
+
+async def test_a_later_exam_replaces_the_earlier_one(tmp_path: Path) -> None:
+    events = story()
+    exam = next(event for event in events if isinstance(event, Examined))
+    second = Examined(
+        move="exam", tasks="e" * 16, initial=exam.initial, best=exam.last, last=exam.last
+    )
+    layout = await run(tmp_path, [*events, second])
+    assert read(layout.summary)["test_n"] == 3
+    with projecting(tmp_path) as projector:
+        assert projector.rebuild([*events, second]) == []
+
+
+async def test_a_fact_without_a_beginning_is_not_shown(tmp_path: Path) -> None:
+    await run(tmp_path, [event for event in story() if isinstance(event, Stepped)])
+    assert files(tmp_path) == {}
