@@ -1,3 +1,24 @@
 """Train skill documents for frozen agents."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING  # noqa: TID251 - for laziness, not for a cycle
+
+if TYPE_CHECKING:
+    from skillopt.api import evaluate, evaluate_async, train, train_async
+    from skillopt.core.rollout import Score
+
+__version__ = "0.3.0"
+
+__all__ = ["Score", "__version__", "evaluate", "evaluate_async", "train", "train_async"]
+
+_HOMES = {"Score": "skillopt.core.rollout"}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used, so that `import skillopt` stays light."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES.get(name, "skillopt.api")), name)

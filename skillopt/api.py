@@ -1,0 +1,225 @@
+"""The Python front door: rows, a scorer, two models and a skill in; a better skill out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import ParamSpec, TypeAlias, TypeVar
+
+from skillopt.build.data import read_skill
+from skillopt.build.evaluating import Examinee, Verdict
+from skillopt.build.evaluating import evaluate as run_evaluation
+from skillopt.build.training import Supplied, open_training, prepare
+from skillopt.config.load import load_config
+from skillopt.config.schema import Config
+from skillopt.core.chat import Model, Usage
+from skillopt.core.events import Event, Signal
+from skillopt.core.ports import Watcher
+from skillopt.core.skill import Skill
+from skillopt.core.state import State
+from skillopt.datasets.rows import rows_of
+from skillopt.datasets.splits import Splits, by_ratio
+from skillopt.errors import ConfigError
+from skillopt.model.scripted import PlainCallable, from_callable
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Rows: TypeAlias = Sequence[Mapping[str, object]]
+ModelLike: TypeAlias = str | PlainCallable
+"""A model's name, or a function from prompt to answer."""
+SkillLike: TypeAlias = str | Path | None
+"""A path, the text of a document, or None for what the configuration says."""
+
+
+def _front_door(work: Callable[P, Coroutine[object, object, R]]) -> Callable[P, R]:
+    """The same function for callers that have no event loop."""
+
+    @wraps(work)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(work(*args, **kwargs))
+        raise ConfigError(
+            f"an event loop is running already (a notebook?): use `await {work.__name__}(...)`"
+        )
+
+    return call
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a training run came to."""
+
+    best_skill: str
+    """The document to use."""
+    state: State
+    """Everything: scores per task, the exam, the last skill."""
+    out: Path
+    """The run directory; the same call continues there."""
+    spent: Usage
+
+    @property
+    def score(self) -> float:
+        """The best skill on the validation tasks."""
+        return self.state.best.value
+
+    @property
+    def test_score(self) -> float | None:
+        """The best skill on the test tasks; None without an exam."""
+        return None if self.state.exam is None else self.state.exam.best.hard
+
+
+async def train_async(
+    config: str | Path | None = None,
+    *,
+    train: Rows | None = None,
+    val: Rows | None = None,
+    test: Rows | None = None,
+    data: Rows | None = None,
+    scorer: str | Callable[..., object] | None = None,
+    target: ModelLike | None = None,
+    optimizer: ModelLike | None = None,
+    skill: SkillLike = None,
+    out: str | Path | None = None,
+    watch: Watcher | None = None,
+    **settings: object,
+) -> Result:
+    """Train a skill and return the best one; run again with the same arguments, it continues.
+
+    `train` does the same outside of an event loop.
+
+    Args:
+        config: A YAML file to start from; without one, the defaults and environment `custom`.
+        train: Rows to learn from, each a mapping with `input` and `answer`.
+        val: Rows that decide which edits are kept.
+        test: Rows for the final exam; without them there is none.
+        data: Rows to be cut into the three splits, instead of the three above.
+        scorer: A scorer's name, or `fn(answer, row)` returning a number or a `Score`.
+        target: The model that does the tasks: a name, or a function from prompt to answer.
+        optimizer: The model that proposes edits, likewise.
+        skill: The document to start from: a path, or its text.
+        out: The run directory.
+        watch: Called with every event of the run as it happens.
+        settings: Any setting by its flat name: `num_epochs=2`, `batch_size=8`, `base_url=...`.
+
+    Raises:
+        SkilloptError: With a message that says what to do. Finished work is kept.
+    """
+    splits = _splits(train, val, test, data, settings)
+    if splits is not None and not splits.test:
+        settings.setdefault("eval_test", False)
+    settled = _configure(config, splits, scorer, target, optimizer, out, settings)
+    supplied = Supplied(
+        splits=splits,
+        target=_callable(target),
+        optimizer=_callable(optimizer),
+        skill=_skill(skill),
+    )
+    brief = prepare(settled, supplied)
+    async with open_training(brief, watch or _silent) as training:
+        state = await training.go()
+        return Result(state.best.skill.render(), state, training.layout.root, training.meter.total)
+
+
+async def evaluate_async(
+    skill: str | Path,
+    config: str | Path | None = None,
+    *,
+    rows: Rows | None = None,
+    split: str = "all",
+    scorer: str | Callable[..., object] | None = None,
+    target: ModelLike | None = None,
+    out: str | Path | None = None,
+    watch: Watcher | None = None,
+    **settings: object,
+) -> Verdict:
+    """Measure a skill on rows, or on a split of the configuration's data.
+
+    `evaluate` does the same outside of an event loop. Arguments as in `train`; the result tells
+    hard and soft scores per task and per split.
+    """
+    splits = None if rows is None else Splits((), (), tuple(rows_of(rows, "rows")))
+    settled = _configure(config, splits, scorer, target, None, out, settings)
+    document = _skill(skill)
+    examinee = Examinee(
+        skill=document if document is not None else Skill(),
+        name=str(skill) if isinstance(skill, Path) else "",
+        split="test" if rows is not None else split,
+        splits=splits,
+        target=_callable(target),
+    )
+    return await run_evaluation(settled, examinee, watch or _silent)
+
+
+train = _front_door(train_async)
+evaluate = _front_door(evaluate_async)
+
+
+def _configure(
+    config: str | Path | None,
+    splits: Splits | None,
+    scorer: str | Callable[..., object] | None,
+    target: ModelLike | None,
+    optimizer: ModelLike | None,
+    out: str | Path | None,
+    settings: Mapping[str, object],
+) -> Config:
+    values = dict(settings)
+    if config is None or splits is not None:
+        values.setdefault("env.name", "custom")
+    given = {
+        "env.scorer": scorer,
+        "env.out_root": None if out is None else str(out),
+        "model.target": target if isinstance(target, str) else None,
+        "model.optimizer": optimizer if isinstance(optimizer, str) else None,
+    }
+    values |= {key: value for key, value in given.items() if value is not None}
+    return load_config(None if config is None else Path(config), values=values)
+
+
+def _splits(
+    train: Rows | None,
+    val: Rows | None,
+    test: Rows | None,
+    data: Rows | None,
+    settings: Mapping[str, object],
+) -> Splits | None:
+    if data is not None:
+        if not (train is None and val is None and test is None):
+            raise ConfigError("give either data, or train and val (and test), not both")
+        ratio, seed = settings.get("split_ratio", "2:1:7"), settings.get("split_seed", 42)
+        return by_ratio(rows_of(data, "data"), str(ratio), int(str(seed)))
+    if train is None and val is None:
+        return None
+    if train is None or val is None:
+        raise ConfigError("train and val go together; test is optional")
+    return Splits(
+        tuple(rows_of(train, "train")),
+        tuple(rows_of(val, "val")),
+        tuple(rows_of(test or [], "test")),
+    )
+
+
+def _callable(model: ModelLike | None) -> Model | None:
+    return None if model is None or isinstance(model, str) else from_callable(model)
+
+
+def _skill(skill: SkillLike) -> Skill | None:
+    """A path is read; a text of one line that names an existing file is a path too."""
+    match skill:
+        case None:
+            return None
+        case Path():
+            return read_skill(skill)
+        case str() if "\n" not in skill and skill.endswith(".md"):
+            return read_skill(Path(skill))
+        case str():
+            return Skill.parse(skill)
+
+
+def _silent(event: Event | Signal) -> None:
+    """Nobody watches."""
