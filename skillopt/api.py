@@ -85,8 +85,8 @@ async def train_async(
     optimizer: ModelLike | None = None,
     skill: SkillLike = None,
     out: str | Path | None = None,
+    settings: Mapping[str, object] | None = None,
     watch: Watcher | None = None,
-    **settings: object,
 ) -> Result:
     """Train a skill and return the best one; run again with the same arguments, it continues.
 
@@ -103,16 +103,17 @@ async def train_async(
         optimizer: The model that proposes edits, likewise.
         skill: The document to start from: a path, or its text.
         out: The run directory.
+        settings: Any setting by its flat or dotted name: `{"num_epochs": 2, "model.base_url": ...}`.
         watch: Called with every event of the run as it happens.
-        settings: Any setting by its flat name: `num_epochs=2`, `batch_size=8`, `base_url=...`.
 
     Raises:
         SkilloptError: With a message that says what to do. Finished work is kept.
     """
-    splits = _splits(train, val, test, data, settings)
+    more = dict(settings or {})
+    splits = _splits(train, val, test, data, more)
     if splits is not None and not splits.test:
-        settings.setdefault("eval_test", False)
-    settled = _configure(config, splits, scorer, target, optimizer, out, settings)
+        more.setdefault("eval_test", False)
+    settled = _configure(config, splits, scorer, target, optimizer, out, more)
     supplied = Supplied(
         splits=splits,
         target=_callable(target),
@@ -134,8 +135,8 @@ async def evaluate_async(
     scorer: str | Callable[..., object] | None = None,
     target: ModelLike | None = None,
     out: str | Path | None = None,
+    settings: Mapping[str, object] | None = None,
     watch: Watcher | None = None,
-    **settings: object,
 ) -> Verdict:
     """Measure a skill on rows, or on a split of the configuration's data.
 
@@ -143,7 +144,7 @@ async def evaluate_async(
     hard and soft scores per task and per split.
     """
     splits = None if rows is None else Splits((), (), tuple(rows_of(rows, "rows")))
-    settled = _configure(config, splits, scorer, target, None, out, settings)
+    settled = _configure(config, splits, scorer, target, None, out, settings or {})
     document = _skill(skill)
     examinee = Examinee(
         skill=document if document is not None else Skill(),

@@ -12,19 +12,28 @@ from skillopt.core.events import Fact, Note, PhaseClosed, PhaseOpened, Signal, T
 from skillopt.core.ports import Record, Watcher
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Phase:
     """Work under way, reporting each unit that is done."""
 
+    journal: Journal
     move: str
     name: str
-    watch: Watcher
+    start: float
+    over: bool = False
 
     def tick(
         self, how: Literal["done", "reused", "failed"] = "done", score: float | None = None
     ) -> None:
         """One more unit is done."""
-        self.watch(Ticked(self.move, self.name, how, score))
+        self.journal.watch(Ticked(self.move, self.name, how, score))
+
+    def finish(self) -> None:
+        """All of it is done, although the block that opened it may go on with other things."""
+        if not self.over:
+            self.over = True
+            self.journal.note(Timed(self.move, self.name, _seconds(self.start)))
+            self.journal.watch(PhaseClosed(self.move, self.name))
 
 
 @dataclass(slots=True)
@@ -38,14 +47,17 @@ class Journal:
     watch: Watcher
     begun: bool = False
     move: str = ""
+    entered: float = 0.0
     _waiting: list[Note] = field(default_factory=list[Note])
 
     def enter(self, move: str) -> None:
         """What follows belongs to this move."""
         self.move = move
+        self.entered = perf_counter()
 
     def fact(self, fact: Fact) -> None:
         """Write down, durably, that a move is closed."""
+        self.note(Timed(self.move, "total", _seconds(self.entered)))
         self.begun = True
         for note in self._waiting:
             self.record.append(note)
@@ -68,11 +80,15 @@ class Journal:
     @contextmanager
     def phase(self, name: str, total: int = 0) -> Generator[Phase, None, None]:
         """Time a piece of work; only what was finished is noted."""
-        phase = Phase(self.move, name, self.watch)
+        phase = Phase(self, self.move, name, perf_counter())
         self.watch(PhaseOpened(phase.move, name, total))
-        start = perf_counter()
         try:
             yield phase
-            self.note(Timed(phase.move, name, round(perf_counter() - start, 3)))
+            phase.finish()
         finally:
-            self.watch(PhaseClosed(phase.move, name))
+            if not phase.over:
+                self.watch(PhaseClosed(phase.move, name))
+
+
+def _seconds(since: float) -> float:
+    return round(perf_counter() - since, 3)

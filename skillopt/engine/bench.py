@@ -34,6 +34,7 @@ class Tally:
 
     total: int
     max_failed: float
+    done: int = 0
     failed: int = 0
     trouble: SkilloptError | None = None
     halted: asyncio.Future[None] = field(default_factory=_future)
@@ -140,6 +141,9 @@ class Bench:
             case Failure(_, message):
                 progress.tick("failed")
                 tally.count(message)
+        tally.done += 1
+        if tally.done == tally.total:
+            progress.finish()
         return rollout
 
     async def _roll(self, task: Task, skill: Skill) -> Rollout:

@@ -31,7 +31,7 @@ Keep the answer on one line, without quotes.
             "similar",
         ),
         (
-            "- Names are writen LAST, First.\n- If two ofices fit, take the one whose code is first.",
+            "- Names are writen LAST, First.\n- If two ofices fit, take that whose code is first.",
             "- Names are written LAST, First.\n"
             "- If two offices fit, take the one whose code comes first.",
             "similar",
