@@ -103,7 +103,7 @@ async def train_async(
         optimizer: The model that proposes edits, likewise.
         skill: The document to start from: a path, or its text.
         out: The run directory.
-        settings: Any setting by its flat or dotted name: `{"num_epochs": 2, "model.base_url": ...}`.
+        settings: Any setting by its flat or dotted name: `{"num_epochs": 2, "env.limit": 50}`.
         watch: Called with every event of the run as it happens.
 
     Raises:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Literal
 
-from skillopt.core.events import Fact, Note, PhaseClosed, PhaseOpened, Signal, Ticked, Timed
+from skillopt.core.events import Fact, Note, PhaseClosed, PhaseOpened, Ticked, Timed
 from skillopt.core.ports import Record, Watcher
 
 
@@ -72,10 +72,6 @@ class Journal:
         else:
             self._waiting.append(note)
         self.watch(note)
-
-    def signal(self, signal: Signal) -> None:
-        """Show, and forget."""
-        self.watch(signal)
 
     @contextmanager
     def phase(self, name: str, total: int = 0) -> Generator[Phase, None, None]:

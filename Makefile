@@ -1,0 +1,54 @@
+# `make help` lists what there is. Everything runs in .venv, which is made on first use.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+JOBS ?= 2
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help quickstart test test-slow check format lint types coverage bench clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.developing: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+quickstart: $(VENV)/.installed ## install, then train a first skill offline (simulated models)
+	$(BIN)/skillopt quickstart
+
+test: $(VENV)/.developing ## the tests, with a short version of the slow ones
+	$(BIN)/python -m pytest -q -m 'not slow' -n $(JOBS)
+
+test-slow: $(VENV)/.developing ## long fault injection: 30 kills
+	$(BIN)/python -m pytest -q tests/durability -n $(JOBS)
+
+check: format lint types coverage ## format, lint, types, tests with coverage
+
+format: $(VENV)/.developing ## is everything formatted?
+	$(BIN)/ruff format --check .
+
+lint: $(VENV)/.developing ## ruff
+	$(BIN)/ruff check .
+
+types: $(VENV)/.developing ## pyright, strict
+	$(BIN)/pyright
+
+coverage: $(VENV)/.developing ## tests with branch coverage; the core parts must have 95 %
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -q -m 'not slow'
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --fail-under=95 --include='skillopt/core/*,skillopt/engine/*,skillopt/store/*,skillopt/evaluation/*'
+
+bench: $(VENV)/.developing ## overhead, side by side with skillopt 0.2.0 from PyPI
+	$(BIN)/python benchmarks/overhead.py
+
+clean: ## remove what can be made again
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage*

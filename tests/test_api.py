@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import analysis
+
+import skillopt
+from skillopt.api import Result
+from skillopt.core.chat import Reply, Request, Usage
+from skillopt.core.events import Event, Examined, Signal, Stepped
+from skillopt.errors import ConfigError, DataError, SkillError, Unmeasurable
+
+
+def rows(first: int, count: int) -> list[dict[str, object]]:
+    return [{"input": f"{n} + {n}", "answer": str(2 * n)} for n in range(first, first + count)]
+
+
+TRAIN, VAL, TEST = rows(1, 6), rows(100, 4), rows(200, 4)
+
+
+def pupil(prompt: str) -> str:
+    left = prompt.rsplit(" + ", 1)[1]
+    return str(2 * int(left)) if "double" in prompt.lower() else "I do not know"
+
+
+async def teacher(request: Request) -> Reply:
+    said = analysis("Double the number.") if request.stage == "analyst" else "{}"
+    return Reply(text=said, usage=Usage(input=10, output=2))
+
+
+def closeness(answer: str, row: dict[str, object]) -> float:
+    return 1.0 if answer == row["answer"] else 0.0
+
+
+QUICK = {"num_epochs": 1, "batch_size": 3}
+
+
+def test_rows_a_scorer_and_two_functions_are_enough(tmp_path: Path) -> None:
+    result = skillopt.train(
+        train=TRAIN,
+        val=VAL,
+        test=TEST,
+        scorer=closeness,
+        target=pupil,
+        optimizer=teacher,
+        skill="You add numbers.",
+        out=tmp_path / "run",
+        settings=QUICK,
+    )
+    assert "Double the number." in result.best_skill
+    assert (result.state.initial.value, result.score, result.test_score) == (0.0, 1.0, 1.0)
+    assert (tmp_path / "run" / "best_skill.md").read_text(encoding="utf-8") == result.best_skill
+    assert result.spent.input >= 10
+
+
+def test_the_same_call_again_continues_and_asks_nothing(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def counting(prompt: str) -> str:
+        asked.append(prompt)
+        return pupil(prompt)
+
+    def attempt() -> Result:
+        return skillopt.train(
+            train=TRAIN,
+            val=VAL,
+            target=counting,
+            optimizer=teacher,
+            skill="You add numbers.",
+            out=tmp_path / "run",
+            settings=QUICK,
+        )
+
+    first, second = attempt(), attempt()
+    assert len(asked) == len(set(asked))
+    assert first.state == second.state
+    assert second.test_score is None
+
+
+def test_one_list_is_cut_into_splits(tmp_path: Path) -> None:
+    seen: list[Event | Signal] = []
+    result = skillopt.train(
+        data=rows(1, 20),
+        target=pupil,
+        optimizer=teacher,
+        skill="You add numbers.",
+        out=tmp_path,
+        settings={**QUICK, "split_ratio": "2:1:1"},
+        watch=seen.append,
+    )
+    assert result.state.exam is not None
+    assert (len(VAL), result.state.best.evaluation.n, result.state.exam.best.n) == (4, 5, 5)
+    assert {Stepped, Examined} <= {type(event) for event in seen}
+
+
+def test_a_scorer_may_explain_itself_and_the_optimizer_reads_it(tmp_path: Path) -> None:
+    prompts: list[str] = []
+
+    def judge(answer: str, row: dict[str, object]) -> skillopt.Score:
+        right = float(answer == row["answer"])
+        return skillopt.Score(right, right, "shy: it did not dare to answer")
+
+    def listening(prompt: str) -> str:
+        prompts.append(prompt)
+        return analysis("Double the number.")
+
+    skillopt.train(
+        train=TRAIN,
+        val=VAL,
+        scorer=judge,
+        target=pupil,
+        optimizer=listening,
+        skill="You add numbers.",
+        out=tmp_path,
+        settings=QUICK,
+    )
+    assert "shy: it did not dare to answer" in prompts[0]
+
+
+def test_a_broken_scorer_is_not_a_wrong_answer_and_its_repair_pays_no_call_twice(
+    tmp_path: Path,
+) -> None:
+    asked: list[str] = []
+    broken = True
+
+    def counting(prompt: str) -> str:
+        asked.append(prompt)
+        return pupil(prompt)
+
+    def scorer(answer: str, row: dict[str, object]) -> float:
+        if broken:
+            raise KeyError("gold")
+        return closeness(answer, row)
+
+    def attempt() -> Result:
+        return skillopt.train(
+            train=TRAIN,
+            val=VAL,
+            scorer=scorer,
+            target=counting,
+            optimizer=teacher,
+            skill="You add numbers.",
+            out=tmp_path,
+            settings=QUICK,
+        )
+
+    with pytest.raises(Unmeasurable, match="gold"):
+        attempt()
+    broken = False
+    assert attempt().score == 1.0
+    assert len(asked) == len(set(asked))
+
+
+def test_a_skill_is_measured_on_rows(tmp_path: Path) -> None:
+    verdict = skillopt.evaluate("Double it.", rows=VAL, target=pupil, out=tmp_path)
+    assert (verdict.whole.hard, verdict.whole.n) == (1.0, 4)
+    told = json.loads((tmp_path / "eval_summary.json").read_text(encoding="utf-8"))
+    assert (told["hard"], told["n_items"], told["split"]) == (1.0, 4, "test")
+    assert (tmp_path / "results.jsonl").read_text(encoding="utf-8").count("\n") == 4
+
+
+def test_a_skill_is_read_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "s.md").write_text("Double it.", encoding="utf-8")
+    for skill in (tmp_path / "s.md", str(tmp_path / "s.md")):
+        verdict = skillopt.evaluate(skill, rows=VAL, target=pupil, out=tmp_path / "out")
+        assert verdict.whole.hard == 1.0
+    with pytest.raises(SkillError, match=r"no skill document .*other\.md"):
+        skillopt.evaluate(tmp_path / "other.md", rows=VAL, target=pupil)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"train": TRAIN}, ConfigError, "train and val go together"),
+        ({"train": TRAIN, "val": VAL, "data": TRAIN}, ConfigError, "either data, or train"),
+        ({"train": TRAIN, "val": []}, DataError, "val split is empty"),
+        ({"train": TRAIN, "val": TRAIN[:2]}, DataError, "same row is in train"),
+        ({"train": TRAIN, "val": VAL, "skill": None}, ConfigError, "skill_init"),
+        ({"train": TRAIN, "val": VAL, "settings": {"nm_epochs": 1}}, ConfigError, "num_epochs"),
+        ({"train": TRAIN, "val": VAL, "scorer": "exakt"}, ConfigError, "exact"),
+        ({"train": [{"input": "x"}], "val": VAL}, DataError, "answer"),
+        ({"train": TRAIN, "val": VAL, "skill": "a<!-- APPENDIX_END -->"}, SkillError, "mark"),
+        ({"train": TRAIN, "val": VAL, "settings": {"train_size": 9}}, DataError, "6 items"),
+    ],
+)
+def test_bad_input_is_named_before_anything_is_spent(
+    arguments: dict[str, object], error: type[Exception], message: str, tmp_path: Path
+) -> None:
+    def never(prompt: str) -> str:
+        raise AssertionError(prompt)
+
+    given = {"skill": "Add.", "target": never, "optimizer": never, "out": tmp_path / "run"}
+    with pytest.raises(error, match=message):
+        skillopt.train(**{**given, **arguments})  # type: ignore[arg-type]
+    assert not (tmp_path / "run").exists()
+
+
+async def test_inside_an_event_loop_the_async_door_is_named() -> None:
+    with pytest.raises(ConfigError, match="await train_async"):
+        skillopt.train(train=TRAIN, val=VAL)
+
+
+def test_importing_the_package_is_light() -> None:
+    code = "import skillopt, sys; print(sorted({'aiohttp', 'pydantic', 'yaml'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    with pytest.raises(AttributeError, match="no attribute 'trian'"):
+        getattr(skillopt, "trian")  # noqa: B009
