@@ -1,0 +1,155 @@
+"""The environment of a configuration, its data and the skill to start from."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeGuard, runtime_checkable
+
+from skillopt.config.registry import Registry
+from skillopt.config.schema import Config, settings_for
+from skillopt.core.ports import Environment
+from skillopt.core.skill import Skill
+from skillopt.core.task import Split, Task
+from skillopt.datasets.manifests import write_manifest
+from skillopt.datasets.rows import read_rows
+from skillopt.datasets.splits import Splits, by_ratio, from_directory, limit, require
+from skillopt.errors import DataError, SkillError
+
+BLANK = "blank"
+"""What `env.skill_init` says when the start is meant to be an empty document."""
+
+
+@runtime_checkable
+class EnvironmentKind(Protocol):
+    """A class registered under `skillopt.environments`."""
+
+    Settings: type[object]
+    initial_skill: Path | None
+    """A document to start from, if it ships one."""
+    prompts: Path | None
+    """A folder of prompts that replace ours, if it ships one."""
+
+    def __call__(self, settings: object, splits: Splits) -> Environment:
+        """An environment over these rows; what is wrong with them is an error now."""
+        ...
+
+
+def _is_kind(found: object) -> TypeGuard[EnvironmentKind]:
+    return inspect.isclass(found) and isinstance(found, EnvironmentKind)
+
+
+ENVIRONMENTS = Registry[EnvironmentKind]("skillopt.environments", "environment", _is_kind)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """An opened environment with what comes along with it."""
+
+    kind: EnvironmentKind
+    environment: Environment
+    splits: Splits
+    warnings: tuple[str, ...]
+
+
+def open_world(config: Config, needs: Sequence[Split], splits: Splits | None = None) -> World:
+    """Read and check the data; `splits` stands in for files when the rows are already here."""
+    if not config.env.name:
+        known = ", ".join(ENVIRONMENTS.names)
+        raise config.complaint("env.name", f"should name an environment; known: {known}")
+    kind = ENVIRONMENTS.load(config.env.name)
+    settings = settings_for(kind.Settings, config)
+    rows = read_splits(config, needs) if splits is None else splits
+    rows = require(limit(rows, config.env.limit), needs)
+    environment = kind(settings, rows)
+    return World(kind, environment, rows, tuple(getattr(environment, "warnings", ())))
+
+
+def read_splits(config: Config, needs: Sequence[Split]) -> Splits:
+    """The rows of each split, from a split folder or cut from one file."""
+    env = config.env
+    if env.split_mode == "split_dir":
+        folder = config.path("env.split_dir")
+        if folder is None:
+            raise config.complaint(
+                "env.split_dir", "should be a folder with train/, val/ and test/ in it"
+            )
+        return from_directory(folder, needs)
+    source = config.path("env.data_path")
+    if source is None:
+        raise config.complaint(
+            "env.data_path",
+            "should be a JSON, JSONL or CSV file (for a folder of splits, set env.split_mode)",
+        )
+    return by_ratio(read_rows(source), env.split_ratio, env.split_seed)
+
+
+def write_cut(config: Config, out: Path, splits: Splits) -> None:
+    """Write down how a single file was cut, where the cut was ours."""
+    env = config.env
+    source = config.path("env.data_path")
+    if env.split_mode != "ratio" or source is None:
+        return
+    shares = env.split_ratio.replace(":", "-")
+    name = f"{env.name}_{shares}_seed{env.split_seed}".replace("/", "_").replace(":", "_")
+    folder = config.path("env.split_output_dir") or out / "_generated_splits"
+    write_manifest(
+        folder / name, splits, source=str(source), ratio=env.split_ratio, seed=env.split_seed
+    )
+
+
+def validation_tasks(config: Config, environment: Environment) -> Sequence[Task]:
+    """The tasks that decide: the first `sel_env_num` of val, or all."""
+    return _first(environment.tasks("val"), config.evaluation.sel_env_num)
+
+
+def exam_tasks(config: Config, environment: Environment) -> Sequence[Task] | None:
+    """The tasks of the final exam; None when none is wanted."""
+    if not config.evaluation.eval_test:
+        return None
+    return _first(environment.tasks("test"), config.evaluation.test_env_num)
+
+
+def training_tasks(config: Config, environment: Environment) -> Sequence[Task]:
+    """The tasks to learn from; a configured size must be the true one."""
+    tasks = environment.tasks("train")
+    size = config.train.train_size
+    if size not in {0, len(tasks)}:
+        raise DataError(
+            f"train.train_size is {size}, but the train split has {len(tasks)} items; "
+            "set it to 0 to take all, or use env.limit"
+        )
+    return tasks
+
+
+def _first(tasks: Sequence[Task], count: int) -> Sequence[Task]:
+    return tasks[:count] if count else tasks
+
+
+def initial_skill(config: Config, kind: EnvironmentKind) -> Skill:
+    """The document to start from: a file, the environment's own, or an empty one on request."""
+    if config.env.skill_init == BLANK:
+        return Skill()
+    path = config.path("env.skill_init") or kind.initial_skill
+    if path is None:
+        raise config.complaint(
+            "env.skill_init",
+            f"should be the path of a skill document, or {BLANK!r} to start from an empty one",
+        )
+    return read_skill(path)
+
+
+def read_skill(path: Path) -> Skill:
+    """A skill document from a file."""
+    try:
+        return Skill.parse(path.read_bytes().decode("utf-8"))
+    except FileNotFoundError as error:
+        message = f"there is no skill document {path}; check env.skill_init or --skill"
+        raise SkillError(message) from error
+    except (OSError, UnicodeDecodeError) as error:
+        what = "is not UTF-8; save it as UTF-8" if isinstance(error, ValueError) else str(error)
+        raise SkillError(f"{path}: {what}") from error
+    except SkillError as error:
+        raise SkillError(f"{path}: {error}") from error

@@ -1,0 +1,146 @@
+"""An evaluation put together: one skill, one or all splits, no training."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from skillopt.build.data import exam_tasks, open_world, read_skill
+from skillopt.build.models import Switchboard, preflight
+from skillopt.config.schema import Config
+from skillopt.config.secrets import Secrets
+from skillopt.core.chat import Model, Usage
+from skillopt.core.journal import Journal
+from skillopt.core.ports import Environment, Watcher
+from skillopt.core.rollout import Evaluation, Rollout
+from skillopt.core.skill import Skill
+from skillopt.core.task import Split, Task
+from skillopt.datasets.splits import SPLITS, Splits, resolve_split
+from skillopt.engine.bench import Bench
+from skillopt.evaluation.report import outcome
+from skillopt.harness.chat import Chat
+from skillopt.model.http import Http
+from skillopt.model.wrap import Meter
+from skillopt.store.artefacts import rollout_files
+from skillopt.store.cache import Cache
+from skillopt.store.files import write_atomic, write_json
+from skillopt.store.layout import Layout, RolloutFolder
+from skillopt.store.lock import RunLock
+from skillopt.store.unrecorded import Unrecorded
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a skill scored, split by split."""
+
+    skill: Skill
+    evaluations: Mapping[Split, Evaluation]
+    spent: Usage
+    out: Path
+
+    @property
+    def whole(self) -> Evaluation:
+        """All splits together."""
+        scores = {id_: s for each in self.evaluations.values() for id_, s in each.scores.items()}
+        failures = {i: f for each in self.evaluations.values() for i, f in each.failures.items()}
+        first = next(iter(self.evaluations.values()))
+        return Evaluation(first.skill, first.split, scores, failures)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examinee:
+    """What is evaluated: the skill, under which name, on what."""
+
+    skill: Skill
+    name: str
+    split: str = "all"
+    splits: Splits | None = None
+    target: Model | None = None
+
+
+def examinee_from(path: Path, split: str) -> Examinee:
+    """A skill document from a file."""
+    return Examinee(skill=read_skill(path), name=str(path), split=split)
+
+
+async def evaluate(
+    config: Config, examinee: Examinee, watch: Watcher, secrets: Secrets | None = None
+) -> Verdict:
+    """Measure a skill; finished attempts are kept, so a cut evaluation goes on where it was."""
+    named = resolve_split(examinee.split)
+    wanted: Sequence[Split] = SPLITS if named == "all" else (named,)
+    world = open_world(config, wanted, examinee.splits)
+    out = _out(config, examinee, world.environment)
+    layout = Layout(out)
+    with RunLock(out):
+        cache = Cache(layout.cache)
+        try:
+            async with Http() as http:
+                board = Switchboard(secrets or Secrets.load(), http, cache, Meter())
+                target = _target(config, examinee, board)
+                if examinee.target is None:
+                    await preflight(target)
+                bench = Bench(
+                    environment=world.environment,
+                    harness=Chat(target),
+                    work=cache,
+                    journal=Journal(Unrecorded(), watch),
+                    workers=config.env.workers,
+                    max_failed=config.evaluation.max_failure_share,
+                )
+                evaluations: dict[Split, Evaluation] = {}
+                for split in wanted:
+                    tasks = _tasks(config, world.environment, split)
+                    found = await bench.measure(examinee.skill, split, tasks, split)
+                    evaluations[split] = found
+            spent = sum(cache.spent().values(), Usage())
+            verdict = Verdict(examinee.skill, evaluations, spent, out)
+            _write(layout, cache, examinee, verdict)
+            return verdict
+        finally:
+            cache.close()
+
+
+def _tasks(config: Config, environment: Environment, split: Split) -> Sequence[Task]:
+    if split == "test":
+        return exam_tasks(config, environment) or environment.tasks("test")
+    return environment.tasks(split)
+
+
+def _target(config: Config, examinee: Examinee, board: Switchboard) -> Model:
+    if examinee.target is not None:
+        return board.wrap(examinee.target, "target")
+    return board.connect(config.model.role("target"))
+
+
+def _out(config: Config, examinee: Examinee, environment: Environment) -> Path:
+    if config.env.out_root:
+        return Path(config.env.out_root).expanduser()
+    target = config.model.role("target").model
+    same = "\n".join([environment.fingerprint, examinee.skill.digest, *config.identity().values()])
+    short = hashlib.sha256(same.encode()).hexdigest()[:8]
+    name = re.sub(r"[^\w.-]+", "-", f"eval_{config.env.name}_{target}_{short}")
+    return Path("outputs") / name
+
+
+def _write(layout: Layout, cache: Cache, examinee: Examinee, verdict: Verdict) -> None:
+    def attempts(skill: str, tasks: Sequence[str]) -> dict[str, Rollout]:
+        kept = {each.task: each for each in cache.rollouts(skill=skill, tasks=tasks)}
+        return {task: kept[task] for task in tasks if task in kept}
+
+    whole = verdict.whole
+    for path, data in rollout_files(RolloutFolder(layout.root), whole, attempts):
+        write_atomic(path, data, durable=False)
+    summary = {
+        "skill": examinee.name,
+        "split": examinee.split,
+        "n_items": whole.n + len(whole.failures),
+        "hard": whole.hard,
+        "soft": whole.soft,
+        **outcome(whole),
+        "splits": {split: outcome(each) for split, each in verdict.evaluations.items()},
+    }
+    write_json(layout.root / "eval_summary.json", summary)

@@ -1,0 +1,123 @@
+"""The models of a run, each wrapped in everything that a call needs."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, field
+from typing import TypeGuard
+from urllib.parse import urlsplit
+
+from skillopt.config.registry import Registry
+from skillopt.config.schema import Role, RoleModel
+from skillopt.config.secrets import Secrets
+from skillopt.core.chat import Message, Model, Request
+from skillopt.core.ports import Work
+from skillopt.errors import ConfigError, Refused
+from skillopt.model.endpoint import Endpoint
+from skillopt.model.prices import Price
+from skillopt.model.provider import Provider, Transport
+from skillopt.model.settings import ModelSettings, names_for
+from skillopt.model.wrap import Limited, Meter, Metered, Recorded, Retrying
+
+_PING = (Message("user", "Reply with OK."),)
+
+
+def _is_provider(found: object) -> TypeGuard[type[Provider]]:
+    return inspect.isclass(found) and hasattr(found, "create") and hasattr(found, "key_variables")
+
+
+PROVIDERS = Registry[type[Provider]]("skillopt.models", "model backend", _is_provider)
+
+
+@dataclass(frozen=True, slots=True)
+class Switchboard:
+    """Connects roles to models.
+
+    Two roles behind one server share its limits, unless each is given its own.
+    """
+
+    secrets: Secrets
+    http: Transport
+    work: Work
+    meter: Meter
+    endpoints: dict[tuple[object, ...], Endpoint] = field(
+        default_factory=dict[tuple[object, ...], Endpoint]
+    )
+
+    def connect(self, role: RoleModel, *, concurrency: int | None = None) -> Model:
+        """The model of a role, from the wire up; `concurrency` bounds this role alone."""
+        provider = PROVIDERS.load(role.backend)
+        settings = self._settings(role, provider)
+        wire = provider.create(settings, self.http)
+        model: Model = Limited(wire, self._endpoint(role, settings))
+        if concurrency is not None:
+            model = Limited(model, Endpoint(role.role, concurrency=concurrency))
+        return self.wrap(Retrying(model, tries=role.retries + 1), role.role, _price(role))
+
+    def wrap(self, model: Model, role: Role, price: Price | None = None) -> Model:
+        """Metering and durable record around a model."""
+        return Recorded(Metered(model, role, self.meter, price), role, self.work)
+
+    def _settings(self, role: RoleModel, provider: type[Provider]) -> ModelSettings:
+        names = (
+            (role.api_key_env,)
+            if role.api_key_env
+            else names_for(role.role, provider.key_variables)
+        )
+        key = self.secrets.get(*names) if names else None
+        if key is None and (provider.key_required or role.api_key_env):
+            raise ConfigError(
+                f"the {role.role} model {role.model!r} needs a key: set {' or '.join(names)} "
+                "in the environment or in .env"
+            )
+        urls = names_for(role.role, provider.url_variables)
+        url = role.base_url or (self.secrets.setting(*urls) if urls else None)
+        url = url or provider.default_url
+        return ModelSettings(
+            role=role.role,
+            name=role.model,
+            base_url=url,
+            api_key=key,
+            key_source=next((name for name in names if self.secrets.setting(name)), ""),
+            temperature=role.temperature,
+            max_tokens=role.max_tokens,
+            effort=_effort(role, provider),
+            timeout=role.timeout_seconds,
+        )
+
+    def _endpoint(self, role: RoleModel, settings: ModelSettings) -> Endpoint:
+        limits = role.max_concurrency, role.requests_per_minute, role.tokens_per_minute
+        place = (settings.base_url, settings.api_key, *limits)
+        if place not in self.endpoints:
+            self.endpoints[place] = Endpoint(
+                urlsplit(settings.base_url).netloc.rpartition("@")[2] or role.backend,
+                concurrency=role.max_concurrency,
+                requests_per_minute=role.requests_per_minute,
+                tokens_per_minute=role.tokens_per_minute,
+            )
+        return self.endpoints[place]
+
+
+def _effort(role: RoleModel, provider: type[Provider]) -> str | None:
+    """Servers that may not know the field get it only if it is meant for their model."""
+    shared = role.reasoning_effort if provider.takes_shared_effort else ""
+    return (shared if role.own_reasoning_effort is None else role.own_reasoning_effort) or None
+
+
+def _price(role: RoleModel) -> Price | None:
+    if role.input_price is None or role.output_price is None:
+        return None
+    return Price(
+        input=role.input_price, output=role.output_price, cached_input=role.cached_input_price
+    )
+
+
+async def preflight(model: Model) -> None:
+    """Find a wrong key, an unknown model or a dead server before any work is paid for.
+
+    The answer is kept like any other, so a continued run does not ask again.
+    """
+    try:
+        await model.complete(Request(stage="preflight", messages=_PING, max_tokens=16))
+    except Refused:
+        return  # The server is there and knows us; that it dislikes this question is no matter.
