@@ -1,0 +1,59 @@
+"""What the documentation shows works as it is shown."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from skillopt.config.load import load_config
+from skillopt.config.sections import KEYS
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("docs/**/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return [
+        code for tag, code in BLOCK.findall(page.read_text(encoding="utf-8")) if tag == language
+    ]
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name
+)
+def test_the_python_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
+    code = "\n\n".join(blocks(page, "python"))
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if blocks(page, "yaml")], ids=lambda page: page.name
+)
+def test_the_yaml_of_a_page_is_a_configuration(page: Path, tmp_path: Path) -> None:
+    for number, code in enumerate(blocks(page, "yaml")):
+        path = tmp_path / f"{number}.yaml"
+        path.write_text(re.sub(r"^_base_:.*\n", "", code, flags=re.MULTILINE), encoding="utf-8")
+        load_config(path)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in LINK.findall(page.read_text(encoding="utf-8")):
+        assert (page.parent / link).exists(), link
+
+
+def test_every_key_is_documented() -> None:
+    text = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    for key in KEYS:
+        name = key.partition(".")[2]
+        shared = name.removeprefix("optimizer_").removeprefix("target_")
+        assert f"`{name}`" in text or f"`{shared}`" in text, key
