@@ -59,6 +59,7 @@ Status: TypeAlias = Literal[
     "skipped_protected_region",
     "skipped_no_change",
     "skipped_empty_content",
+    "skipped_already_present",
     "skipped_replace_missing_target",
     "skipped_replace_target_not_found",
     "skipped_delete_missing_target",
@@ -124,8 +125,8 @@ def apply_edits(skill: Skill, edits: Iterable[Edit], locate: Locate = exactly) -
 def _apply(skill: Skill, edit: Edit, locate: Locate) -> tuple[Skill, Placement]:
     match edit:
         case Append(content):
-            if not _lines(content):
-                return skill, Placement(edit, "skipped_empty_content")
+            if useless := _useless(skill, content):
+                return skill, Placement(edit, useless)
             changed, at_end = _append(skill, content)
             end, before = "applied_append", "applied_append_before_protected_region"
             return changed, Placement(edit, end if at_end else before)
@@ -139,10 +140,10 @@ def _apply(skill: Skill, edit: Edit, locate: Locate) -> tuple[Skill, Placement]:
 
 
 def _insert(skill: Skill, edit: InsertAfter, locate: Locate) -> tuple[Skill, Placement]:
+    if useless := _useless(skill, edit.content):
+        return skill, Placement(edit, useless)
     newline = _newline(skill)
     added = _lines(edit.content, newline)
-    if not added:
-        return skill, Placement(edit, "skipped_empty_content")
     place = _find(skill, edit.target, locate)
     if isinstance(place, Region):
         return skill, Placement(edit, "skipped_protected_region")
@@ -159,6 +160,15 @@ def _insert(skill: Skill, edit: InsertAfter, locate: Locate) -> tuple[Skill, Pla
     else:
         new = f"{text[: stop + 1]}{added}{newline}{text[stop + 1 :]}"
     return _put(skill, place.part, new), Placement(edit, "applied_insert_after", found.how)
+
+
+def _useless(skill: Skill, content: str) -> Status | None:
+    """Why adding this text would change nothing, if so: it is empty, or stands there already."""
+    added = {line.strip() for line in _lines(content).splitlines()} - {""}
+    if not added:
+        return "skipped_empty_content"
+    there = {line.strip() for line in skill.body.splitlines()}
+    return "skipped_already_present" if added <= there else None
 
 
 _NO_TARGET: dict[str, Status] = {

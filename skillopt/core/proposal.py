@@ -22,6 +22,8 @@ class Proposal:
     why: str = ""
     level: int = 0
     """How many merges it went through."""
+    by: str = "analyst"
+    """Which proposer made it."""
 
     @property
     def support(self) -> int:

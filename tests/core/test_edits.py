@@ -48,6 +48,8 @@ EDITS = st.one_of(
         ("a", Replace("a", "a"), "a", "skipped_no_change"),
         ("a", Append("  "), "a", "skipped_empty_content"),
         ("a", InsertAfter("a", " "), "a", "skipped_empty_content"),
+        ("- a\n- b\n", Append("- a"), "- a\n- b\n", "skipped_already_present"),
+        ("- a\n- b\n", InsertAfter("a", "- b\n"), "- a\n- b\n", "skipped_already_present"),
     ],
 )
 def test_an_edit_lands_or_says_why_not(document: str, edit: Edit, result: str, status: str) -> None:
