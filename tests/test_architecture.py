@@ -40,7 +40,7 @@ MAY_IMPORT = {
     },
     "api": {*BASE, "aio", "build", "config", "datasets", "engine", "evaluation", "model", "store"},
 }
-TOP = {"cli", "testing", "__init__", "__main__"}
+TOP = {"cli", "testing", "quickstart", "__init__", "__main__"}
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 

@@ -1,0 +1,167 @@
+"""Settings on the command line: `a.b=c`, `--cfg-options a.b=c ...` and flat flags.
+
+The configuration's own names are imported only when a flag is not one of the command's, so that
+`--help` stays light.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+
+import click
+
+_OVERRIDES = ("--cfg-options", "--cfg_options")
+_META = "skillopt.settings"
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the command line says about the configuration."""
+
+    config: Path | None
+    overrides: tuple[str, ...]
+    flags: Mapping[str, str]
+
+    @property
+    def blank(self) -> bool:
+        """Whether it says nothing at all."""
+        return self.config is None and not self.overrides and not self.flags
+
+
+class SettingsCommand(click.Command):
+    """A command that takes any setting; what is not a setting goes to click as usual."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take settings out of the arguments."""
+        walk = _Walk(deque(args), _own_options(self, ctx), ctx)
+        walk.all()
+        rest = super().parse_args(ctx, walk.rest)
+        ctx.meta[_META] = Given(_config(ctx), tuple(walk.overrides), walk.flags)
+        return rest
+
+
+def given(ctx: click.Context) -> Given:
+    """The settings of a `SettingsCommand` that was parsed."""
+    found: Given = ctx.meta[_META]
+    return found
+
+
+def _config(ctx: click.Context) -> Path | None:
+    named, option = ctx.params.get("config"), ctx.params.get("config_option")
+    if named is not None and option is not None and named != option:
+        raise click.UsageError(f"two configuration files, {named} and {option}; name one", ctx)
+    return option if named is None else named
+
+
+def _own_options(command: click.Command, ctx: click.Context) -> dict[str, bool]:
+    """The command's own options, each with whether a value follows it."""
+    found: dict[str, bool] = {}
+    for param in command.get_params(ctx):
+        if isinstance(param, click.Option):
+            takes = not (param.is_flag or param.count)
+            found |= dict.fromkeys([*param.opts, *param.secondary_opts], takes)
+    return found
+
+
+@dataclass(slots=True)
+class _Walk:
+    """Arguments from left to right."""
+
+    left: deque[str]
+    own: Mapping[str, bool]
+    ctx: click.Context
+    rest: list[str] = field(default_factory=list[str])
+    overrides: list[str] = field(default_factory=list[str])
+    flags: dict[str, str] = field(default_factory=dict[str, str])
+
+    def all(self) -> None:
+        while self.left:
+            word = self.left.popleft()
+            name, equals, value = word.partition("=")
+            if word == "--":
+                self.rest += [word, *self.left]
+                self.left.clear()
+            elif name in _OVERRIDES:
+                self._take_overrides(name, value if equals else None)
+            elif name in self.own:
+                self._pass_on(word, takes=self.own[name] and not equals)
+            elif name.startswith("--"):
+                self._take_flag(name, value if equals else None)
+            elif equals and not word.startswith("-"):
+                self.overrides.append(word)
+            else:
+                self.rest.append(word)
+
+    def _pass_on(self, word: str, *, takes: bool) -> None:
+        self.rest.append(word)
+        if takes and self.left:
+            self.rest.append(self.left.popleft())
+
+    def _take_overrides(self, option: str, first: str | None) -> None:
+        found = [] if first is None else [first]
+        while self.left and "=" in self.left[0] and not self.left[0].startswith("-"):
+            found.append(self.left.popleft())
+        if not found:
+            raise click.BadOptionUsage(
+                option, f"Option '{option}' needs at least one KEY=VALUE.", self.ctx
+            )
+        self.overrides += found
+
+    def _take_flag(self, written: str, value: str | None) -> None:
+        from skillopt.config.overrides import flat_flags
+
+        name = written[2:].replace("-", "_")
+        key = flat_flags().get(name)
+        if key is None:
+            known = [*flat_flags(), *(each[2:] for each in self.own)]
+            raise _unknown(written, name, known, self.ctx)
+        if value is None:
+            value = self._next_value(written, key)
+        self.flags[name] = value
+
+    def _next_value(self, written: str, key: str) -> str:
+        if self.left and not self.left[0].startswith("--") and not self._is_switch_alone(key):
+            return self.left.popleft()
+        if _is_switch(key):
+            return "true"
+        raise click.BadOptionUsage(written, f"Option '{written}' requires a value.", self.ctx)
+
+    def _is_switch_alone(self, key: str) -> bool:
+        """`--use_gate config.yaml` does not mean a gate called config.yaml."""
+        return _is_switch(key) and self.left[0].lower() not in {"true", "false"}
+
+
+def _is_switch(key: str) -> bool:
+    from skillopt.config.sections import SECTIONS
+
+    section, _, name = key.partition(".")
+    setting = SECTIONS[section].model_fields.get(name)
+    return setting is not None and setting.annotation is bool
+
+
+def _unknown(
+    written: str, name: str, known: Sequence[str], ctx: click.Context
+) -> click.NoSuchOption:
+    from skillopt.config.redaction import names_secret
+
+    if names_secret(name):
+        return click.NoSuchOption(
+            written,
+            f"No such option '{written}', because others can see what is on a command line. Put "
+            "the key into OPENAI_API_KEY (for other servers OPENAI_COMPATIBLE_API_KEY) in the "
+            "environment or in .env, or name another variable with model.api_key_env=NAME.",
+            ctx=ctx,
+        )
+    if "." in name:
+        return click.NoSuchOption(
+            written,
+            f"No such option '{written}'; a dotted key is written without dashes: {name}=VALUE.",
+            ctx=ctx,
+        )
+    near = get_close_matches(name, [each.replace("-", "_") for each in known], n=1)
+    hint = f"; did you mean '--{near[0]}'?" if near else "; `skillopt config` lists all settings."
+    return click.NoSuchOption(written, f"No such option '{written}'{hint}", ctx=ctx)

@@ -1,0 +1,113 @@
+"""All attempts at one item, skill by skill."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from skillopt.cli.phrases import origin
+from skillopt.cli.render import indented
+from skillopt.core.chat import Message
+from skillopt.core.events import Begun, EpochClosed, Examined, Fact, Stepped
+from skillopt.core.rollout import Evaluation, Failure, Rollout, Score
+from skillopt.errors import StoreError
+from skillopt.store.reader import RunReader
+
+_SHOWN = 2000
+"""Characters of a message; the whole is in the run directory's predictions."""
+
+
+def attempts_at(reader: RunReader, item: str) -> Iterator[RenderableType]:
+    """Each kept attempt with its conversation and feedback, and each failed one with its reason."""
+    known = {
+        task
+        for fact in reader.facts
+        for _, each in _evaluations(fact)
+        for task in (*each.scores, *each.failures)
+    }
+    rollouts = reader.rollouts(task=item)
+    if item not in known and not rollouts:
+        raise _unknown(reader, item, known)
+    yield Text(f"item {item}", style="bold")
+    names = _names(reader)
+    for rollout in rollouts:
+        yield from _attempt(rollout, names.get(rollout.skill, "a skill that was not measured"))
+    for where, failure in _failures(reader, item):
+        yield Text(f"\nfailed in {where}: {failure.kind}: {failure.message}", style="yellow")
+
+
+def _unknown(reader: RunReader, item: str, known: set[str]) -> StoreError:
+    near = get_close_matches(item, known, n=1)
+    example = min(known, default="")
+    hint = f"did you mean {near[0]!r}?" if near else f"items are called like {example!r}"
+    return StoreError(f"{reader.layout.root} has no attempt at an item {item!r}; {hint}")
+
+
+def _names(reader: RunReader) -> dict[str, str]:
+    """Every skill's digest with what to call it."""
+    found: dict[str, str] = {}
+    for fact in reader.facts:
+        match fact:
+            case Begun(initial):
+                found.setdefault(initial.skill.digest, "the initial skill")
+            case Stepped(decision=decision) | EpochClosed(decision=decision) if decision:
+                new = decision.candidate
+                verdict = "accepted" if decision.accepted else "rejected"
+                found.setdefault(new.skill.digest, f"{origin(new)} ({verdict})")
+            case _:
+                pass
+    best = reader.state.best.skill.digest
+    return found | {best: f"{found.get(best, '')}, the best skill".lstrip(", ")}
+
+
+def _attempt(rollout: Rollout, skill: str) -> Iterator[RenderableType]:
+    outcome = rollout.outcome
+    line = Text(f"\nunder {skill}", style="cyan")
+    match outcome:
+        case Score(hard, soft):
+            line.append(f"  hard {hard:g}, soft {soft:g}", style="green" if hard else "red")
+        case Failure(kind, message):
+            line.append(f"  {kind}: {message}", style="yellow")
+    yield line
+    if rollout.trajectory is not None:
+        for message in rollout.trajectory.messages:
+            yield _said(message)
+    if isinstance(outcome, Score) and outcome.feedback:
+        yield indented(f"feedback   {outcome.feedback}")
+
+
+def _said(message: Message) -> Text:
+    if message.role == "system":
+        told = f"instructions and the skill, {len(message.text):,} characters"
+        return indented(f"system     {told}", "dim")
+    text = message.text
+    if len(text) > _SHOWN:
+        text = f"{text[:_SHOWN]} ... ({len(text) - _SHOWN:,} more characters)"
+    return indented(f"{message.role:<10} {text}")
+
+
+def _failures(reader: RunReader, item: str) -> Iterator[tuple[str, Failure]]:
+    for fact in reader.facts:
+        for where, evaluation in _evaluations(fact):
+            if item in evaluation.failures:
+                yield where, evaluation.failures[item]
+
+
+def _evaluations(fact: Fact) -> Iterator[tuple[str, Evaluation]]:
+    match fact:
+        case Begun(initial):
+            yield "the first measurement", initial.evaluation
+        case Stepped(step=step, batches=batches, decision=decision):
+            for batch in batches:
+                yield f"step {step}", batch.evaluation
+            if decision is not None:
+                yield f"the gate of step {step}", decision.candidate.evaluation
+        case EpochClosed(epoch=epoch, decision=decision):
+            if decision is not None:
+                yield f"the gate of epoch {epoch}", decision.candidate.evaluation
+        case Examined(initial=initial, best=best, last=last):
+            for evaluation in (initial, best, last):
+                yield "the exam", evaluation

@@ -1,0 +1,74 @@
+"""`skillopt eval`: one skill measured."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from skillopt.build.evaluating import Verdict, examinee_from
+from skillopt.build.evaluating import evaluate as run_evaluation
+from skillopt.cli.arguments import Given
+from skillopt.cli.phrases import hard, paid
+from skillopt.cli.progress import reporting
+from skillopt.cli.render import Screen
+from skillopt.cli.report import table
+from skillopt.cli.running import run
+from skillopt.cli.session import Session
+from skillopt.cli.settings import configured, unlocked
+from skillopt.core.rollout import Evaluation
+
+_FAREWELL = "interrupted. Finished attempts are kept; the same command continues."
+_SHOWN = 3
+
+
+def evaluate(session: Session, given: Given, skill: Path, split: str) -> None:
+    """Measure, then tell the score and how sure it is."""
+    screen = Screen()
+    secrets = unlocked(session)
+    config = configured(given, screen)
+    examinee = examinee_from(skill, split)
+
+    async def measure() -> Verdict:
+        with reporting(screen) as watch:
+            return await run_evaluation(config, examinee, watch, secrets)
+
+    verdict = run(measure(), screen, lambda: _FAREWELL)
+    for warning in verdict.warnings:
+        screen.warn(warning)
+    screen.show(_scores(verdict))
+    for line in _failures(verdict.whole):
+        screen.show(Text(line, style="yellow"))
+    screen.show(
+        "",
+        f"skill  {skill}",
+        f"cost   {paid(verdict.spent)}",
+        f"files  {verdict.out}",
+    )
+
+
+def _scores(verdict: Verdict) -> Table:
+    numbers = ("score", "soft", "n", "failures")
+    made = table("split", "score", "95 % interval", "soft", "n", "failures", right=numbers)
+    rows: dict[str, Evaluation] = {**verdict.evaluations}
+    if len(rows) > 1:
+        rows["all"] = verdict.whole
+    for name, each in rows.items():
+        found = hard(each)
+        made.add_row(
+            name,
+            f"{found.mean:.3f}",
+            f"[{found.low:.3f}, {found.high:.3f}]",
+            f"{each.soft:.3f}",
+            str(each.n),
+            str(len(each.failures)),
+        )
+    return made
+
+
+def _failures(evaluation: Evaluation) -> list[str]:
+    """The most frequent reasons for which attempts have no score."""
+    reasons = Counter(f"{each.kind}: {each.message}" for each in evaluation.failures.values())
+    return [f"failed {times}x  {reason}" for reason, times in reasons.most_common(_SHOWN)]

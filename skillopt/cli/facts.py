@@ -1,0 +1,50 @@
+"""A fact of a run as one line."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from skillopt.cli.phrases import ACTIONS, edits, hard, sample, spread, train_score
+from skillopt.core.events import Begun, EpochClosed, Examined, Fact, Stepped
+
+
+def line_for(fact: Fact, steps: int) -> Text:
+    """What happened, in a run of so many steps."""
+    match fact:
+        case Begun(initial):
+            found = f"{spread(hard(initial.evaluation))}, {sample(initial.evaluation)}"
+            return Text(f"initial skill: val {found}")
+        case Stepped():
+            return _step(fact, steps)
+        case EpochClosed():
+            return _epoch(fact)
+        case Examined(initial=initial, best=best):
+            first, last = hard(initial).mean, spread(hard(best))
+            return Text(f"exam: test {first:.3f} initially, now {last}, {sample(best)}")
+
+
+def _step(fact: Stepped, steps: int) -> Text:
+    score = train_score(fact)
+    line = Text(f"step {fact.step}/{steps}  epoch {fact.epoch}  ")
+    line.append("train  n/a" if score is None else f"train {score:.3f}")
+    if fact.action != "skip_no_patches":
+        line.append(f"  edits {edits(fact)}")
+    words, colour = ACTIONS[fact.action]
+    if fact.decision is not None:
+        line.append(f"  val {fact.decision.reason}")
+    line.append(f"  {words}", style=colour)
+    return line
+
+
+def _epoch(fact: EpochClosed) -> Text:
+    line = Text(f"epoch {fact.epoch} is over")
+    decision = fact.decision
+    if decision is not None:
+        words, colour = ACTIONS[decision.action]
+        line.append(f"; guidance  val {decision.reason}")
+        line.append(f"  {words}", style=colour)
+    if fact.review.lessons is not None:
+        line.append("; lessons for the optimizer noted")
+    for problem in fact.review.problems:
+        line.append(f"; {problem}", style="yellow")
+    return line

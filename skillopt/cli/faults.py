@@ -1,0 +1,69 @@
+"""From an exception to a message and an exit code."""
+
+from __future__ import annotations
+
+import traceback
+
+import click
+
+from skillopt.cli.render import Screen
+from skillopt.cli.running import INTERRUPTED, Interrupted
+from skillopt.cli.session import Session
+from skillopt.config.redaction import redact
+from skillopt.config.secrets import Secrets
+from skillopt.errors import SkilloptError
+
+
+def explain(error: BaseException, session: Session) -> int:
+    """Say what went wrong and, if possible, what to do; the exit code for it."""
+    screen = Screen()
+    match error:
+        case Interrupted():
+            screen.tell(str(error))
+            return INTERRUPTED
+        case click.Abort() | KeyboardInterrupt():
+            screen.tell("interrupted")
+            return INTERRUPTED
+        case click.ClickException():
+            return _usage(error, screen)
+        case SkilloptError():
+            _trace(error, session, screen)
+            screen.complain(_clean(str(error), session))
+            return error.exit_code
+        case _:
+            return _last_resort(error, session, screen)
+
+
+def _usage(error: click.ClickException, screen: Screen) -> int:
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        screen.tell(error.ctx.get_usage())
+        screen.tell(f"Try '{error.ctx.command_path} --help' for help.\n")
+    screen.complain(redact(error.format_message()))
+    return error.exit_code
+
+
+def _last_resort(error: BaseException, session: Session, screen: Screen) -> int:
+    traced = _trace(error, session, screen)
+    screen.complain(_clean(f"unexpected {type(error).__name__}: {error}", session))
+    hint = "" if traced else " Add --debug to see where it comes from."
+    screen.tell(f"This is a bug in skillopt: please report it. Finished work is kept.{hint}")
+    return 1
+
+
+def _trace(error: BaseException, session: Session, screen: Screen) -> bool:
+    wanted = session.debug or _debug_variable()
+    if wanted:
+        lines = traceback.format_exception(type(error), error, error.__traceback__)
+        screen.tell(_clean("".join(lines), session))
+    return wanted
+
+
+def _debug_variable() -> bool:
+    try:
+        return Secrets.load().setting("SKILLOPT_DEBUG") not in (None, "0")
+    except SkilloptError:  # an unreadable .env: this may be the very error at hand
+        return False
+
+
+def _clean(text: str, session: Session) -> str:
+    return redact(session.hide(text))

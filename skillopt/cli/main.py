@@ -1,0 +1,194 @@
+"""The commands and their options. What they do is imported when they are called."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+from skillopt import __version__
+from skillopt.cli.arguments import SettingsCommand, given
+from skillopt.cli.session import Session
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+_FILE = click.Path(path_type=Path)
+_SETTINGS = """\b
+Settings:
+  Any setting may be given, in any of three spellings:
+    train.num_epochs=2
+    --cfg-options train.num_epochs=2 env.limit=50
+    --num_epochs 2            a key without its section, with _ or -
+\b
+  Often used:
+    --num_epochs  --batch_size  --edit_budget  --workers  --limit  --seed
+    --optimizer_model  --target_model  --base_url
+    --data_path  --split_dir  --skill_init  --out_root
+\b
+  `skillopt config [CONFIG]` prints every setting with its value.
+  Keys of models are read from the environment or .env, such as OPENAI_API_KEY.
+"""
+
+
+def main() -> NoReturn:
+    """`skillopt`."""
+    _enter(app)
+
+
+def train_main() -> NoReturn:
+    """`skillopt-train`, `scripts/train.py`."""
+    _enter(train)
+
+
+def eval_main() -> NoReturn:
+    """`skillopt-eval`, `scripts/eval_only.py`."""
+    _enter(evaluate)
+
+
+def _enter(command: click.Command) -> NoReturn:
+    session = Session()
+    try:
+        code = command.main(standalone_mode=False, obj=session)
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last resort
+        from skillopt.cli.faults import explain
+
+        code = explain(error, session)
+    sys.exit(code)
+
+
+def _debug(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click's
+    ctx.ensure_object(Session).debug = wanted
+
+
+_debugging = click.option(
+    "--debug",
+    is_flag=True,
+    expose_value=False,
+    callback=_debug,
+    help="Show where an error came from.",
+)
+
+
+def _settings(command: F) -> F:
+    """The arguments of every command that takes a configuration."""
+    for add in (
+        _debugging,
+        click.option("--cfg-options", metavar="KEY=VALUE...", help="Settings, as many as wanted."),
+        click.option("--config", "config_option", type=_FILE, help="The same as CONFIG."),
+        click.argument("config", type=_FILE, required=False, metavar="[CONFIG] [KEY=VALUE]..."),
+    ):
+        command = add(command)
+    return command
+
+
+@click.group(context_settings=_CONTEXT, invoke_without_command=True)
+@click.version_option(__version__, message="skillopt %(version)s")
+@click.pass_context
+def app(ctx: click.Context) -> None:
+    """Train skill documents for frozen agents: scored tasks in, a better Markdown skill out.
+
+    New here? `skillopt quickstart` trains a first skill offline, within seconds.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+@app.command(
+    cls=SettingsCommand,
+    context_settings=_CONTEXT,
+    epilog=_SETTINGS,
+    short_help="Train a skill, or continue to.",
+)
+@_settings
+@click.pass_context
+def train(ctx: click.Context, **_: object) -> None:
+    """Train a skill. After an interruption, the same command continues the run.
+
+    Progress goes to standard error, the result to standard output.
+    """
+    from skillopt.cli.train import train
+
+    train(ctx.ensure_object(Session), given(ctx))
+
+
+@app.command(
+    "eval",
+    cls=SettingsCommand,
+    context_settings=_CONTEXT,
+    epilog=_SETTINGS,
+    short_help="Measure a skill.",
+)
+@_settings
+@click.option("--skill", type=_FILE, required=True, help="The document to measure.")
+@click.option("--split", default="all", show_default=True, help="train, val, test or all.")
+@click.pass_context
+def evaluate(ctx: click.Context, skill: Path, split: str, **_: object) -> None:
+    """Measure a skill: score, number of items, 95 % interval, failures, cost."""
+    from skillopt.cli.eval import evaluate
+
+    evaluate(ctx.ensure_object(Session), given(ctx), skill, split)
+
+
+@app.command(cls=SettingsCommand, context_settings=_CONTEXT, short_help="Print all settings.")
+@_settings
+@click.pass_context
+def config(ctx: click.Context, **_: object) -> None:
+    """Print every setting with its value, as YAML.
+
+    Without CONFIG these are the defaults; given settings are applied.
+    """
+    from skillopt.cli.settings import show_config
+
+    show_config(given(ctx))
+
+
+@app.command(context_settings=_CONTEXT, short_help="Show a run, a step or an item.")
+@click.argument("run", type=_FILE)
+@click.option("--step", type=int, metavar="N", help="One step: evidence, edits and verdict.")
+@click.option("--item", metavar="ID", help="One item: every attempt at it, skill by skill.")
+@click.option("--rebuild", is_flag=True, help="Write the readable files of RUN again.")
+@_debugging
+def show(run: Path, *, step: int | None, item: str | None, rebuild: bool) -> None:
+    """Show what happened in the run directory RUN, finished or under way."""
+    if (step is not None) + (item is not None) + rebuild > 1:
+        raise click.UsageError("--step, --item and --rebuild exclude each other; give one")
+    from skillopt.cli.show import show
+
+    show(run, step=step, item=item, rebuild=rebuild)
+
+
+@app.command(context_settings=_CONTEXT, short_help="Show what a run has learnt.")
+@click.argument("run", type=_FILE)
+@click.argument("a", default="initial")
+@click.argument("b", default="best")
+@_debugging
+def diff(run: Path, a: str, b: str) -> None:
+    """Compare two skills of the run directory RUN: what was learnt, by default.
+
+    A and B: initial, best, last, a step's number, the first characters of a digest, or a file.
+    """
+    from skillopt.cli.diff import diff
+
+    diff(run, a, b)
+
+
+@app.command(context_settings=_CONTEXT, short_help="Train a first skill offline (simulated).")
+@click.option(
+    "--out", type=_FILE, default=Path("skillopt-quickstart"), show_default=True, help="Where."
+)
+@click.option("--seed", type=click.IntRange(0), help="Another world, another run. [default: 0]")
+@click.option("--yes", is_flag=True, help="Use the folder even if it holds other files.")
+@_debugging
+@click.pass_context
+def quickstart(ctx: click.Context, out: Path, seed: int | None, *, yes: bool) -> None:
+    """Train a first skill offline, against SIMULATED models, within seconds.
+
+    Makes a folder with data, a skill and a commented configuration to copy from.
+    """
+    from skillopt.cli.quickstart import quickstart
+
+    quickstart(ctx.ensure_object(Session), out, seed, sure=yes)

@@ -1,0 +1,106 @@
+"""Numbers and outcomes in words."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+from skillopt.core.chat import Usage
+from skillopt.core.events import Action, Measured, Stepped
+from skillopt.core.rollout import Evaluation
+from skillopt.evaluation.statistics import Interval, interval
+
+ACTIONS: dict[Action, tuple[str, str]] = {
+    "accept_new_best": ("accepted, new best", "green"),
+    "accept": ("accepted", "green"),
+    "reject": ("rejected", "yellow"),
+    "force_accept": ("taken without a gate", "green"),
+    "skip_no_patches": ("skipped: no edits were proposed", "dim"),
+    "skip_no_change": ("skipped: no edit changed the text", "dim"),
+}
+"""What became of a step, with the colour to say it in."""
+
+
+def count(number: int, noun: str) -> str:
+    """`1 edit`, `2 edits`, `no edits`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}" if number else f"no {noun}s"
+
+
+def short(number: int) -> str:
+    """`950`, `23k`, `1.2M`."""
+    if number < 1_000:
+        return str(number)
+    if number < 10_000:
+        return f"{number / 1_000:.1f}k"
+    return f"{number / 1_000:.0f}k" if number < 1_000_000 else f"{number / 1_000_000:.1f}M"
+
+
+def duration(seconds: float) -> str:
+    """`0.4 s`, `12 s`, `3 min`, `2 h 05 min`."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def paid(usage: Usage) -> str:
+    """`650 calls, 210k + 9k tokens`, and dollars where prices are known."""
+    tokens = f"{count(usage.calls, 'call')}, {short(usage.input)} + {short(usage.output)} tokens"
+    return f"{tokens}, {dollars(usage)}" if usage.dollars else tokens
+
+
+def dollars(usage: Usage) -> str:
+    """Money, to the cent or, below ten cents, finer."""
+    return f"${usage.dollars:,.2f}" if usage.dollars >= 0.1 else f"${usage.dollars:.4f}"
+
+
+def hard(evaluation: Evaluation) -> Interval:
+    """The mean hard score and how sure it is."""
+    return interval(score.hard for score in evaluation.scores.values())
+
+
+def soft(evaluation: Evaluation) -> Interval:
+    """The mean soft score and how sure it is."""
+    return interval(score.soft for score in evaluation.scores.values())
+
+
+def graded(evaluation: Evaluation) -> bool:
+    """Whether the soft score says more than the hard one."""
+    return any(score.hard != score.soft for score in evaluation.scores.values())
+
+
+def spread(found: Interval) -> str:
+    """`0.475 [0.33, 0.62]`."""
+    return f"{found.mean:.3f} [{found.low:.2f}, {found.high:.2f}]"
+
+
+def sample(evaluation: Evaluation) -> str:
+    """`n 40`, and failed attempts if there were any."""
+    lost = len(evaluation.failures)
+    return f"n {evaluation.n}" + (f", {count(lost, 'failure')}" if lost else "")
+
+
+def origin(measured: Measured) -> str:
+    """Where a skill came from: `initial skill`, `step 3`, `slow update epoch 2`."""
+    return re.sub(r"_0*(\d+)", r" \1", measured.origin).replace("_", " ")
+
+
+def train_score(fact: Stepped) -> float | None:
+    """The mean hard score of a step's own attempts."""
+    marks = [score.hard for each in fact.batches for score in each.evaluation.scores.values()]
+    return sum(marks) / len(marks) if marks else None
+
+
+def edits(fact: Stepped) -> str:
+    """How many edits of a step changed the text, out of those that were chosen: `3`, `2 of 3`."""
+    applied = sum(each.applied for each in fact.draft.report)
+    chosen = len(fact.draft.report)
+    return str(applied) if applied == chosen else f"{applied} of {chosen}"
+
+
+def quoted(path: Path) -> str:
+    """A path as a shell takes it."""
+    return shlex.quote(str(path))

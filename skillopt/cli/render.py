@@ -1,0 +1,88 @@
+"""The one place that writes to the terminal: results to standard output, the rest to the other."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TextIO
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+_WIDE = 200
+"""Columns where there is no terminal to ask: nothing is folded to fit a screen."""
+
+
+class _Channel(Console):
+    """A console that falls silent when nobody reads it any more."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self.file.fileno())
+        os.close(nowhere)
+
+
+class Screen:
+    """Standard output and standard error, in UTF-8 whatever the locale says."""
+
+    def __init__(self) -> None:
+        self.out = _channel(sys.stdout)
+        self.err = _channel(sys.stderr)
+
+    @property
+    def live(self) -> bool:
+        """Whether progress can be drawn and redrawn."""
+        return self.err.is_terminal and not self.err.is_dumb_terminal
+
+    def show(self, *results: RenderableType) -> None:
+        """A result."""
+        for each in results:
+            if isinstance(each, str | Text):
+                self.out.print(each, soft_wrap=True)
+            elif self.out.is_terminal:
+                self.out.print(each)
+            else:
+                self.out.print(self._trimmed(each), soft_wrap=True)
+
+    def tell(self, text: str | Text, style: str = "") -> None:
+        """Progress, for good."""
+        self.err.print(text, style=style, soft_wrap=not self.err.is_terminal)
+
+    def warn(self, text: str) -> None:
+        """Something that the user should know although nothing is wrong."""
+        self.tell(Text.assemble(("warning: ", "yellow"), text))
+
+    def complain(self, text: str) -> None:
+        """What went wrong."""
+        aligned = text.replace("\n", "\n       ")
+        self.tell(Text.assemble(("error: ", "bold red"), aligned))
+
+    def _trimmed(self, result: RenderableType) -> str:
+        """A table without the blanks that fill its last column."""
+        with self.out.capture() as drawn:
+            self.out.print(result)
+        return "\n".join(line.rstrip() for line in drawn.get().splitlines())
+
+    def restore(self) -> None:
+        """Leave the terminal as it was found, in a hurry."""
+        if self.live:
+            self.err.show_cursor()
+
+
+def indented(text: str | Text, style: str = "") -> Text:
+    """Lines moved to the right, to stand below a heading."""
+    lines = Text(text) if isinstance(text, str) else text
+    made = Text("\n").join(Text.assemble("    ", line) for line in lines.split("\n"))
+    made.stylize(style)
+    return made
+
+
+def _channel(stream: TextIO) -> Console:
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(encoding="utf-8", errors="replace")
+    channel = _Channel(file=stream, highlight=False, markup=False, emoji=False)
+    if not channel.is_terminal:
+        channel.width = _WIDE
+    return channel

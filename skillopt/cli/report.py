@@ -1,0 +1,149 @@
+"""Scores, steps and cost of a run as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from skillopt.cli.phrases import (
+    ACTIONS,
+    count,
+    dollars,
+    edits,
+    graded,
+    hard,
+    origin,
+    quoted,
+    short,
+    soft,
+    spread,
+    train_score,
+)
+from skillopt.core.chat import Usage
+from skillopt.core.events import Stepped
+from skillopt.core.rollout import Evaluation
+from skillopt.core.state import State
+from skillopt.evaluation.statistics import Interval
+from skillopt.store.reader import RunReader
+
+
+def table(*columns: str, right: Iterable[str] = ()) -> Table:
+    """An empty table in the one style that we use."""
+    made = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
+    for name in columns:
+        made.add_column(name, justify="right" if name in set(right) else "left", no_wrap=True)
+    return made
+
+
+def scores(state: State, *, last: bool = False) -> Table:
+    """Val and test with 95 % intervals: initial and best skill; the last one too if asked for."""
+    skills = ["initial [95 %]", "best [95 %]", *(["last [95 %]"] if last else [])]
+    numbers = ["change", "n", "failures"]
+    made = table("", *skills, *numbers, right=numbers)
+    measured = [("val", state.initial.evaluation, state.best.evaluation, state.current.evaluation)]
+    if (exam := state.exam) is not None:
+        measured.append(("test", exam.initial, exam.best, exam.last))
+    for name, *all_three in measured:
+        shown = all_three if last else all_three[:2]
+        _score_row(made, name, shown, hard)
+        if any(map(graded, shown)):
+            _score_row(made, f"{name}, soft", shown, soft)
+    return made
+
+
+def _score_row(
+    made: Table,
+    name: str,
+    shown: Sequence[Evaluation],
+    figure: Callable[[Evaluation], Interval],
+) -> None:
+    change = figure(shown[1]).mean - figure(shown[0]).mean
+    colour = "green" if change > 0 else "red" if change < 0 else ""
+    made.add_row(
+        name,
+        *(spread(figure(each)) for each in shown),
+        Text(f"{change:+.3f}", style=colour),
+        _alike(each.n for each in shown),
+        _alike(len(each.failures) for each in shown),
+    )
+
+
+def _alike(numbers: Iterable[int]) -> str:
+    """One number when all are the same, else each of them."""
+    found = list(numbers)
+    return str(found[0]) if len(set(found)) == 1 else " / ".join(map(str, found))
+
+
+def tally(steps: Sequence[Stepped]) -> str:
+    """How many steps went which way."""
+    actions = [step.action for step in steps]
+    accepted = sum("accept" in action for action in actions)
+    skipped = sum(action.startswith("skip") for action in actions)
+    rejected = actions.count("reject")
+    return (
+        f"{count(len(actions), 'step')}: "
+        f"{accepted} accepted, {rejected} rejected, {skipped} skipped"
+    )
+
+
+def steps_table(reader: RunReader) -> Table:
+    """One row per step."""
+    numbers = ["step", "epoch", "train", "current", "candidate", "edits"]
+    made = table(*numbers, "outcome", right=numbers)
+    for chapter in reader.chapters:
+        fact = chapter.fact
+        if not isinstance(fact, Stepped):
+            continue
+        score = train_score(fact)
+        words, colour = ACTIONS[fact.action]
+        made.add_row(
+            str(fact.step),
+            str(fact.epoch),
+            "n/a" if score is None else f"{score:.3f}",
+            f"{chapter.before.current.value:.3f}",
+            "" if fact.decision is None else f"{fact.decision.candidate.value:.3f}",
+            edits(fact),
+            Text(words, style=colour),
+        )
+    return made
+
+
+def cost(spent: Mapping[tuple[str, str, str], Usage], *, stages: bool = False) -> Table:
+    """Calls, tokens and, where prices are known, dollars: by role, or by role and stage."""
+    sums: dict[str, Usage] = {}
+    for (_, role, stage), usage in sorted(spent.items(), key=lambda each: each[0][1:]):
+        name = f"{role}, {stage.replace('_', ' ')}" if stages else role
+        sums[name] = sums.get(name, Usage()) + usage
+    total = sum(sums.values(), Usage())
+    columns: dict[str, Callable[[Usage], str]] = {
+        "calls": lambda usage: f"{usage.calls:,}",
+        "tokens in": lambda usage: short(usage.input),
+        "tokens out": lambda usage: short(usage.output),
+    }
+    if total.cached:
+        columns["of in, cached"] = lambda usage: short(usage.cached)
+    if total.dollars:
+        columns["dollars"] = dollars
+    made = table("cost", *columns, right=columns)
+    for name, usage in [*sums.items(), ("total", total)]:
+        made.add_row(name, *(tell(usage) for tell in columns.values()))
+    return made
+
+
+def best_at(state: State, path: Path) -> str:
+    """Where the best skill is, and where it came from."""
+    return f"best skill ({origin(state.best)}): {path}"
+
+
+def next_commands(run: Path) -> Text:
+    """What to do next."""
+    where = quoted(run)
+    lines = [
+        ("skillopt show " + where, "what happened, step by step"),
+        ("skillopt diff " + where, "what was learnt"),
+    ]
+    width = max(len(command) for command, _ in lines)
+    return Text("\n".join(f"  {command:<{width}}   {what}" for command, what in lines))

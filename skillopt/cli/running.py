@@ -1,0 +1,81 @@
+"""Work that Ctrl-C ends in order."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeVar
+
+from skillopt.cli.render import Screen
+
+T = TypeVar("T")
+
+INTERRUPTED = 130
+"""The exit code."""
+GRACE = 2.5
+"""Seconds for an orderly end. All finished work is on disk by then, so nothing is lost after it."""
+
+
+class Interrupted(Exception):
+    """A signal ended the work; the message says what is kept."""
+
+
+@dataclass(slots=True)
+class _Stop:
+    """What a signal does: the first one cancels the work, the second ends the process."""
+
+    screen: Screen
+    farewell: Callable[[], str]
+    work: asyncio.Task[object] | None = None
+    late: threading.Timer | None = None
+
+    def __call__(self) -> None:
+        if self.late is not None or self.work is None:
+            self._leave()
+            return
+        self.work.cancel()
+        self.late = threading.Timer(GRACE, self._leave)
+        self.late.daemon = True
+        self.late.start()
+        self.screen.tell("stopping ... (Ctrl-C again to leave at once)", "dim")
+
+    async def guard(self, work: Coroutine[object, object, T]) -> T:
+        self.work = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with suppress(NotImplementedError):  # Windows: a KeyboardInterrupt ends the work
+                loop.add_signal_handler(number, self)
+        try:
+            return await work
+        except BaseException as error:
+            # Whatever work makes of its cancellation, it ended because it was asked to.
+            if self.late is not None:
+                raise Interrupted(self.farewell()) from error
+            raise
+
+    def over(self) -> None:
+        if self.late is not None:
+            self.late.cancel()
+
+    def _leave(self) -> None:
+        self.screen.restore()
+        self.screen.tell(self.farewell())
+        os._exit(INTERRUPTED)
+
+
+def run(work: Coroutine[object, object, T], screen: Screen, farewell: Callable[[], str]) -> T:
+    """Run to the end, or until SIGINT or SIGTERM.
+
+    Raises:
+        Interrupted: With the words of `farewell`.
+    """
+    stop = _Stop(screen, farewell)
+    try:
+        return asyncio.run(stop.guard(work))
+    finally:
+        stop.over()

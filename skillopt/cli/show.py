@@ -1,0 +1,107 @@
+"""`skillopt show`: a run directory in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+from rich.text import Text
+
+from skillopt.cli.attempts import attempts_at
+from skillopt.cli.render import Screen
+from skillopt.cli.report import best_at, cost, scores, steps_table, tally
+from skillopt.cli.step import step_story
+from skillopt.core.events import Started, Stopped
+from skillopt.evaluation.report import figures
+from skillopt.store.cache import Cache
+from skillopt.store.events import EventLog
+from skillopt.store.layout import Layout
+from skillopt.store.lock import RunLock
+from skillopt.store.projector import Projector
+from skillopt.store.reader import RunReader
+
+
+def show(run: Path, *, step: int | None, item: str | None, rebuild: bool) -> None:
+    """The whole run, one of its steps, or all attempts at one item."""
+    screen = Screen()
+    with RunReader(run) as reader:
+        if rebuild:
+            _rebuild(reader.layout, screen)
+        elif step is not None:
+            screen.show(*step_story(reader.step(step)))
+        elif item is not None:
+            screen.show(*attempts_at(reader, item))
+        else:
+            _overview(reader, screen)
+
+
+def _overview(reader: RunReader, screen: Screen) -> None:
+    screen.show(
+        Text(str(reader.layout.root), style="bold"),
+        _status(reader),
+        "",
+        scores(reader.state, last=True),
+        "",
+        tally(reader.steps),
+    )
+    if reader.steps:
+        screen.show("", steps_table(reader))
+    screen.show(
+        "",
+        cost(reader.spent(), stages=True),
+        "",
+        best_at(reader.state, reader.layout.best_skill),
+    )
+
+
+def _status(reader: RunReader) -> str:
+    """How the last process that worked on it ended, as far as the record tells."""
+    for event in reversed(reader.events):
+        match event:
+            case Stopped(reason, at):
+                return f"stopped at {at} ({reason}); the same train command continues"
+            case Started(at, version):
+                state = "exam taken" if reader.state.exam else "no exam yet"
+                return f"started at {at} by skillopt {version}; {state}"
+            case _:
+                pass
+    return ""
+
+
+def _rebuild(layout: Layout, screen: Screen) -> None:
+    settings = _settings(layout)
+    with RunLock(layout.root):
+        cache = Cache(layout.cache)
+        try:
+            projector = Projector(layout, cache, settings, extra=figures)
+            written = projector.rebuild(EventLog(layout.events).events())
+        finally:
+            cache.close()
+    for path in written:
+        screen.show(str(path))
+    if not settings:
+        screen.warn(f"the settings of the run are lost; training again restores {layout.config}")
+    screen.tell(
+        f"{len(written)} missing or damaged files written anew"
+        if written
+        else "every file is as the record says; nothing was missing or damaged"
+    )
+
+
+def _settings(layout: Layout) -> Mapping[str, object]:
+    """The settings of the latest start, from whichever file still has them."""
+    found = _read(layout.config)
+    if found:
+        return found
+    inside = _read(layout.summary).get("config")
+    return cast("dict[str, object]", inside) if isinstance(inside, dict) else {}
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return cast("dict[str, object]", found) if isinstance(found, dict) else {}

@@ -1,0 +1,127 @@
+"""One step of a run, told from evidence to verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from skillopt.cli.phrases import ACTIONS, count, hard, sample, spread, train_score
+from skillopt.cli.render import indented
+from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Placement, Replace
+from skillopt.core.events import Stepped
+from skillopt.core.proposal import Finding, Proposal
+from skillopt.core.rollout import FULL_MARKS
+from skillopt.store.chronicle import Chapter
+
+
+def step_story(chapter: Chapter) -> Iterator[RenderableType]:
+    """Evidence, findings, edits, verdict."""
+    fact = chapter.fact
+    if not isinstance(fact, Stepped):
+        return
+    yield _title(f"step {fact.step}, epoch {fact.epoch}")
+    yield from _evidence(fact)
+    yield _title("\nfindings")
+    for finding in fact.draft.findings:
+        yield from _finding(finding)
+    yield from _edits(fact)
+    yield from _verdict(fact, chapter)
+
+
+def _title(text: str) -> Text:
+    return Text(text, style="bold")
+
+
+def _evidence(fact: Stepped) -> Iterator[RenderableType]:
+    score = train_score(fact)
+    marks = [each.evaluation for each in fact.batches]
+    wrong = [task for each in marks for task, it in each.scores.items() if it.hard < FULL_MARKS]
+    lost = [(task, why) for each in marks for task, why in each.failures.items()]
+    n = sum(each.n for each in marks)
+    yield f"attempts  {n} scored, mean {'n/a' if score is None else f'{score:.3f}'}"
+    if wrong:
+        yield f"wrong     {', '.join(wrong)}"
+    for task, why in lost:
+        yield Text(f"failed    {task}: {why.message}", style="yellow")
+
+
+def _finding(finding: Finding) -> Iterator[RenderableType]:
+    yield Text.assemble(
+        (f"from {finding.source}", "cyan"),
+        f"  {count(len(finding.tasks), 'item')}: {_ids(finding.tasks)}",
+    )
+    if finding.problem:
+        yield indented(f"no use: {finding.problem}", "yellow")
+    for pattern in finding.patterns:
+        told = f": {pattern.description}" if pattern.description else ""
+        yield indented(f"seen {pattern.count}x  {pattern.name}{told}")
+    if finding.reasoning:
+        yield indented(finding.reasoning, "dim")
+    if not finding.problem:
+        yield indented(f"{count(len(finding.proposals), 'proposed edit')}")
+
+
+def _edits(fact: Stepped) -> Iterator[RenderableType]:
+    draft = fact.draft
+    merged, chosen = len(draft.merged.proposals), len(draft.chosen.proposals)
+    yield _title(f"\nedits: {merged} after merging, {chosen} chosen (budget {draft.budget})")
+    for problem in (*draft.merged.problems, draft.chosen.problem):
+        if problem:
+            yield Text(f"no use: {problem}", style="yellow")
+    for proposal, placement in zip(draft.chosen.proposals, draft.report, strict=False):
+        yield from _edit(proposal, placement)
+
+
+def _edit(proposal: Proposal, placement: Placement) -> Iterator[RenderableType]:
+    colour = "green" if placement.applied else "yellow"
+    approximate = "" if placement.how == "exact" else f" ({placement.how} match)"
+    yield Text.assemble(
+        (placement.status, colour),
+        f"{approximate}  from {proposal.source}, {count(proposal.support, 'item')}",
+    )
+    old, new = _texts(placement.edit)
+    if old:
+        yield indented(f"{_VERB[placement.edit.op]} {old}", "dim")
+    if new:
+        yield indented(new)
+    if proposal.why:
+        yield indented(f"because {proposal.why}", "dim")
+
+
+_VERB = {"insert_after": "after", "replace": "instead of", "delete": "without", "append": ""}
+
+
+def _texts(edit: Edit) -> tuple[str, str]:
+    """What the edit refers to, and what it brings."""
+    match edit:
+        case Append(content):
+            return "", content
+        case InsertAfter(target, content) | Replace(target, content):
+            return target, content
+        case Delete(target):
+            return target, ""
+
+
+def _verdict(fact: Stepped, chapter: Chapter) -> Iterator[RenderableType]:
+    words, colour = ACTIONS[fact.action]
+    yield Text.assemble(("\nverdict: ", "bold"), (words, colour))
+    decision = fact.decision
+    if decision is None:
+        return
+    old, new = chapter.before.current.evaluation, decision.candidate.evaluation
+    yield f"current    val {spread(hard(old))}, {sample(old)}"
+    yield f"candidate  val {spread(hard(new))}, {sample(new)}  (digest {new.skill})"
+    yield f"reason     {decision.reason}"
+    both = [task for task in new.scores if task in old.scores]
+    gained = [task for task in both if new.scores[task].hard > old.scores[task].hard]
+    lost = [task for task in both if new.scores[task].hard < old.scores[task].hard]
+    if gained:
+        yield Text(f"better on  {', '.join(gained)}", style="green")
+    if lost:
+        yield Text(f"worse on   {', '.join(lost)}", style="red")
+
+
+def _ids(tasks: tuple[str, ...], most: int = 8) -> str:
+    return ", ".join(tasks[:most]) + (", ..." if len(tasks) > most else "")

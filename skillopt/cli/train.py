@@ -1,0 +1,114 @@
+"""`skillopt train`: a run from the command line, begun or continued."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from rich.text import Text
+
+from skillopt import __version__
+from skillopt.build.data import validation_tasks
+from skillopt.build.training import Brief, Training, open_training, prepare
+from skillopt.cli.arguments import Given
+from skillopt.cli.gauges import Course
+from skillopt.cli.phrases import count
+from skillopt.cli.progress import reporting
+from skillopt.cli.render import Screen
+from skillopt.cli.report import best_at, cost, next_commands, scores, tally
+from skillopt.cli.running import run
+from skillopt.cli.session import Session
+from skillopt.cli.settings import configured, unlocked
+from skillopt.config.schema import Config
+from skillopt.config.secrets import Secrets
+from skillopt.core.state import State, replay
+from skillopt.engine.plan import Step
+from skillopt.store.layout import Layout
+from skillopt.store.reader import RunReader
+
+
+def train(session: Session, given: Given) -> None:
+    """Train, then tell what came out."""
+    screen = Screen()
+    secrets = unlocked(session)
+    brief = conduct(configured(given, screen), screen, secrets)
+    summarise(brief.out, screen)
+    screen.show("", next_commands(brief.out))
+
+
+def conduct(config: Config, screen: Screen, secrets: Secrets) -> Brief:
+    """Run a training to its end, with progress."""
+    brief = prepare(config)
+    for each in brief.world.warnings:
+        screen.warn(each)
+    _introduce(brief, screen)
+    run(_train(brief, screen, secrets), screen, lambda: _farewell(Layout(brief.out)))
+    return brief
+
+
+def summarise(out: Path, screen: Screen, *, label: str = "") -> None:
+    """Scores, steps, cost and the path of the best skill."""
+    with RunReader(out) as reader:
+        screen.show(
+            Text(f"\nresult{label}", style="bold"),
+            scores(reader.state),
+            "",
+            tally(reader.steps),
+            "",
+            cost(reader.spent()),
+            "",
+            best_at(reader.state, reader.layout.best_skill),
+        )
+
+
+async def _train(brief: Brief, screen: Screen, secrets: Secrets) -> None:
+    with reporting(screen) as watch:
+        async with open_training(brief, watch, secrets) as training:
+            before = replay(training.run.journal.record.events())
+            val = len(validation_tasks(brief.config, brief.world.environment))
+            watch.follow(Course(brief.plan, val, training.meter, before))
+            _recall(training, before, screen)
+            await training.go()
+
+
+def _introduce(brief: Brief, screen: Screen) -> None:
+    config, moves = brief.config, brief.plan.moves
+    sizes = Counter({name: len(getattr(brief.world.splits, name)) for name in ("train", "val")})
+    steps = sum(isinstance(move, Step) for move in moves)
+    tested = f", {len(brief.world.splits.test)} test" if config.evaluation.eval_test else ""
+    target, optimizer = config.model.role("target"), config.model.role("optimizer")
+    screen.tell(
+        f"skillopt {__version__}: {config.env.name}, {sizes['train']} train, {sizes['val']} val"
+        f"{tested} items; {count(steps, 'step')} in {count(config.train.num_epochs, 'epoch')}"
+    )
+    screen.tell(f"target {target.model}, optimizer {optimizer.model}")
+    screen.tell(f"run directory {brief.out}")
+
+
+def _recall(training: Training, before: State | None, screen: Screen) -> None:
+    """What an earlier process left."""
+    if files := training.repaired:
+        listed = ", ".join(map(str, files[:3])) + (", ..." if len(files) > 3 else "")
+        screen.warn(
+            f"{count(len(files), 'file')} of the run directory were missing or damaged and were "
+            f"written anew from the record: {listed}"
+        )
+    paid = training.meter.total.calls
+    if before is None:
+        if paid:
+            screen.tell(f"continuing: {count(paid, 'call')} already paid")
+        return
+    plan = training.brief.plan
+    move = plan.next(before)
+    if move is None:
+        screen.tell("this run is finished: nothing is left to do, nothing is paid again")
+        return
+    steps = sum(isinstance(each, Step) for each in plan.moves)
+    place = f"step {move.number} of {steps}" if isinstance(move, Step) else move.id
+    screen.tell(f"continuing at {place.replace('_', ' ')}; {count(paid, 'call')} already paid")
+
+
+def _farewell(layout: Layout) -> str:
+    kept = "interrupted. Everything finished is kept; the same command continues."
+    best = layout.best_skill
+    return f"{kept} Best skill so far: {best}" if best.exists() else kept

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from support_cli import Call, make_project, skillopt
+
+from skillopt.testing.simulator import Simulator, stated_skill
+
+
+async def test_each_split_is_told_with_score_number_interval_failures_and_cost(
+    tmp_path: Path,
+) -> None:
+    async with Simulator(noise=0) as simulator:
+        make_project(tmp_path, simulator.url)
+        (tmp_path / "good.md").write_text(stated_skill(), encoding="utf-8")
+        done = await skillopt(
+            "eval", "c.yaml", "--skill", "good.md", "--out_root", "ev", cwd=tmp_path
+        )
+        assert simulator.stats().replies["target"] == 32
+    assert done.code == 0, done.err
+    rows = [re.split(r"\s{2,}", line.strip()) for line in done.out.splitlines()[:5]]
+    assert rows[0] == ["split", "score", "95 % interval", "soft", "n", "failures"]
+    assert rows[1] == ["train", "1.000", "[0.806, 1.000]", "1.000", "16", "0"]
+    assert [row[0] for row in rows[1:]] == ["train", "val", "test", "all"]
+    assert rows[4][4] == "32"
+    assert re.search(r"^cost +33 calls, [\d.]+k \+ \d+ tokens$", done.out, re.MULTILINE)
+    assert "files  ev" in done.out
+    summary = json.loads((tmp_path / "ev" / "eval_summary.json").read_text(encoding="utf-8"))
+    assert (summary["n_items"], summary["hard"]) == (32, 1.0)
+
+
+async def test_one_split_by_any_of_its_names_and_an_unknown_one_is_refused(tmp_path: Path) -> None:
+    async with Simulator() as simulator:
+        make_project(tmp_path, simulator.url)
+        command = ("eval", "--config", "c.yaml", "--skill", "skill.md", "--split")
+        done = await skillopt(*command, "valid_unseen", cwd=tmp_path)
+        unknown = await skillopt(*command, "tset", cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert [line.split()[0] for line in done.out.splitlines()[:3] if line] == ["split", "test"]
+    assert unknown.code == 1
+    assert "tset" in unknown.err
+
+
+def test_a_skill_that_is_not_there_is_an_error_before_any_call(call: Call, tmp_path: Path) -> None:
+    make_project(tmp_path, "http://127.0.0.1:9/v1")
+    done = call("eval", "c.yaml", "--skill", "no.md", cwd=tmp_path)
+    assert done.code == 1
+    assert "no.md" in done.err

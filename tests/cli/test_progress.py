@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from support import World
+
+from skillopt.cli.gauges import Course, Gauge
+from skillopt.cli.phrases import count, duration, paid, short
+from skillopt.cli.progress import Lines, Reporter
+from skillopt.cli.render import Screen
+from skillopt.core.chat import Usage
+from skillopt.core.events import PhaseClosed, PhaseOpened, Ticked, Timed
+from skillopt.core.skill import Skill
+from skillopt.core.state import replay
+from skillopt.engine.loop import train
+from skillopt.model.wrap import Meter
+
+
+@dataclass(slots=True)
+class Clock:
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_long_phase_gets_at_most_one_line_every_ten_seconds(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    clock = Clock()
+    screen = Screen()
+    watch = Reporter(screen, Lines(screen, clock))
+    watch(PhaseOpened("step_0001", "rollout", 60))
+    for second in range(60):
+        clock.now = second
+        watch(Ticked("step_0001", "rollout", score=1.0))
+    watch(Timed("step_0001", "rollout", 59.0))
+    watch(PhaseClosed("step_0001", "rollout"))
+    out, err = capsys.readouterr()
+    lines = err.splitlines()
+    assert out == ""
+    told = [line.split()[1].rstrip(",") for line in lines]
+    assert told == ["11/60", "21/60", "31/60", "41/60", "51/60", "60/60"]
+    assert lines[-1].endswith("60/60, mean 1.00, 59 s")
+
+
+def test_reused_and_failed_units_are_told_apart() -> None:
+    gauge = Gauge("rollout", 3)
+    gauge.tick(Ticked("m", "rollout", "reused", 1.0))
+    gauge.tick(Ticked("m", "rollout", "failed"))
+    gauge.tick(Ticked("m", "rollout", "done", 0.0))
+    assert (gauge.amount, gauge.remarks) == ("3/3", "mean 0.50, 1 reused, 1 failed")
+
+
+async def test_a_whole_run_moves_from_nothing_to_all_without_a_step_back() -> None:
+    world = World()
+    clock = Clock()
+    run = world.run()
+    course = Course(run.plan, len(run.val), Meter(), None, clock)
+    assert (course.done, course.left) == (0, None)
+    await train(run, Skill.parse("Be brief.\n"))
+    shares = [0.0]
+    for event in world.seen.events:
+        clock.now += 1
+        course.add(event)
+        shares.append(course.done / course.total)
+        assert course.left is None or course.left >= 0
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+    assert course.left == 0
+
+
+async def test_a_continued_run_starts_where_it_stands() -> None:
+    world = World()
+    run = world.run()
+    await train(run, Skill.parse("Be brief.\n"))
+    state = replay(world.record.events())
+    course = Course(run.plan, len(run.val), Meter(), state)
+    assert course.done == course.total
+
+
+def test_amounts_read_well() -> None:
+    assert [count(n, "edit") for n in (0, 1, 1200)] == ["no edits", "1 edit", "1,200 edits"]
+    assert [short(n) for n in (999, 1_000, 23_456, 1_234_567)] == ["999", "1.0k", "23k", "1.2M"]
+    assert [duration(s) for s in (0.04, 12, 89, 200, 7500)] == [
+        "0.0 s",
+        "12 s",
+        "89 s",
+        "3 min",
+        "2 h 05 min",
+    ]
+    assert paid(Usage(2, 1500, 20)) == "2 calls, 1.5k + 20 tokens"
+    assert paid(Usage(2, 1500, 20, dollars=1.5)) == "2 calls, 1.5k + 20 tokens, $1.50"

@@ -1,0 +1,250 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pty
+import re
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support_cli import Trained, finish, make_project, skillopt, started, until
+
+from skillopt.testing.simulator import Simulator
+
+ESCAPE = "\x1b"
+
+
+def test_a_run_tells_every_step_and_ends_with_scores_cost_and_paths(trained: Trained) -> None:
+    done = trained.done
+    assert done.code == 0, done.err
+    assert ESCAPE not in done.out + done.err
+    steps = [line for line in done.err.splitlines() if line.startswith("step ")]
+    assert [line[:19] for line in steps] == ["step 1/2  epoch 1  ", "step 2/2  epoch 1  "]
+    assert re.search(
+        r"train 0\.\d{3}  edits \d  val 0\.\d{4} > 0\.\d{4} on \d+ tasks  accepted", steps[0]
+    )
+    assert "on 8 tasks" in steps[0]
+    assert re.search(r"^  rollout +8/8, mean 0\.\d\d", done.err, re.MULTILINE)
+    assert re.search(r"^2 steps: \d accepted, \d rejected, \d skipped$", done.out, re.MULTILINE)
+    assert re.search(r"^total +\d+ ", done.out, re.MULTILINE)
+    assert "dollars" not in done.out
+    for text in ("run/best_skill.md", "skillopt show run", "skillopt diff run"):
+        assert text in done.out
+
+
+def test_scores_come_with_interval_number_and_failures(trained: Trained) -> None:
+    summary = json.loads((trained.folder / "run" / "summary.json").read_text(encoding="utf-8"))
+    for name, found in (("val", summary["selection"]), ("test", summary["test"])):
+        first, best = found["initial"], found["best"]
+        low, high = best["hard_interval_95"]
+        line = next(line for line in trained.done.out.splitlines() if line.startswith(f"{name} "))
+        assert f"{first['hard']:.3f} [" in line
+        assert f"{best['hard']:.3f} [{low:.2f}, {high:.2f}]" in line
+        assert line.split()[-3:] == [f"{best['hard'] - first['hard']:+.3f}", "8", "0"]
+
+
+async def test_a_finished_run_says_so_and_needs_no_server(trained: Trained) -> None:
+    again = await skillopt("train", "c.yaml", cwd=trained.folder)
+    assert again.code == 0, again.err
+    assert "this run is finished" in again.err
+    assert again.out == trained.done.out
+
+
+async def test_a_lost_file_is_written_anew_and_told(own_copy: Path) -> None:
+    best = own_copy / "run" / "best_skill.md"
+    whole = best.read_bytes()
+    best.write_bytes(whole[: len(whole) // 2])
+    done = await skillopt("train", "c.yaml", cwd=own_copy)
+    assert "warning: 1 file of the run directory" in done.err
+    assert "best_skill.md" in done.err
+    assert best.read_bytes() == whole
+
+
+async def test_a_longer_run_continues_and_says_where_with_prices_and_warnings(
+    own_copy: Path,
+) -> None:
+    async with Simulator() as simulator:
+        done = await skillopt(
+            *("train", "c.yaml", "--num_epochs", "2", "--base_url", simulator.url),
+            *("--steps_per_epoch", "3", "model.input_price=1", "model.output_price=2"),
+            cwd=own_copy,
+        )
+    assert done.code == 0, done.err
+    assert done.err.startswith("warning: train.steps_per_epoch: has no effect")
+    assert re.search(r"^continuing at step 3 of 4; \d+ calls already paid$", done.err, re.MULTILINE)
+    assert re.search(r"^cost .*dollars$", done.out, re.MULTILINE)
+    assert re.search(r"^target .*\$0\.\d{4}$", done.out, re.MULTILINE)
+
+
+async def test_another_run_in_the_same_directory_is_refused(own_copy: Path) -> None:
+    done = await skillopt("train", "c.yaml", "--batch_size", "4", cwd=own_copy)
+    assert done.code == 1
+    assert "train.batch_size: 8 there, 4 now" in done.err
+
+
+async def test_ctrl_c_ends_at_once_without_a_new_request_and_the_run_goes_on_later(
+    tmp_path: Path,
+) -> None:
+    async with Simulator(latency=0.8) as simulator:
+        make_project(tmp_path, simulator.url)
+        stats = simulator.stats()
+        async with started("train", "c.yaml", cwd=tmp_path) as process:
+            # One step's rollout: past two pings and the eight attempts of the baseline.
+            await until(lambda: stats.requests == 18 and stats.in_flight == 8)
+            simulator.mark()
+            process.send_signal(signal.SIGINT)
+            begun = time.monotonic()
+            cut = await finish(process)
+            assert time.monotonic() - begun < 3
+        assert stats.since_mark == 0
+    assert cut.code == 130
+    assert cut.out == ""
+    last = cut.err.splitlines()[-1]
+    assert last.startswith("interrupted. Everything finished is kept; the same command continues.")
+    assert last.endswith("run/best_skill.md")
+    assert (tmp_path / "run" / "best_skill.md").read_bytes() == (tmp_path / "skill.md").read_bytes()
+    async with Simulator() as simulator:
+        done = await skillopt("train", "c.yaml", "model.base_url=" + simulator.url, cwd=tmp_path)
+        assert simulator.stats().repeated == {}
+    assert done.code == 0, done.err
+    assert "continuing at step 1 of 2; 10 calls already paid" in done.err
+
+
+async def test_sigterm_before_the_first_result_leaves_nothing_in_the_way(tmp_path: Path) -> None:
+    async with Simulator(latency=30.0) as simulator:
+        make_project(tmp_path, simulator.url)
+        async with started("train", "c.yaml", cwd=tmp_path) as process:
+            await until(lambda: simulator.stats().in_flight == 2)
+            process.terminate()
+            cut = await finish(process)
+    assert cut.code == 130
+    assert cut.err.splitlines()[-1].endswith("the same command continues.")
+    assert not (tmp_path / "run").exists()
+
+
+HANGING = """
+import time
+
+def judge(answer, row):
+    open("judging", "w").close()
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(("signals", "longest"), [(1, 5.0), (2, 2.4)])
+async def test_a_scorer_that_hangs_holds_up_neither_one_ctrl_c_nor_two(
+    signals: int, longest: float, tmp_path: Path
+) -> None:
+    (tmp_path / "scorer.py").write_text(HANGING, encoding="utf-8")
+    async with Simulator() as simulator:
+        make_project(tmp_path, simulator.url)
+        command = ("train", "c.yaml", "env.scorer=scorer:judge")
+        async with started(*command, cwd=tmp_path) as process:
+            await until((tmp_path / "judging").exists)
+            begun = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            if signals == 2:
+                assert process.stderr is not None
+                while b"stopping" not in await process.stderr.readline():
+                    pass
+                process.send_signal(signal.SIGINT)
+            cut = await finish(process)
+            assert time.monotonic() - begun < longest
+    assert cut.code == 130
+    assert "interrupted" in cut.err
+
+
+async def test_a_wrong_key_ends_with_code_1_and_the_right_one_then_works(tmp_path: Path) -> None:
+    async with Simulator(key="right-key-0123") as simulator:
+        make_project(tmp_path, simulator.url)
+        wrong = await skillopt(
+            "train", "c.yaml", cwd=tmp_path, OPENAI_COMPATIBLE_API_KEY="wrong-key-0123"
+        )
+        assert wrong.code == 1
+        error = wrong.err.splitlines()[-1]
+        assert error.startswith("error: ")
+        assert "OPENAI_COMPATIBLE_API_KEY" in error
+        assert "wrong-key" not in wrong.err
+        assert not (tmp_path / "run").exists()
+        right = await skillopt(
+            "train", "c.yaml", cwd=tmp_path, OPENAI_COMPATIBLE_API_KEY="right-key-0123"
+        )
+    assert right.code == 0, right.err
+
+
+async def test_a_dead_server_ends_with_code_1_within_ten_seconds(tmp_path: Path) -> None:
+    make_project(tmp_path, "http://127.0.0.1:9/v1")
+    begun = time.monotonic()
+    done = await skillopt("train", "c.yaml", "--retries", "5", cwd=tmp_path)
+    assert time.monotonic() - begun < 10
+    assert done.code == 1
+    assert done.err.splitlines()[-1].startswith("error: ")
+    assert not (tmp_path / "run").exists()
+
+
+async def test_a_run_that_cannot_be_measured_ends_with_code_3(tmp_path: Path) -> None:
+    async with Simulator() as simulator:
+        make_project(tmp_path, simulator.url)
+        (tmp_path / "scorer.py").write_text("def judge(answer, row): raise OSError", "utf-8")
+        done = await skillopt("train", "c.yaml", "env.scorer=scorer:judge", cwd=tmp_path)
+    assert done.code == 3, done.err
+    assert "max_failure_share" in done.err.splitlines()[-1]
+
+
+async def watched_on_a_terminal(folder: Path, **env: str) -> str:
+    """What a terminal receives while a run goes on."""
+    master, slave = pty.openpty()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "skillopt", "train", "c.yaml"),
+        cwd=folder,
+        env={**os.environ, **env},
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+    )
+    os.close(slave)
+    loop = asyncio.get_running_loop()
+    received = bytearray()
+    ended = loop.create_future()
+
+    def read() -> None:
+        try:
+            data = os.read(master, 65536)
+        except OSError:
+            data = b""
+        received.extend(data)
+        if not data:
+            loop.remove_reader(master)
+            ended.set_result(None)
+
+    loop.add_reader(master, read)
+    await asyncio.wait_for(ended, 30)
+    os.close(master)
+    assert await process.wait() == 0
+    return received.decode()
+
+
+async def test_a_terminal_gets_bars_and_colours_and_its_cursor_back(tmp_path: Path) -> None:
+    async with Simulator(latency=0.02) as simulator:
+        make_project(tmp_path, simulator.url)
+        seen = await watched_on_a_terminal(tmp_path, TERM="xterm-256color", COLUMNS="140")
+    assert "whole run" in seen
+    assert "rollout" in seen
+    assert "\x1b[32m" in seen
+    assert seen.rfind("\x1b[?25h") > seen.rfind("\x1b[?25l") >= 0
+    assert "step 2/2" in seen
+
+
+async def test_no_color_is_respected_and_a_dumb_terminal_gets_plain_lines(tmp_path: Path) -> None:
+    async with Simulator() as simulator:
+        make_project(tmp_path, simulator.url)
+        plain = await watched_on_a_terminal(tmp_path, TERM="dumb")
+        uncoloured = await watched_on_a_terminal(tmp_path, TERM="xterm", NO_COLOR="1")
+    assert ESCAPE not in plain
+    assert "step 2/2" in plain
+    assert not re.search(r"\x1b\[3\dm", uncoloured)
