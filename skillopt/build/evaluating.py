@@ -40,6 +40,8 @@ class Verdict:
     evaluations: Mapping[Split, Evaluation]
     spent: Usage
     out: Path
+    warnings: tuple[str, ...] = ()
+    """What the data made us wonder about."""
 
     @property
     def whole(self) -> Evaluation:
@@ -97,7 +99,7 @@ async def evaluate(
                     found = await bench.measure(examinee.skill, split, tasks, split)
                     evaluations[split] = found
             spent = sum(cache.spent().values(), Usage())
-            verdict = Verdict(examinee.skill, evaluations, spent, out)
+            verdict = Verdict(examinee.skill, evaluations, spent, out, world.warnings)
             _write(layout, cache, examinee, verdict)
             return verdict
         finally:

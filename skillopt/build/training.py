@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -22,12 +22,13 @@ from skillopt.build.data import (
     write_cut,
 )
 from skillopt.build.models import Switchboard, preflight
-from skillopt.config.schema import Config, OptimizerSection
+from skillopt.config.schema import Config, GradientSection, OptimizerSection
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model
 from skillopt.core.events import Begun, Event, Signal, Started, Stopped
 from skillopt.core.journal import Journal
 from skillopt.core.ports import Gate, Watcher
+from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
 from skillopt.core.task import Split
@@ -35,20 +36,24 @@ from skillopt.datasets.splits import Splits
 from skillopt.engine.bench import Bench
 from skillopt.engine.loop import train
 from skillopt.engine.plan import Plan, Shape, digest
-from skillopt.engine.run import Run
+from skillopt.engine.run import Run, recognise
 from skillopt.evaluation.gates import Metric, Strict, always
 from skillopt.evaluation.report import figures
 from skillopt.gradient.aggregate import Aggregate
+from skillopt.gradient.instruct import Instruct
+from skillopt.gradient.patterns import Patterns
 from skillopt.gradient.reflect import Reflect
+from skillopt.gradient.several import Several, Union
 from skillopt.harness.chat import Chat
 from skillopt.model.http import Http
 from skillopt.model.wrap import Meter
 from skillopt.optimizer.meta_skill import MetaSkill
-from skillopt.optimizer.pipeline import Pipeline
+from skillopt.optimizer.pipeline import Aggregating, Pipeline, Reflecting, Selecting
 from skillopt.optimizer.review import LookBack
 from skillopt.optimizer.schedule import Constant, Cosine, Linear
 from skillopt.optimizer.select import Select
 from skillopt.optimizer.slow_update import SlowUpdate
+from skillopt.optimizer.trial import Trial
 from skillopt.optimizer.update import Update
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
@@ -153,6 +158,9 @@ async def open_training(
     layout = Layout(brief.out)
     with RunLock(brief.out):
         record = EventLog(layout.events)
+        before = replay(record.events())
+        if before is not None:
+            recognise(brief.identity, before.identity)
         cache = Cache(layout.cache)
         try:
             async with Http() as http:
@@ -187,7 +195,8 @@ async def open_training(
 
 
 def _run(brief: Brief, bench: Bench, asker: Asker) -> Run:
-    config, gradient, optimizer = brief.config, brief.config.gradient, brief.config.optimizer
+    config, optimizer = brief.config, brief.config.optimizer
+    gradient = config.gradient
     metric = _metric(config)
     gate: Gate = Strict(metric) if config.evaluation.use_gate else always(metric)
     gated = optimizer.slow_update_gate_with_selection
@@ -196,11 +205,9 @@ def _run(brief: Brief, bench: Bench, asker: Asker) -> Run:
         plan=brief.plan,
         val=validation_tasks(config, brief.world.environment),
         optimizer=Pipeline(
-            reflect=Reflect(
-                asker=asker, minibatch=gradient.minibatch_size, failure_only=gradient.failure_only
-            ),
-            aggregate=Aggregate(asker=asker, merge_batch=gradient.merge_batch_size),
-            select=Select(asker=asker),
+            reflect=_proposer(gradient, asker),
+            aggregate=_aggregate(gradient, asker),
+            select=_select(brief, bench, asker),
             update=Update(journal=bench.journal),
         ),
         reviewer=LookBack(
@@ -211,6 +218,42 @@ def _run(brief: Brief, bench: Bench, asker: Asker) -> Run:
         slow_gate=Strict(metric) if gated else always(metric),
         identity=brief.identity,
     )
+
+
+def _proposer(gradient: GradientSection, asker: Asker) -> Reflecting:
+    def one(name: str) -> Reflecting:
+        match name:
+            case "instruct":
+                return Instruct(asker=asker, samples=gradient.samples)
+            case "patterns":
+                return Patterns(journal=asker.journal)
+            case _:
+                return Reflect(
+                    asker=asker,
+                    minibatch=gradient.minibatch_size,
+                    failure_only=gradient.failure_only,
+                )
+
+    chosen = [one(name) for name in gradient.proposer]
+    return chosen[0] if len(chosen) == 1 else Several(tuple(chosen))
+
+
+def _aggregate(gradient: GradientSection, asker: Asker) -> Aggregating:
+    if gradient.merge_mode == "union":
+        return Union()
+    return Aggregate(asker=asker, merge_batch=gradient.merge_batch_size)
+
+
+def _select(brief: Brief, bench: Bench, asker: Asker) -> Selecting:
+    if brief.config.optimizer.select_mode == "ranking":
+        return Select(asker=asker)
+    known = {task.id: task for task in brief.world.environment.tasks("train")}
+
+    async def attempt(skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
+        return await bench.try_out(skill, [known[each] for each in tasks])
+
+    trial_tasks = brief.config.optimizer.trial_tasks
+    return Trial(attempt=attempt, journal=bench.journal, tasks=trial_tasks)
 
 
 def _target(brief: Brief, board: Switchboard) -> Model:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from skillopt.aio import nursery
+from skillopt.aio import map_all, nursery
 from skillopt.core.journal import Journal, Phase
 from skillopt.core.ports import Environment, Harness, Work
 from skillopt.core.rollout import Evaluation, Failure, Rollout, Score
@@ -80,6 +80,21 @@ class Attempts:
         return [each async for each in self]
 
 
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What all attempts of a group share, worked out once and not for every task."""
+
+    skill: Skill
+    digest: str
+    environment: str
+    harness: str
+
+    def key(self, task: Task, replicate: int = 0) -> str:
+        """Name of an attempt by everything that may change its outcome."""
+        parts = (self.environment, task.digest, self.digest, self.harness, str(replicate))
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
     """What it takes to try a skill on tasks: used by training and by evaluation alike."""
@@ -109,10 +124,14 @@ class Bench:
         total = sum(map(len, tasks))
         with self.journal.phase(phase, total) as progress:
             tally = Tally(total, self.max_failed)
+            conditions = self._conditions(skill)
             async with nursery() as group:
                 yield [
                     Attempts(
-                        [group.start(self._attempt(task, skill, progress, tally)) for task in some],
+                        [
+                            group.start(self._attempt(task, conditions, progress, tally))
+                            for task in some
+                        ],
                         tally,
                     )
                     for some in tasks
@@ -125,13 +144,28 @@ class Bench:
         async with self.attempts([tasks], skill, phase) as (attempts,):
             return Evaluation.of(skill.digest, split, await attempts.all())
 
-    async def _attempt(self, task: Task, skill: Skill, progress: Phase, tally: Tally) -> Rollout:
+    async def try_out(self, skill: Skill, tasks: Sequence[Task]) -> list[Rollout]:
+        """Attempts at a few tasks, outside of any evaluation; failures are the caller's to read."""
+        conditions = self._conditions(skill)
+
+        async def one(task: Task) -> Rollout:
+            rollout, _ = await self._kept(task, conditions)
+            return rollout
+
+        return await map_all(one, tasks)
+
+    async def _kept(self, task: Task, conditions: Conditions) -> tuple[Rollout, bool]:
         async def make() -> Rollout:
             async with self.slots:
-                return await self._roll(task, skill)
+                return await self._roll(task, conditions)
 
+        return await self.work.rollout(conditions.key(task), make)
+
+    async def _attempt(
+        self, task: Task, conditions: Conditions, progress: Phase, tally: Tally
+    ) -> Rollout:
         try:
-            rollout, reused = await self.work.rollout(self._key(task, skill), make)
+            rollout, reused = await self._kept(task, conditions)
         except SkilloptError as error:
             tally.halt(error)
             raise
@@ -146,31 +180,26 @@ class Bench:
             progress.finish()
         return rollout
 
-    async def _roll(self, task: Task, skill: Skill) -> Rollout:
+    async def _roll(self, task: Task, conditions: Conditions) -> Rollout:
         named = f"task {task.id!r}"
         trajectory = None
         try:
             with attributed_to(EnvironmentFault, named):
                 async with self.environment.open(task) as episode:
                     with attributed_to(HarnessError, named):
-                        trajectory = await self.harness.run(episode, skill)
+                        trajectory = await self.harness.run(episode, conditions.skill)
                     outcome = await episode.score(trajectory)
         except RolloutError as error:
             outcome = Failure(type(error).__name__, str(error))
         return Rollout(
             task=task.id,
             kind=task.kind,
-            skill=skill.digest,
+            skill=conditions.digest,
             outcome=outcome,
             trajectory=trajectory,
         )
 
-    def _key(self, task: Task, skill: Skill, replicate: int = 0) -> str:
-        parts = (
-            self.environment.fingerprint,
-            task.digest,
-            skill.digest,
-            self.harness.fingerprint,
-            str(replicate),
+    def _conditions(self, skill: Skill) -> Conditions:
+        return Conditions(
+            skill, skill.digest, self.environment.fingerprint, self.harness.fingerprint
         )
-        return hashlib.sha256("\0".join(parts).encode()).hexdigest()

@@ -10,7 +10,7 @@ from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
 from skillopt.engine.patterns import patterns_in
 from skillopt.engine.plan import EpochEnd, Exam, Step
-from skillopt.engine.run import Run
+from skillopt.engine.run import Run, recognise
 
 
 async def train(run: Run, initial: Skill) -> State:
@@ -21,7 +21,7 @@ async def train(run: Run, initial: Skill) -> State:
         state = run.begin(await run.measure(initial, "initial_skill", 0))
     else:
         run.journal.begun = True
-        run.recognise(state)
+        recognise(run.identity, state.identity)
     while move := run.plan.next(state):
         run.enter(move.id)
         match move:

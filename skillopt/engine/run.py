@@ -75,18 +75,18 @@ class Run:
         self.journal.fact(fact)
         return after
 
-    def recognise(self, state: State) -> None:
-        """Refuse to continue a record that belongs to another run."""
-        mine, theirs = self.identity, state.identity
-        changed = [
-            f"  {key}: {theirs.get(key, 'absent')} there, {mine.get(key, 'absent')} now"
-            for key in sorted({*mine, *theirs})
-            if mine.get(key) != theirs.get(key)
-        ]
-        if changed:
-            listed = "\n".join(changed)
-            message = (
-                f"this directory holds a run with other settings:\n{listed}\n"
-                "Choose another env.out_root, or restore these settings to continue."
-            )
-            raise StoreError(message)
+
+def recognise(mine: Mapping[str, str], theirs: Mapping[str, str]) -> None:
+    """Refuse to continue a record whose identity is not that of this run."""
+    changed = [
+        f"  {key}: {theirs.get(key, 'absent')} there, {mine.get(key, 'absent')} now"
+        for key in sorted({*mine, *theirs})
+        if mine.get(key) != theirs.get(key)
+    ]
+    if changed:
+        listed = "\n".join(changed)
+        message = (
+            f"this directory holds a run with other settings:\n{listed}\n"
+            "Choose another env.out_root, or restore these settings to continue."
+        )
+        raise StoreError(message)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -151,3 +152,16 @@ async def test_more_epochs_go_on_where_the_run_ended(tmp_path: Path) -> None:
     exam = second.state.exam
     assert exam is not None
     assert exam.best.skill == second.state.best.skill.digest
+
+
+async def test_a_run_with_other_settings_is_refused_and_leaves_the_directory_as_it_was(
+    tmp_path: Path,
+) -> None:
+    data = make_data(tmp_path / "data")
+    async with Simulator(seed=1) as sim:
+        job = Job(url=sim.url, data=data, out=tmp_path / "run", epochs=1)
+        await job.here()
+        before = {path: path.read_bytes() for path in job.out.rglob("*") if path.is_file()}
+        with pytest.raises(StoreError, match=r"train\.seed: 42 there, 43 now"):
+            await replace(job, seed=43).here()
+        assert {path: path.read_bytes() for path in job.out.rglob("*") if path.is_file()} == before
