@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -31,6 +31,21 @@ def _update_mode(mode: object) -> object:
     return "patch" if mode == "edits" else mode
 
 
+def _several(names: object) -> object:
+    match names:
+        case str():
+            return (names,)
+        case list():
+            return tuple(cast("list[object]", names))
+        case _:
+            return names
+
+
+Proposers: TypeAlias = Annotated[
+    tuple[Literal["analyst", "instruct", "patterns"], ...],
+    Field(min_length=1),
+    BeforeValidator(_several),
+]
 Positive: TypeAlias = Annotated[int, Field(ge=1)]
 Count: TypeAlias = Annotated[int, Field(ge=0)]
 Seconds: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -178,6 +193,9 @@ class GradientSection(Section):
     merge_batch_size: Annotated[int, Field(ge=2)] = 8
     analyst_workers: Positive = 16
     failure_only: bool = False
+    proposer: Proposers = ("analyst",)
+    samples: Positive = 3
+    merge_mode: Literal["model", "union"] = "model"
 
 
 class OptimizerSection(Section):
@@ -187,6 +205,8 @@ class OptimizerSection(Section):
     min_learning_rate: Count = 2
     lr_scheduler: Literal["constant", "linear", "cosine"] = "cosine"
     lr_control_mode: Literal["fixed"] = "fixed"
+    select_mode: Literal["ranking", "trial"] = "ranking"
+    trial_tasks: Positive = 4
     skill_update_mode: Annotated[Literal["patch"], BeforeValidator(_update_mode)] = "patch"
     use_slow_update: bool = True
     slow_update_samples: Positive = 20

@@ -39,6 +39,23 @@ class Asker:
     prompts: Library
     journal: Journal
 
+    async def say(
+        self, stage: str, prompt: str, section: str, *, temperature: float, replicate: int
+    ) -> str:
+        """Ask for plain text; each replicate is a fresh answer."""
+        messages = (Message("system", self.prompts.text(prompt)), Message("user", section))
+        request = Request(
+            stage=stage,
+            messages=messages,
+            max_tokens=160,
+            temperature=temperature,
+            replicate=replicate,
+        )
+        try:
+            return (await self.model.complete(request)).text.strip()
+        except Refused as error:
+            raise Unusable(str(error)) from error
+
     async def ask(self, question: Question[T]) -> T:
         """Ask, and once more with the complaint if the answer does not fit; then `Unusable`."""
         asked = (

@@ -1,0 +1,178 @@
+"""Edits mined from the evidence alone, without a model: formats, labels, worked examples.
+
+What all right answers of a kind have in common, and the answers that were given lack, becomes a
+rule. Worked examples come from training tasks only. Trials and the gate judge what is proposed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import AsyncIterable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from skillopt.core.edits import Append, Delete, Edit
+from skillopt.core.journal import Journal
+from skillopt.core.memory import Memory
+from skillopt.core.proposal import Finding, Pattern, Proposal
+from skillopt.core.rollout import Rollout
+from skillopt.core.skill import Skill
+from skillopt.gradient.evidence import Case, by_kind, read_cases
+
+_FEW = 2
+"""Cases of a kind from which on a common form counts as one."""
+_LABELS = 12
+"""More different answers than this are no closed set."""
+_BULLET = re.compile(r"^[ \t]*[-*+][ \t]+\S.*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patterns:
+    """Proposes what the answers themselves show."""
+
+    journal: Journal
+
+    async def __call__(
+        self,
+        skill: Skill,
+        batches: Sequence[AsyncIterable[Rollout]],
+        memory: Memory,
+        *,
+        budget: int,
+    ) -> tuple[Finding, ...]:
+        """One finding per kind of task that failed."""
+        findings: list[Finding] = []
+        for batch, stream in enumerate(batches):
+            for kind, cases in by_kind(await read_cases(stream)).items():
+                failed = [case for case in cases if not case.passed and case.right]
+                if len(failed) >= _FEW:
+                    edits = _edits(kind, cases, failed, skill)
+                    findings.append(_finding(batch, len(findings), kind, failed, edits))
+        return tuple(findings)
+
+
+def _finding(
+    batch: int, number: int, kind: str, failed: Sequence[Case], edits: Sequence[Edit]
+) -> Finding:
+    tasks = tuple(sorted(case.id for case in failed))
+    name = f"wrong {kind}"
+    return Finding(
+        source="failure",
+        batch=batch,
+        number=number,
+        tasks=tasks,
+        patterns=(Pattern(name, len(failed), "", tasks),),
+        proposals=tuple(Proposal(edit, "failure", tasks, name, by="patterns") for edit in edits),
+    )
+
+
+def _edits(kind: str, cases: Sequence[Case], failed: Sequence[Case], skill: Skill) -> list[Edit]:
+    known = [case for case in cases if case.right]
+    rules = form_of([case.right for case in known], [case.said for case in failed])
+    edits: list[Edit] = []
+    if rules:
+        edits.append(Append(f"- {_asked(kind)}, {', '.join(rules)}."))
+    if examples := _examples(known):
+        edits.append(Append(f"- {_asked(kind)}, answer like this: {'; '.join(examples)}."))
+    if rules and examples:
+        both = f"{', '.join(rules)}. For example: {'; '.join(examples)}"
+        edits.append(Append(f"- {_asked(kind)}, {both}."))
+    edits += [Delete(line) for line in _blamed(skill, failed)]
+    return edits
+
+
+def _asked(kind: str) -> str:
+    return "In every task" if kind == "default" else f"When asked for {_article(kind)}{kind}"
+
+
+def _article(kind: str) -> str:
+    return "" if kind.startswith(("a ", "an ", "the ")) else "the "
+
+
+def form_of(right: Sequence[str], said: Sequence[str]) -> list[str]:
+    """What all right answers share and the given ones lack, as phrases of an instruction."""
+    found: list[str] = []
+    for phrase in _phrases(right):
+        if phrase.fits(right) and not phrase.fits(said):
+            found.append(phrase.text)
+            if phrase.says_all:
+                break
+    if len(right) >= _FEW and _wordy(right, said):
+        found.append("answer with only that and no other words")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Phrase:
+    text: str
+    test: Callable[[str], bool]
+    says_all: bool = True
+
+    def fits(self, answers: Sequence[str]) -> bool:
+        return bool(answers) and all(self.test(answer) for answer in answers)
+
+
+def _matches(pattern: str) -> Callable[[str], bool]:
+    compiled = re.compile(pattern)
+    return lambda answer: bool(compiled.fullmatch(answer.strip()))
+
+
+def _phrases(right: Sequence[str]) -> Iterator[_Phrase]:
+    """Forms that answers may have, the most telling first."""
+    yield _Phrase("write the date as YYYY-MM-DD", _matches(r"\d{4}-\d\d-\d\d"))
+    yield _Phrase("write the date as DD.MM.YYYY", _matches(r"\d\d\.\d\d\.\d{4}"))
+    yield _Phrase("write the time as HH:MM on a 24-hour clock", _matches(r"[0-2]\d:[0-5]\d"))
+    yield _Phrase("answer with yes or no in capitals", _matches(r"YES|NO"))
+    counts = Counter(right)
+    if 1 < len(counts) <= _LABELS and max(map(len, counts)) <= 24 and len(right) > len(counts):
+        labels = sorted(counts)
+        yield _Phrase(f"answer with one of {', '.join(labels)}", lambda a: a.strip() in counts)
+    unit = _shared_unit(right)
+    if unit:
+        number = r"-?\d+(?:[.,]\d+)?"
+        yield _Phrase(
+            f"write the number, a space and {unit}", _matches(rf"{number} {re.escape(unit)}")
+        )
+    decimals = {len(answer.strip().partition(".")[2]) for answer in right}
+    if len(decimals) == 1 and decimals != {0}:
+        (places,) = decimals
+        yield _Phrase(
+            f"write the number with {places} decimal{'s' if places > 1 else ''} and no unit",
+            _matches(rf"-?\d+\.\d{{{places}}}"),
+        )
+    yield _Phrase("write only the number, without unit or separator", _matches(r"-?\d+"))
+    yield _Phrase(
+        "use capital letters", lambda a: a.strip().isupper() and a.isascii(), says_all=False
+    )
+    yield _Phrase("use small letters", lambda a: a.strip().islower(), says_all=False)
+
+
+def _shared_unit(right: Sequence[str]) -> str:
+    found = [re.fullmatch(r"-?\d+(?:[.,]\d+)? (\D{1,8})", answer.strip()) for answer in right]
+    units = {match[1] for match in found if match}
+    return units.pop() if len(units) == 1 and all(found) else ""
+
+
+def _wordy(right: Sequence[str], said: Sequence[str]) -> bool:
+    """Whether answers are plainly longer than they should be."""
+    typical = sorted(map(len, right))[len(right) // 2]
+    return sum(len(answer) > 2 * typical + 3 for answer in said) * 2 > len(said)
+
+
+def _examples(known: Sequence[Case]) -> list[str]:
+    """One short case for each label of a closed set; of answers that are all different, two."""
+    seen: dict[str, str] = {}
+    for case in sorted(known, key=lambda case: len(case.task)):
+        if case.right not in seen and len(case.task) <= 160:
+            task = " ".join(case.task.split())
+            seen[case.right] = f'"{task}" is {case.right}'
+    closed = len(seen) < len(known)
+    return list(seen.values())[: 6 if closed else 2]
+
+
+def _blamed(skill: Skill, failed: Sequence[Case]) -> list[str]:
+    """Lines of the skill that ask for more words, when wordy answers are what failed."""
+    if not _wordy([case.right for case in failed], [case.said for case in failed]):
+        return []
+    talkative = re.compile(r"explain|sentence|polite|detail|friendly|greet|helpful", re.IGNORECASE)
+    return [line.strip() for line in _BULLET.findall(skill.body) if talkative.search(line)]

@@ -1,0 +1,65 @@
+"""Several proposers side by side."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from skillopt.aio import map_all
+from skillopt.core.memory import Memory
+from skillopt.core.proposal import Bundle, Finding
+from skillopt.core.rollout import Rollout
+from skillopt.core.skill import Skill
+from skillopt.gradient.aggregate import united
+
+
+class Proposer(Protocol):
+    """Attempts to findings."""
+
+    async def __call__(
+        self,
+        skill: Skill,
+        batches: Sequence[AsyncIterable[Rollout]],
+        memory: Memory,
+        *,
+        budget: int,
+    ) -> tuple[Finding, ...]:
+        """Read each batch in order, to its end."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """Asks every proposer about the same attempts; findings keep the order of proposers."""
+
+    proposers: tuple[Proposer, ...]
+
+    async def __call__(
+        self,
+        skill: Skill,
+        batches: Sequence[AsyncIterable[Rollout]],
+        memory: Memory,
+        *,
+        budget: int,
+    ) -> tuple[Finding, ...]:
+        """All findings, numbered anew."""
+
+        async def ask(proposer: Proposer) -> tuple[Finding, ...]:
+            return await proposer(skill, batches, memory, budget=budget)
+
+        found = [each for some in await map_all(ask, self.proposers) for each in some]
+        counts = {"failure": 0, "success": 0}
+        numbered: list[Finding] = []
+        for finding in found:
+            numbered.append(replace(finding, number=counts[finding.source]))
+            counts[finding.source] += 1
+        return tuple(numbered)
+
+
+class Union:
+    """Aggregation without a model: equal edits become one with the support of all."""
+
+    async def __call__(self, skill: Skill, findings: Sequence[Finding], memory: Memory) -> Bundle:
+        """All proposals, failures first."""
+        return united([Bundle(each.proposals, each.reasoning) for each in findings])

@@ -1,0 +1,178 @@
+"""Proposers for small models and without one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+from support import Seen
+
+from skillopt.core.chat import Message, Request
+from skillopt.core.edits import Append, Delete
+from skillopt.core.journal import Journal
+from skillopt.core.memory import Memory
+from skillopt.core.proposal import Finding
+from skillopt.core.rollout import Failure, Rollout, Score, Trajectory
+from skillopt.core.skill import Skill
+from skillopt.errors import Refused
+from skillopt.gradient.evidence import Case, expected_in
+from skillopt.gradient.instruct import Instruct, instruction_in
+from skillopt.gradient.patterns import Patterns, form_of
+from skillopt.gradient.several import Several, Union
+from skillopt.model.scripted import Scripted
+from skillopt.prompts.ask import Asker
+from skillopt.prompts.library import Library
+from skillopt.testing.doubles import MemoryRecord
+
+SKILL = Skill.parse("# Job\n\n- Read the note.\n- Explain your answer in a friendly sentence.\n")
+RULE = "When asked for a date, write it as YYYY-MM-DD and nothing else."
+
+
+def attempt(task: str, kind: str, said: str, right: str) -> Rollout:
+    passed = float(said == right)
+    feedback = "correct" if passed else f"wrong answer: expected '{right}', got '{said}'"
+    messages = (Message("user", f"Note {task}: when?"), Message("assistant", said))
+    return Rollout(
+        task=task,
+        kind=kind,
+        skill="d",
+        outcome=Score(passed, passed, feedback),
+        trajectory=Trajectory(messages, said),
+    )
+
+
+DATES = [
+    attempt(f"d{n}", "due date", f"They want it on May {n}th, I think.", f"2026-05-0{n}")
+    for n in range(1, 6)
+]
+TEAMS = [
+    attempt(f"t{n}", "team", "The billing department, of course.", right)
+    for n, right in enumerate(["FIN-1", "OPS-2", "FIN-1", "OPS-2"])
+]
+DOWN = Rollout(task="x", kind="team", skill="d", outcome=Failure("ModelError", "down"))
+
+
+async def stream(rollouts: Sequence[Rollout]) -> AsyncIterator[Rollout]:
+    for rollout in rollouts:
+        yield rollout
+
+
+def journal() -> Journal:
+    return Journal(MemoryRecord(), Seen())
+
+
+def asker(model: Scripted) -> Asker:
+    return Asker(model, Library(), journal())
+
+
+async def found(proposer: Instruct | Patterns | Several, *rollouts: Rollout) -> tuple[Finding, ...]:
+    return await proposer(SKILL, [stream(rollouts)], Memory(), budget=4)
+
+
+async def test_a_small_model_is_asked_about_one_kind_of_failure_at_a_time_in_plain_words() -> None:
+    asked: list[Request] = []
+
+    def says(request: Request) -> str:
+        asked.append(request)
+        return f"Instruction: {RULE} It is important. And more."
+
+    findings = await found(Instruct(asker=asker(Scripted(says)), samples=2), *DATES, *TEAMS, DOWN)
+    assert [each.patterns[0].name for each in findings] == ["wrong due date", "wrong team"]
+    assert len(asked) == 4
+    assert {(each.temperature, each.replicate) for each in asked} == {(0.0, 0), (0.8, 1)}
+    first = asked[0].messages[1].text
+    assert first.count("Case ") == 4
+    assert "team" not in first
+    (proposal,) = findings[0].proposals
+    assert proposal.edit == Append(f"- {RULE} It is important.")
+    assert (proposal.by, proposal.tasks) == ("instruct", ("d1", "d2", "d3", "d4"))
+
+
+async def test_an_answer_that_is_no_instruction_is_recorded_as_a_problem() -> None:
+    def refuse(_: Request) -> str:
+        raise Refused("too long")
+
+    def short(_: Request) -> str:
+        return "No."
+
+    for answer in (short, refuse):
+        (finding,) = await found(Instruct(asker=asker(Scripted(answer))), *DATES)
+        assert finding.proposals == ()
+        assert finding.problem
+
+
+@pytest.mark.parametrize(
+    ("reply", "rule"),
+    [
+        (RULE, RULE),
+        (f"- {RULE}\n\nThis helps because dates vary.", RULE),
+        (f'**Instruction:** "{RULE}"', RULE),
+        ("Yes.", ""),
+        ("word " * 80, ""),
+        ('{"op": "append", "content": "<x>"}', ""),
+        ("Answer Note d1: when? It was a long one with the right date.", ""),
+    ],
+)
+def test_an_instruction_is_short_general_and_plain(reply: str, rule: str) -> None:
+    case = Case("d1", "due date", "Note d1: when? It was a long one", "x", "y", passed=False)
+    assert instruction_in(reply, [case]) == rule
+
+
+@pytest.mark.parametrize(
+    ("right", "said", "phrase"),
+    [
+        (["2026-05-01", "2026-06-02"], ["May 1", "June 2"], "YYYY-MM-DD"),
+        (["14:00", "09:30"], ["2 pm", "half past nine"], "HH:MM"),
+        (["3 kg", "2.5 kg"], ["3 kilos", "2.5 kilograms"], "a space and kg"),
+        (["1.50", "2.25"], ["$1.5", "2.25 dollars"], "2 decimals"),
+        (["12", "7"], ["twelve", "7 pieces"], "only the number"),
+        (["FIN", "OPS", "FIN"], ["billing", "ops team", "money"], "one of FIN, OPS"),
+        (["RED", "BLUE"], ["red", "blue"], "capital letters"),
+        (["red", "blue"], ["RED", "BLUE"], "small letters"),
+        (["A-1", "B-2"], ["The order number is A-1.", "It is B-2, I think."], "no other words"),
+    ],
+)
+def test_what_right_answers_share_and_wrong_ones_lack_becomes_a_phrase(
+    right: list[str], said: list[str], phrase: str
+) -> None:
+    assert phrase in ", ".join(form_of(right, said))
+
+
+def test_nothing_is_said_about_a_form_that_the_answers_already_have() -> None:
+    assert form_of(["2026-05-01", "2026-06-02"], ["2026-05-02", "2026-06-03"]) == []
+
+
+async def test_patterns_propose_rules_examples_and_deletions_without_a_model() -> None:
+    dates, teams = await found(Patterns(journal=journal()), *DATES, *TEAMS)
+    edits = [each.edit for each in dates.proposals]
+    assert isinstance(edits[0], Append)
+    assert "YYYY-MM-DD" in edits[0].content
+    assert Delete("- Explain your answer in a friendly sentence.") in edits
+    assert {each.by for each in dates.proposals} == {"patterns"}
+    rules = [each.edit.content for each in teams.proposals if isinstance(each.edit, Append)]
+    assert "one of FIN-1, OPS-2" in rules[0]
+    assert '"Note t0: when?" is FIN-1' in rules[1]
+
+
+async def test_one_failure_is_no_pattern() -> None:
+    assert await found(Patterns(journal=journal()), DATES[0]) == ()
+
+
+async def test_several_proposers_read_the_same_attempts_and_equal_edits_are_united() -> None:
+    class Again:
+        """Attempts that can be read twice, as those of a run can."""
+
+        def __aiter__(self) -> AsyncIterator[Rollout]:
+            return stream(DATES)
+
+    both = Several((Patterns(journal=journal()), Patterns(journal=journal())))
+    findings = await both(SKILL, [Again()], Memory(), budget=4)
+    assert [each.number for each in findings] == [0, 1]
+    bundle = await Union()(SKILL, findings, Memory())
+    assert len(bundle.proposals) == len(findings[0].proposals)
+
+
+def test_the_reference_is_read_out_of_the_feedback() -> None:
+    assert expected_in("wrong answer: expected 'it's 4', got 'x'") == "it's 4"
+    assert expected_in("empty answer: expected '4'") == "4"
+    assert expected_in("off by 3") == ""
