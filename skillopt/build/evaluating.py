@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,7 @@ from skillopt.evaluation.report import outcome
 from skillopt.harness.chat import Chat
 from skillopt.model.http import Http
 from skillopt.model.wrap import Meter
-from skillopt.store.artefacts import rollout_files
+from skillopt.store.artefacts import conversation_files, result_rows
 from skillopt.store.cache import Cache
 from skillopt.store.files import write_atomic, write_json
 from skillopt.store.layout import Layout, RolloutFolder
@@ -76,9 +77,9 @@ async def evaluate(
     wanted: Sequence[Split] = SPLITS if named == "all" else (named,)
     world = open_world(config, wanted, examinee.splits)
     out = _out(config, examinee, world.environment)
-    layout = Layout(out)
+    folder = RolloutFolder(out)
     with RunLock(out):
-        cache = Cache(layout.cache)
+        cache = Cache(Layout(out).cache)
         try:
             async with Http() as http:
                 board = Switchboard(secrets or Secrets.load(), http, cache, Meter())
@@ -93,14 +94,19 @@ async def evaluate(
                     workers=config.env.workers,
                     max_failed=config.evaluation.max_failure_share,
                 )
-                evaluations: dict[Split, Evaluation] = {}
+                found: dict[Split, list[Rollout]] = {}
                 for split in wanted:
                     tasks = _tasks(config, world.environment, split)
-                    found = await bench.measure(examinee.skill, split, tasks, split)
-                    evaluations[split] = found
+                    found[split] = await _attempt(bench, examinee.skill, split, tasks, folder)
+            evaluations: dict[Split, Evaluation] = {
+                split: Evaluation.of(examinee.skill.digest, split, rollouts)
+                for split, rollouts in found.items()
+            }
             spent = sum(cache.spent().values(), Usage())
             verdict = Verdict(examinee.skill, evaluations, spent, out, world.warnings)
-            _write(layout, cache, examinee, verdict)
+            kept = {each.task: each for rollouts in found.values() for each in rollouts}
+            write_atomic(folder.results, result_rows(verdict.whole, kept), durable=False)
+            write_json(out / "eval_summary.json", _summary(examinee, verdict))
             return verdict
         finally:
             cache.close()
@@ -128,15 +134,24 @@ def _out(config: Config, examinee: Examinee, environment: Environment) -> Path:
     return Path("outputs") / name
 
 
-def _write(layout: Layout, cache: Cache, examinee: Examinee, verdict: Verdict) -> None:
-    def attempts(skill: str, tasks: Sequence[str]) -> dict[str, Rollout]:
-        kept = {each.task: each for each in cache.rollouts(skill=skill, tasks=tasks)}
-        return {task: kept[task] for task in tasks if task in kept}
+async def _attempt(
+    bench: Bench, skill: Skill, split: Split, tasks: Sequence[Task], folder: RolloutFolder
+) -> list[Rollout]:
+    """All attempts at a split; conversations are written while later ones are under way."""
+    rollouts: list[Rollout] = []
+    async with bench.attempts([tasks], skill, split) as (attempts,):
+        async for rollout in attempts:
+            rollouts.append(rollout)
+            for path, data in conversation_files(folder, rollout):
+                write_atomic(path, data, durable=False)
+                # Many may be done at once: answers that have come in meanwhile go first.
+                await asyncio.sleep(0)
+    return rollouts
 
+
+def _summary(examinee: Examinee, verdict: Verdict) -> dict[str, object]:
     whole = verdict.whole
-    for path, data in rollout_files(RolloutFolder(layout.root), whole, attempts):
-        write_atomic(path, data, durable=False)
-    summary = {
+    return {
         "skill": examinee.name,
         "split": examinee.split,
         "n_items": whole.n + len(whole.failures),
@@ -145,4 +160,3 @@ def _write(layout: Layout, cache: Cache, examinee: Examinee, verdict: Verdict) -
         **outcome(whole),
         "splits": {split: outcome(each) for split, each in verdict.evaluations.items()},
     }
-    write_json(layout.root / "eval_summary.json", summary)

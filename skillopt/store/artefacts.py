@@ -64,16 +64,26 @@ def exam_files(layout: Layout, fact: Examined, attempts: Attempts) -> Files:
 
 
 def rollout_files(folder: RolloutFolder, evaluation: Evaluation, attempts: Attempts) -> Files:
-    """The rows and conversations of an evaluation; failed attempts are rows without a score."""
+    """The rows and conversations of an evaluation."""
     kept = attempts(evaluation.skill, list(evaluation.scores))
+    yield folder.results, result_rows(evaluation, kept)
+    for rollout in kept.values():
+        yield from conversation_files(folder, rollout)
+
+
+def result_rows(evaluation: Evaluation, kept: Mapping[str, Rollout]) -> bytes:
+    """A row for each attempt; failed ones have no score."""
     rows = [_row(task, score, kept.get(task)) for task, score in evaluation.scores.items()]
     rows += [_failed(task, failure) for task, failure in evaluation.failures.items()]
-    yield folder.results, b"".join(map(json_row, rows))
-    for task, rollout in kept.items():
-        if rollout.trajectory is not None:
-            messages = rollout.trajectory.messages
-            talk = [{"role": each.role, "content": each.text} for each in messages]
-            yield folder.conversation(task), json_bytes(talk)
+    return b"".join(map(json_row, rows))
+
+
+def conversation_files(folder: RolloutFolder, rollout: Rollout) -> Files:
+    """What was said in an attempt, if it was scored."""
+    if rollout.trajectory is not None and isinstance(rollout.outcome, Score):
+        messages = rollout.trajectory.messages
+        talk = [{"role": each.role, "content": each.text} for each in messages]
+        yield folder.conversation(rollout.task), json_bytes(talk)
 
 
 def _row(task: str, score: Score, rollout: Rollout | None) -> Json:
