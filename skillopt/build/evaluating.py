@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from skillopt.build.data import exam_tasks, open_world, read_skill
 from skillopt.build.models import Switchboard, preflight
+from skillopt.build.places import out_root
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model, Usage
@@ -125,13 +124,12 @@ def _target(config: Config, examinee: Examinee, board: Switchboard) -> Model:
 
 
 def _out(config: Config, examinee: Examinee, environment: Environment) -> Path:
-    if config.env.out_root:
-        return Path(config.env.out_root).expanduser()
-    target = config.model.role("target").model
-    same = "\n".join([environment.fingerprint, examinee.skill.digest, *config.identity().values()])
-    short = hashlib.sha256(same.encode()).hexdigest()[:8]
-    name = re.sub(r"[^\w.-]+", "-", f"eval_{config.env.name}_{target}_{short}")
-    return Path("outputs") / name
+    identity = {
+        **config.identity(),
+        "environment": environment.fingerprint,
+        "skill": examinee.skill.digest,
+    }
+    return out_root(config, "eval", config.model.role("target").model, identity)
 
 
 async def _attempt(

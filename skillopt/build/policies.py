@@ -1,0 +1,126 @@
+"""Settings to policies: the only place where a mode's name becomes an object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from skillopt.config.schema import Config, GradientSection, OptimizerSection
+from skillopt.core.ports import Gate, Reviewer
+from skillopt.core.rollout import Rollout
+from skillopt.core.skill import Skill
+from skillopt.core.task import Task
+from skillopt.engine.bench import Bench
+from skillopt.engine.plan import Shape
+from skillopt.evaluation.gates import Metric, Strict, always
+from skillopt.gradient.aggregate import Aggregate
+from skillopt.gradient.instruct import Instruct
+from skillopt.gradient.patterns import Patterns
+from skillopt.gradient.reflect import Reflect
+from skillopt.gradient.several import Several, Union
+from skillopt.optimizer.meta_skill import MetaSkill
+from skillopt.optimizer.pipeline import Aggregating, Pipeline, Reflecting, Selecting
+from skillopt.optimizer.review import LookBack
+from skillopt.optimizer.schedule import Constant, Cosine, Linear
+from skillopt.optimizer.select import Select
+from skillopt.optimizer.slow_update import SlowUpdate
+from skillopt.optimizer.trial import Trial
+from skillopt.optimizer.update import Update
+from skillopt.prompts.ask import Asker
+
+
+def pipeline(config: Config, train: Sequence[Task], bench: Bench, asker: Asker) -> Pipeline:
+    """The optimizer's four stages."""
+    return Pipeline(
+        reflect=_proposer(config.gradient, asker),
+        aggregate=_aggregate(config.gradient, asker),
+        select=_select(config.optimizer, {task.id: task for task in train}, bench, asker),
+        update=Update(journal=bench.journal),
+    )
+
+
+def reviewer(optimizer: OptimizerSection, asker: Asker) -> Reviewer:
+    """What looks back at the end of an epoch."""
+    return LookBack(
+        slow_update=SlowUpdate(asker=asker) if optimizer.use_slow_update else None,
+        meta_skill=MetaSkill(asker=asker) if optimizer.use_meta_skill else None,
+    )
+
+
+def gates(config: Config) -> tuple[Gate, Gate]:
+    """The gate for steps and the one for guidance."""
+    metric = _metric(config)
+    gate = Strict(metric) if config.evaluation.use_gate else always(metric)
+    gated = config.optimizer.slow_update_gate_with_selection
+    return gate, Strict(metric) if gated else always(metric)
+
+
+def shape(config: Config) -> Shape:
+    """How the run is laid out."""
+    optimizer = config.optimizer
+    looks_back = optimizer.use_slow_update or optimizer.use_meta_skill
+    return Shape(
+        epochs=config.train.num_epochs,
+        batch=config.train.batch_size,
+        accumulation=config.train.accumulation,
+        sample=optimizer.slow_update_samples if looks_back else 0,
+        last_sample=optimizer.slow_update_samples if optimizer.use_slow_update else 0,
+        seed=config.train.seed,
+    )
+
+
+def schedule(optimizer: OptimizerSection) -> Callable[[int, int], int]:
+    """The learning rate, step by step."""
+    high, low = optimizer.learning_rate, min(optimizer.min_learning_rate, optimizer.learning_rate)
+    match optimizer.lr_scheduler:
+        case "constant":
+            return Constant(high)
+        case "linear":
+            return Linear(high, low)
+        case "cosine":
+            return Cosine(high, low)
+
+
+def _proposer(gradient: GradientSection, asker: Asker) -> Reflecting:
+    def one(name: str) -> Reflecting:
+        match name:
+            case "instruct":
+                return Instruct(asker=asker, samples=gradient.samples)
+            case "patterns":
+                return Patterns(journal=asker.journal)
+            case _:
+                return Reflect(
+                    asker=asker,
+                    minibatch=gradient.minibatch_size,
+                    failure_only=gradient.failure_only,
+                )
+
+    chosen = [one(name) for name in gradient.proposer]
+    return chosen[0] if len(chosen) == 1 else Several(tuple(chosen))
+
+
+def _aggregate(gradient: GradientSection, asker: Asker) -> Aggregating:
+    if gradient.merge_mode == "union":
+        return Union()
+    return Aggregate(asker=asker, merge_batch=gradient.merge_batch_size)
+
+
+def _select(
+    optimizer: OptimizerSection, train: Mapping[str, Task], bench: Bench, asker: Asker
+) -> Selecting:
+    if optimizer.select_mode == "ranking":
+        return Select(asker=asker)
+
+    async def attempt(skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
+        return await bench.try_out(skill, [train[each] for each in tasks])
+
+    return Trial(attempt=attempt, journal=bench.journal, tasks=optimizer.trial_tasks)
+
+
+def _metric(config: Config) -> Metric:
+    match config.evaluation.gate_metric:
+        case "hard":
+            return Metric(0.0)
+        case "soft":
+            return Metric(1.0)
+        case "mixed":
+            return Metric(config.evaluation.gate_mixed_weight)
