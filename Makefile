@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help quickstart test test-slow check format lint types coverage bench clean
+.PHONY: help quickstart test test-slow test-local check format lint types coverage bench clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -17,18 +17,28 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable .
 	@touch $@
 
+$(VENV)/.embedded: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[local]'
+	@touch $@ $(VENV)/.installed
+
 $(VENV)/.developing: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
 
-quickstart: $(VENV)/.installed ## install, then train a first skill offline (simulated models)
-	$(BIN)/skillopt quickstart
+quickstart: $(VENV)/$(if $(LOCAL),.embedded,.installed) ## a first run offline, simulated; LOCAL=1: with a real model on the CPU
+	$(BIN)/skillopt quickstart --yes $(if $(LOCAL),,--sim)
 
 test: $(VENV)/.developing ## the tests, with a short version of the slow ones
-	$(BIN)/python -m pytest -q -m 'not slow' -n $(JOBS)
+	$(BIN)/python -m pytest -q -m 'not slow and not weights' -n $(JOBS)
+	$(BIN)/python -m pytest -q -m weights -k 0.5b
 
 test-slow: $(VENV)/.developing ## long fault injection: 30 kills
 	$(BIN)/python -m pytest -q tests/durability -n $(JOBS)
+
+test-local: $(VENV)/.developing $(VENV)/.embedded ## tests with real weights, which are fetched first (1.6 GB)
+	$(BIN)/skillopt model fetch qwen2.5-coder-0.5b
+	$(BIN)/skillopt model fetch qwen2.5-coder-1.5b
+	$(BIN)/python -m pytest -q -m weights
 
 check: format lint types coverage ## format, lint, types, tests with coverage
 
@@ -43,7 +53,7 @@ types: $(VENV)/.developing ## pyright, strict
 
 coverage: $(VENV)/.developing ## tests with branch coverage; the core parts must have 95 %
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -q -m 'not slow'
+	$(BIN)/coverage run -m pytest -q -m 'not slow and not weights'
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=95 --include='skillopt/core/*,skillopt/engine/*,skillopt/store/*,skillopt/evaluation/*'
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +25,7 @@ from skillopt.model.http import Http
 from skillopt.model.wrap import Meter
 from skillopt.store.artefacts import conversation_files, result_rows
 from skillopt.store.cache import Cache
-from skillopt.store.files import write_atomic, write_json
+from skillopt.store.files import Scribe, write_atomic, write_json
 from skillopt.store.layout import Layout, RolloutFolder
 from skillopt.store.lock import RunLock
 from skillopt.store.unrecorded import Unrecorded
@@ -137,13 +136,12 @@ async def _attempt(
 ) -> list[Rollout]:
     """All attempts at a split; conversations are written while later ones are under way."""
     rollouts: list[Rollout] = []
-    async with bench.attempts([tasks], skill, split) as (attempts,):
-        async for rollout in attempts:
-            rollouts.append(rollout)
-            for path, data in conversation_files(folder, rollout):
-                write_atomic(path, data, durable=False)
-                # Many may be done at once: answers that have come in meanwhile go first.
-                await asyncio.sleep(0)
+    with Scribe() as scribe:
+        async with bench.attempts([tasks], skill, split) as (attempts,):
+            async for rollout in attempts:
+                rollouts.append(rollout)
+                for path, data in conversation_files(folder, rollout):
+                    scribe.write(path, data)
     return rollouts
 
 

@@ -17,6 +17,7 @@ from skillopt.model.endpoint import Endpoint
 from skillopt.model.prices import Price
 from skillopt.model.provider import Provider, Transport
 from skillopt.model.settings import ModelSettings, names_for
+from skillopt.model.weights.folder import default_root
 from skillopt.model.wrap import Limited, Meter, Metered, Recorded, Retrying
 
 _PING = (Message("user", "Reply with OK."),)
@@ -83,6 +84,7 @@ class Switchboard:
             max_tokens=role.max_tokens,
             effort=_effort(role, provider),
             timeout=role.timeout_seconds,
+            extra={"folder": default_root(self.secrets.setting), **role.extra},
         )
 
     def _endpoint(self, role: RoleModel, settings: ModelSettings) -> Endpoint:

@@ -11,6 +11,7 @@ import click
 
 from skillopt import __version__
 from skillopt.cli.arguments import SettingsCommand, given
+from skillopt.cli.model import model_group
 from skillopt.cli.session import Session
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -91,7 +92,7 @@ def _settings(command: F) -> F:
 def app(ctx: click.Context) -> None:
     """Train skill documents for frozen agents: scored tasks in, a better Markdown skill out.
 
-    New here? `skillopt quickstart` trains a first skill offline, within seconds.
+    New here? `skillopt quickstart` trains a first skill with a model that you have, or offline.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
@@ -176,19 +177,32 @@ def diff(run: Path, a: str, b: str) -> None:
     diff(run, a, b)
 
 
-@app.command(context_settings=_CONTEXT, short_help="Train a first skill offline (simulated).")
-@click.option(
-    "--out", type=_FILE, default=Path("skillopt-quickstart"), show_default=True, help="Where."
-)
-@click.option("--seed", type=click.IntRange(0), help="Another world, another run. [default: 0]")
-@click.option("--yes", is_flag=True, help="Use the folder even if it holds other files.")
+@app.command(context_settings=_CONTEXT, short_help="Train a first skill.")
+@click.option("--out", type=_FILE, help="Where. [default: skillopt-quickstart]")
+@click.option("--seed", type=click.IntRange(0), help="Another order, another run. [default: 0]")
+@click.option("--model", metavar="NAME", help="Weights to use: see `skillopt model list`.")
+@click.option("--yes", is_flag=True, help="Say yes to every question but that about money.")
+@click.option("--spend", is_flag=True, help="Allow a model that costs money.")
+@click.option("--sim", is_flag=True, help="Simulated models: done in seconds, learns nothing real.")
 @_debugging
 @click.pass_context
-def quickstart(ctx: click.Context, out: Path, seed: int | None, *, yes: bool) -> None:
-    """Train a first skill offline, against SIMULATED models, within seconds.
+def quickstart(ctx: click.Context, **options: Any) -> None:  # noqa: ANN401 - click's
+    """Train a first skill with a model that you have: offline, without a key, if need be.
 
-    Makes a folder with data, a skill and a commented configuration to copy from.
+    Takes, in this order: a key in the environment (asks first), a server on this machine (Ollama,
+    llama.cpp, vLLM), weights that were fetched; or offers to fetch some. Makes a folder with data,
+    a skill and a commented configuration to copy from.
     """
+    session = ctx.ensure_object(Session)
+    if options.pop("sim"):
+        from skillopt.cli.simulated import simulate
+
+        out = options["out"] or Path("skillopt-quickstart-simulated")
+        simulate(session, out, options["seed"], sure=options["yes"])
+        return
     from skillopt.cli.quickstart import quickstart
 
-    quickstart(ctx.ensure_object(Session), out, seed, sure=yes)
+    quickstart(session, **options)
+
+
+app.add_command(model_group)

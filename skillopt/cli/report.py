@@ -26,6 +26,7 @@ from skillopt.core.chat import Usage
 from skillopt.core.events import Stepped
 from skillopt.core.rollout import Evaluation
 from skillopt.core.state import State
+from skillopt.evaluation.report import lift
 from skillopt.evaluation.statistics import Interval
 from skillopt.store.reader import RunReader
 
@@ -41,8 +42,8 @@ def table(*columns: str, right: Iterable[str] = ()) -> Table:
 def scores(state: State, *, last: bool = False) -> Table:
     """Val and test with 95 % intervals: initial and best skill; the last one too if asked for."""
     skills = ["initial [95 %]", "best [95 %]", *(["last [95 %]"] if last else [])]
-    numbers = ["change", "n", "failures"]
-    made = table("", *skills, *numbers, right=numbers)
+    numbers = ["n", "failures"]
+    made = table("", *skills, "change [95 %]", *numbers, right=numbers)
     measured = [("val", state.initial.evaluation, state.best.evaluation, state.current.evaluation)]
     if (exam := state.exam) is not None:
         measured.append(("test", exam.initial, exam.best, exam.last))
@@ -62,10 +63,12 @@ def _score_row(
 ) -> None:
     change = figure(shown[1]).mean - figure(shown[0]).mean
     colour = "green" if change > 0 else "red" if change < 0 else ""
+    sure = lift(shown[0], shown[1]) if figure is hard else None
+    told = f"{change:+.3f}" + (f" [{sure.low:+.2f}, {sure.high:+.2f}]" if sure else "")
     made.add_row(
         name,
         *(spread(figure(each)) for each in shown),
-        Text(f"{change:+.3f}", style=colour),
+        Text(told, style=colour),
         _alike(each.n for each in shown),
         _alike(len(each.failures) for each in shown),
     )

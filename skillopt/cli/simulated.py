@@ -1,4 +1,4 @@
-"""`skillopt quickstart`: a first run, offline, against simulated models."""
+"""`skillopt quickstart --sim`: a first run in seconds, against simulated models."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LATENCY = "15-45"
 """Milliseconds, so that there is something to watch."""
 
 
-def quickstart(session: Session, out: Path, seed: int | None, *, sure: bool) -> None:
+def simulate(session: Session, out: Path, seed: int | None, *, sure: bool) -> None:
     """Make the folder if need be, train in it, and show what was learnt."""
     screen = Screen()
     screen.tell(
@@ -56,6 +56,15 @@ def quickstart(session: Session, out: Path, seed: int | None, *, sure: bool) -> 
 
 
 def _make(out: Path, config: Path, seed: int, *, sure: bool, screen: Screen) -> None:
+    check_folder(out, sure=sure)
+    write_data(out / "data", _SIZES, seed)
+    write_atomic(out / "skill.md", initial_skill())
+    write_atomic(config, _config_text(out, config, seed))
+    screen.tell(f"made config.yaml, skill.md and data/ in {out}")
+
+
+def check_folder(out: Path, *, sure: bool) -> None:
+    """Ask before files are put among others."""
     if out.exists() and not out.is_dir():
         raise ConfigError(f"{out} is a file; name a folder with --out")
     if not sure and out.exists() and any(out.iterdir()):
@@ -63,14 +72,10 @@ def _make(out: Path, config: Path, seed: int, *, sure: bool, screen: Screen) -> 
         if not sys.stdin.isatty():
             raise ConfigError(f"{out} holds other files; choose another --out, or add --yes")
         click.confirm(question, abort=True, err=True)
-    write_data(out / "data", _SIZES, seed)
-    write_atomic(out / "skill.md", initial_skill())
-    write_atomic(config, _config_text(out, config, seed))
-    screen.tell(f"made config.yaml, skill.md and data/ in {out}")
 
 
 def _config_text(out: Path, config: Path, seed: int) -> str:
-    text = files("skillopt.cli").joinpath("quickstart.yaml").read_text(encoding="utf-8")
+    text = files("skillopt.cli").joinpath("simulated.yaml").read_text(encoding="utf-8")
     for name, value in {
         "{seed}": str(seed),
         "{config}": quoted(config),

@@ -79,7 +79,8 @@ def _edit(proposal: Proposal, placement: Placement) -> Iterator[RenderableType]:
     approximate = "" if placement.how == "exact" else f" ({placement.how} match)"
     yield Text.assemble(
         (placement.status, colour),
-        f"{approximate}  from {proposal.source}, {count(proposal.support, 'item')}",
+        f"{approximate}  by {proposal.by} from {proposal.source}, "
+        f"{count(proposal.support, 'item')}",
     )
     old, new = _texts(placement.edit)
     if old:

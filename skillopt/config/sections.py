@@ -85,6 +85,8 @@ class RoleModel:
     input_price: float | None
     output_price: float | None
     cached_input_price: float | None
+    extra: Mapping[str, object]
+    """Keys that only this backend understands, without its name in front."""
 
 
 _SHARED: Final = (
@@ -128,6 +130,12 @@ class ModelSection(Section):
     output_price: Amount | None = None
     cached_input_price: Amount | None = None
 
+    local_threads: Positive | None = None
+    local_parallel: Positive = 1
+    local_slots: Positive = 4
+    local_context: Positive = 8192
+    local_batch: Positive = 256
+
     optimizer_base_url: str | None = None
     optimizer_api_key_env: Variable | None = None
     optimizer_temperature: Amount | None = None
@@ -165,13 +173,19 @@ class ModelSection(Section):
         backend = values[f"{name}_backend"]
         if backend == _DEFAULT_BACKEND:
             backend = self.backend
+        backend = backend_of(backend)
         shared = {key: values[f"{name}_{key}"] for key in _SHARED}
         settings = {key: values[key] if own is None else own for key, own in shared.items()}
         return RoleModel(
             role=name,
-            backend=backend_of(backend),
+            backend=backend,
             model=values[name],
             own_reasoning_effort=values[f"{name}_reasoning_effort"],
+            extra={
+                key.removeprefix(f"{backend}_"): value
+                for key, value in values.items()
+                if key.startswith(f"{backend}_")
+            },
             **settings,
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from skillopt.core.rollout import Evaluation
 from skillopt.core.state import State
-from skillopt.evaluation.statistics import interval
+from skillopt.evaluation.statistics import Interval, interval, paired
 
 
 def outcome(evaluation: Evaluation) -> dict[str, object]:
@@ -19,6 +19,12 @@ def outcome(evaluation: Evaluation) -> dict[str, object]:
         "hard_interval_95": [round(hard.low, 6), round(hard.high, 6)],
         "soft": evaluation.soft,
     }
+
+
+def lift(before: Evaluation, after: Evaluation) -> Interval:
+    """How much better the second is, paired over the tasks that both have scored."""
+    common = [task for task in after.scores if task in before.scores]
+    return paired(after.scores[task].hard - before.scores[task].hard for task in common)
 
 
 def figures(state: State) -> Mapping[str, object]:
@@ -36,4 +42,6 @@ def figures(state: State) -> Mapping[str, object]:
             "best": outcome(state.exam.best),
             "last": outcome(state.exam.last),
         }
+        gain = lift(state.exam.initial, state.exam.best)
+        found["test_lift_interval_95"] = [round(gain.low, 6), round(gain.high, 6)]
     return found

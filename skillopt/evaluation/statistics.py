@@ -34,6 +34,16 @@ def interval(values: Iterable[float], level: float = 0.95) -> Interval:
     return Interval(mean, max(0.0, mean - reach), min(1.0, mean + reach))
 
 
+def paired(differences: Iterable[float], level: float = 0.95) -> Interval:
+    """A confidence interval for a mean change, from the changes of the same tasks (-1 to 1)."""
+    changes = list(differences)
+    if len(changes) < 2:
+        return Interval(fmean(changes) if changes else 0.0, -1.0, 1.0)
+    mean = fmean(changes)
+    reach = _student(level, len(changes) - 1) * stdev(changes) / sqrt(len(changes))
+    return Interval(mean, max(-1.0, mean - reach), min(1.0, mean + reach))
+
+
 def _wilson(passed: float, n: int, level: float) -> Interval:
     z = NormalDist().inv_cdf((1 + level) / 2)
     share = passed / n

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from skillopt.aio import map_all
 from skillopt.core.edits import Append
+from skillopt.core.journal import Phase
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Finding, Pattern, Proposal
 from skillopt.core.rollout import Rollout
@@ -20,7 +21,7 @@ from skillopt.errors import Unusable
 from skillopt.gradient.evidence import SHORT, Case, by_kind, read_cases
 from skillopt.prompts.ask import Asker
 
-_CASES = 4
+_CASES = 3
 _LONGEST = 60
 """Words of an instruction."""
 _LEAD = re.compile(r"^(?:\**instruction:?\**:?|[-*]|\d+[.)])\s*", re.IGNORECASE)
@@ -58,13 +59,19 @@ class Instruct:
                 failed = [case for case in cases if not case.passed and case.right]
                 if failed:
                     groups.append(_Group(batch, len(groups), kind, failed, budget))
-        with self.asker.journal.phase("reflect", len(groups) * self.samples):
-            return tuple(await map_all(self._find, groups))
+        with self.asker.journal.phase("reflect", len(groups) * self.samples) as progress:
+            return tuple(await map_all(lambda group: self._find(group, progress), groups))
 
-    async def _find(self, group: _Group) -> Finding:
+    async def _find(self, group: _Group, progress: Phase) -> Finding:
         shown = group.failed[:_CASES]
         tasks = tuple(case.id for case in shown)
-        said = await map_all(lambda n: self._sample(shown, n), range(self.samples))
+
+        async def sample(number: int) -> str:
+            said = await self._sample(shown, number)
+            progress.tick("done" if said else "failed")
+            return said
+
+        said = await map_all(sample, range(self.samples))
         rules = dict.fromkeys(rule for each in said if (rule := instruction_in(each, shown)))
         pattern = Pattern(f"wrong {group.kind}", len(group.failed), "", tasks)
         return Finding(

@@ -43,19 +43,24 @@ class Patterns:
         """One finding per kind of task that failed."""
         findings: list[Finding] = []
         for batch, stream in enumerate(batches):
-            for kind, cases in by_kind(await read_cases(stream)).items():
+            all_cases = await read_cases(stream)
+            for kind, cases in by_kind(all_cases).items():
                 failed = [case for case in cases if not case.passed and case.right]
                 if len(failed) >= _FEW:
-                    edits = _edits(kind, cases, failed, skill)
-                    findings.append(_finding(batch, len(findings), kind, failed, edits))
+                    edits = _edits(kind, cases, failed)
+                    name = f"wrong {kind}"
+                    findings.append(_finding(batch, len(findings), name, failed, edits))
+            if blamed := _blamed(skill, [case for case in all_cases if not case.passed]):
+                wordy = [case for case in all_cases if not case.passed and case.right]
+                edits = [Delete(line) for line in blamed]
+                findings.append(_finding(batch, len(findings), "wordy answers", wordy, edits))
         return tuple(findings)
 
 
 def _finding(
-    batch: int, number: int, kind: str, failed: Sequence[Case], edits: Sequence[Edit]
+    batch: int, number: int, name: str, failed: Sequence[Case], edits: Sequence[Edit]
 ) -> Finding:
     tasks = tuple(sorted(case.id for case in failed))
-    name = f"wrong {kind}"
     return Finding(
         source="failure",
         batch=batch,
@@ -66,19 +71,27 @@ def _finding(
     )
 
 
-def _edits(kind: str, cases: Sequence[Case], failed: Sequence[Case], skill: Skill) -> list[Edit]:
+def _edits(kind: str, cases: Sequence[Case], failed: Sequence[Case]) -> list[Edit]:
     known = [case for case in cases if case.right]
-    rules = form_of([case.right for case in known], [case.said for case in failed])
+    right = [case.right for case in known]
+    rules = form_of(right, [case.said for case in failed])
     edits: list[Edit] = []
     if rules:
-        edits.append(Append(f"- {_asked(kind)}, {', '.join(rules)}."))
-    if examples := _examples(known):
-        edits.append(Append(f"- {_asked(kind)}, answer like this: {'; '.join(examples)}."))
-    if rules and examples:
-        both = f"{', '.join(rules)}. For example: {'; '.join(examples)}"
-        edits.append(Append(f"- {_asked(kind)}, {both}."))
-    edits += [Delete(line) for line in _blamed(skill, failed)]
+        shortest = min(right, key=lambda answer: (len(answer), answer))
+        told = f"{_asked(kind)}, {', '.join(rules)}"
+        edits = [Append(f"- {told}, such as {shortest}."), Append(f"- {told}.")]
+    # What a code stands for is in no form: it takes examples to use it.
+    if (not rules or _coded(known)) and (examples := _examples(known)):
+        lead = f"{_asked(kind)}, {', '.join(rules or ['answer as in these examples'])}."
+        edits.insert(0, Append(f"- {lead} {' '.join(examples)}"))
     return edits
+
+
+def _coded(known: Sequence[Case]) -> bool:
+    """Whether answers are words of the house: none stands in its task, and none is a number."""
+    return not any(
+        case.right.casefold() in case.task.casefold() or case.right[:1].isdigit() for case in known
+    )
 
 
 def _asked(kind: str) -> str:
@@ -165,14 +178,14 @@ def _examples(known: Sequence[Case]) -> list[str]:
     for case in sorted(known, key=lambda case: len(case.task)):
         if case.right not in seen and len(case.task) <= 160:
             task = " ".join(case.task.split())
-            seen[case.right] = f'"{task}" is {case.right}'
-    closed = len(seen) < len(known)
-    return list(seen.values())[: 6 if closed else 2]
+            seen[case.right] = f'"{task}" is {case.right}.'
+    return list(seen.values())[: 6 if _coded(known) else 2]
 
 
 def _blamed(skill: Skill, failed: Sequence[Case]) -> list[str]:
     """Lines of the skill that ask for more words, when wordy answers are what failed."""
-    if not _wordy([case.right for case in failed], [case.said for case in failed]):
+    known = [case for case in failed if case.right]
+    if len(known) < _FEW or not _wordy([c.right for c in known], [c.said for c in known]):
         return []
     talkative = re.compile(r"explain|sentence|polite|detail|friendly|greet|helpful", re.IGNORECASE)
     return [line.strip() for line in _BULLET.findall(skill.body) if talkative.search(line)]

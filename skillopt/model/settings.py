@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -27,6 +27,8 @@ class ModelSettings:
     """None or blank: left to the provider."""
     timeout: float = 300.0
     """Seconds for one attempt from connecting to the last byte."""
+    extra: Mapping[str, object] = field(default_factory=dict[str, object])
+    """What only one provider understands."""
 
 
 def names_for(role: Role, names: Iterable[str]) -> tuple[str, ...]:

@@ -177,6 +177,7 @@ def _proposal(proposal: Proposal) -> Json:
         "support_count": proposal.support,
         "source_type": proposal.source,
         "merge_level": proposal.level,
+        "proposer": proposal.by,
         "why": proposal.why,
         "task_ids": list(proposal.tasks),
     }

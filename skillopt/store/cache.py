@@ -45,6 +45,7 @@ _KEEP_ROLLOUT = "INSERT OR IGNORE INTO rollouts VALUES (?,?,?,?,?,?,?,?,?)"
 _KEEP_CALL = "INSERT OR IGNORE INTO calls VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"
 _FIND_ROLLOUT = "SELECT * FROM rollouts WHERE key = ?"
 _FIND_CALL = "SELECT * FROM calls WHERE key = ?"
+_ALL_KEYS = "SELECT key FROM rollouts UNION ALL SELECT key FROM calls"
 _SPENT = """
 SELECT move, role, stage, sum(calls), sum(input), sum(output), sum(cached), sum(dollars)
 FROM calls GROUP BY move, role, stage
@@ -63,7 +64,11 @@ class Cache:
         self._read_only = read_only
         self._move = ""
         self._flights: dict[str, asyncio.Future[object]] = {}
+        self._keys: set[str] = set()
+        """What is kept, so that work which is new costs no lookup."""
         self._db = self._open() if path.exists() and path.stat().st_size else None
+        if not read_only:
+            self._keys |= {key for (key,) in self._rows(_ALL_KEYS)}
 
     def enter(self, move: str) -> None:
         """From now on, calls are booked under this move."""
@@ -155,11 +160,15 @@ class Cache:
             del self._flights[name]
 
     def _find_rollout(self, key: str) -> Rollout | None:
+        if key not in self._keys:
+            return None
         for row in self._rows(_FIND_ROLLOUT, key):
             return self._decode(codec.rollouts(), row)
         return None
 
     def _find_reply(self, key: str) -> Reply | None:
+        if key not in self._keys:
+            return None
         for row in self._rows(_FIND_CALL, key):
             return self._decode(codec.replies(), row)
         return None
@@ -191,6 +200,7 @@ class Cache:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 self._db = self._open()
             self._db.execute(statement, (_crc(row), *row))
+            self._keys.add(str(row[0]))
 
     def _rows(self, query: str, *values: str) -> list[tuple[Any, ...]]:
         if self._db is None:

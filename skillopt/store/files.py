@@ -6,6 +6,8 @@ import json
 import os
 from contextlib import suppress
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 
 from skillopt.errors import StoreError
 
@@ -23,12 +25,51 @@ def write_atomic(path: Path, data: bytes | str, *, durable: bool = True) -> None
                     file.flush()
                     os.fsync(file.fileno())
             part.replace(path)
-        finally:
+        except BaseException:
             part.unlink(missing_ok=True)
+            raise
         if durable:
             sync_folder(path.parent)
     except OSError as error:
         raise unwritable(path, error) from error
+
+
+class Scribe:
+    """Writes files in a thread of its own; leaving the block waits until all of them are there.
+
+    For many small files that can be made again: a slow disk then holds up nobody.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[tuple[Path, bytes] | None] = SimpleQueue()
+        self._error: StoreError | None = None
+        self._thread = Thread(target=self._work, name="scribe", daemon=True)
+
+    def __enter__(self) -> Scribe:
+        """Start."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Finish; the first error is raised now."""
+        self._jobs.put(None)
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def write(self, path: Path, data: bytes) -> None:
+        """Have a file written."""
+        self._jobs.put((path, data))
+
+    def _work(self) -> None:
+        while job := self._jobs.get():
+            self._one(*job)
+
+    def _one(self, path: Path, data: bytes) -> None:
+        try:
+            write_atomic(path, data, durable=False)
+        except StoreError as error:
+            self._error = self._error or error
 
 
 def write_json(path: Path, value: object, *, durable: bool = True) -> None:

@@ -8,7 +8,7 @@ from support_cli import Call, skillopt
 async def test_quickstart_trains_offline_labels_it_simulated_and_is_done_at_once_again(
     tmp_path: Path,
 ) -> None:
-    command = ("quickstart", "--out", "my first: run", "--seed", "3")
+    command = ("quickstart", "--sim", "--out", "my first: run", "--seed", "3")
     first = await skillopt(*command, cwd=tmp_path)
     assert first.code == 0, first.err
     assert first.err.startswith("SIMULATED models")
@@ -33,7 +33,7 @@ def test_a_folder_with_other_files_is_left_alone_unless_the_user_is_sure(
     call: Call, tmp_path: Path
 ) -> None:
     (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
-    done = call("quickstart", "--out", ".", cwd=tmp_path)
+    done = call("quickstart", "--sim", "--out", ".", cwd=tmp_path)
     assert done.code == 1
     assert "--yes" in done.err
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]

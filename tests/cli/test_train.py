@@ -44,7 +44,8 @@ def test_scores_come_with_interval_number_and_failures(trained: Trained) -> None
         line = next(line for line in trained.done.out.splitlines() if line.startswith(f"{name} "))
         assert f"{first['hard']:.3f} [" in line
         assert f"{best['hard']:.3f} [{low:.2f}, {high:.2f}]" in line
-        assert line.split()[-3:] == [f"{best['hard'] - first['hard']:+.3f}", "8", "0"]
+        assert f"{best['hard'] - first['hard']:+.3f} [" in line
+        assert line.split()[-2:] == ["8", "0"]
 
 
 async def test_a_finished_run_says_so_and_needs_no_server(trained: Trained) -> None:

@@ -8,7 +8,8 @@ from skillopt.core.events import Measured
 from skillopt.core.rollout import Evaluation, Failure, Score
 from skillopt.core.skill import Skill
 from skillopt.evaluation.gates import Metric, Strict, always
-from skillopt.evaluation.statistics import interval
+from skillopt.evaluation.report import lift
+from skillopt.evaluation.statistics import interval, paired
 
 SCORES = st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=9)
 
@@ -92,3 +93,17 @@ def test_intervals_agree_with_published_values() -> None:
     assert round(student.high - student.mean, 3) == pytest.approx(0.196, abs=0.002)
     assert interval([]) == (0.0, 0.0, 1.0)
     assert interval([0.4]) == (0.4, 0.0, 1.0)
+
+
+def test_a_change_is_judged_by_the_tasks_that_both_have_scored() -> None:
+    old = Evaluation("a", "test", marks(0, 0, 1, 0))
+    new = Evaluation("b", "test", {**marks(1, 1, 1), "other": Score(1, 1)})
+    gain = lift(old, new)
+    assert gain.mean == pytest.approx(2 / 3)
+    assert gain.low < gain.mean < gain.high == 1.0
+    assert lift(old, old) == (0.0, 0.0, 0.0)
+
+
+def test_one_change_says_nothing_about_others() -> None:
+    assert paired([1.0]) == (1.0, -1.0, 1.0)
+    assert paired([]) == (0.0, -1.0, 1.0)

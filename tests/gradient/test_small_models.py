@@ -81,11 +81,11 @@ async def test_a_small_model_is_asked_about_one_kind_of_failure_at_a_time_in_pla
     assert len(asked) == 4
     assert {(each.temperature, each.replicate) for each in asked} == {(0.0, 0), (0.8, 1)}
     first = asked[0].messages[1].text
-    assert first.count("Case ") == 4
+    assert first.count("Case ") == 3
     assert "team" not in first
     (proposal,) = findings[0].proposals
     assert proposal.edit == Append(f"- {RULE} It is important.")
-    assert (proposal.by, proposal.tasks) == ("instruct", ("d1", "d2", "d3", "d4"))
+    assert (proposal.by, proposal.tasks) == ("instruct", ("d1", "d2", "d3"))
 
 
 async def test_an_answer_that_is_no_instruction_is_recorded_as_a_problem() -> None:
@@ -143,15 +143,19 @@ def test_nothing_is_said_about_a_form_that_the_answers_already_have() -> None:
 
 
 async def test_patterns_propose_rules_examples_and_deletions_without_a_model() -> None:
-    dates, teams = await found(Patterns(journal=journal()), *DATES, *TEAMS)
+    dates, teams, wordy = await found(Patterns(journal=journal()), *DATES, *TEAMS)
     edits = [each.edit for each in dates.proposals]
     assert isinstance(edits[0], Append)
     assert "YYYY-MM-DD" in edits[0].content
-    assert Delete("- Explain your answer in a friendly sentence.") in edits
+    assert edits[0].content.endswith("such as 2026-05-01.")
+    deletions = [each.edit for each in wordy.proposals]
+    assert deletions == [Delete("- Explain your answer in a friendly sentence.")]
+    assert len(wordy.tasks) == len(DATES) + len(TEAMS)
     assert {each.by for each in dates.proposals} == {"patterns"}
     rules = [each.edit.content for each in teams.proposals if isinstance(each.edit, Append)]
     assert "one of FIN-1, OPS-2" in rules[0]
-    assert '"Note t0: when?" is FIN-1' in rules[1]
+    assert '"Note t0: when?" is FIN-1.' in rules[0]
+    assert "is FIN-1" not in rules[1]
 
 
 async def test_one_failure_is_no_pattern() -> None:
@@ -167,9 +171,9 @@ async def test_several_proposers_read_the_same_attempts_and_equal_edits_are_unit
 
     both = Several((Patterns(journal=journal()), Patterns(journal=journal())))
     findings = await both(SKILL, [Again()], Memory(), budget=4)
-    assert [each.number for each in findings] == [0, 1]
+    assert [each.number for each in findings] == [0, 1, 2, 3]
     bundle = await Union()(SKILL, findings, Memory())
-    assert len(bundle.proposals) == len(findings[0].proposals)
+    assert len(bundle.proposals) * 2 == sum(len(each.proposals) for each in findings)
 
 
 def test_the_reference_is_read_out_of_the_feedback() -> None:

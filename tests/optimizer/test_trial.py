@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from support import Seen
 
-from skillopt.core.edits import Append, Edit, Replace
+from skillopt.core.edits import Append, Delete, Edit, Replace
 from skillopt.core.journal import Journal
 from skillopt.core.memory import Entry, Memory
 from skillopt.core.proposal import Bundle, Proposal, Selection
@@ -30,17 +30,15 @@ GOOD, BETTER, OTHER, BAD = (
 REPAIRS = {"good": 1, "better": 3, "other": 2, "bad": 0}
 
 
+TRIED: list[tuple[int, int]] = []
+
+
 async def attempt(skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
-    assert len(tasks) == 4
     right = next((count for word, count in REPAIRS.items() if f"- {word}" in skill.body), 0)
-    marks = [Score(float(n < right), 0) for n in range(3)]
-    return [
-        *(
-            Rollout(task=task, skill="d", outcome=mark)
-            for task, mark in zip(tasks, marks, strict=False)
-        ),
-        Rollout(task=tasks[-1], skill="d", outcome=Failure("ModelError", "down")),
-    ]
+    TRIED.append((right, len(tasks)))
+    down = Failure("ModelError", "down")
+    marks = {task: Score(float(n < right), 0) for n, task in enumerate(TASKS[:3])}
+    return [Rollout(task=each, skill="d", outcome=marks.get(each, down)) for each in tasks]
 
 
 async def selected(
@@ -67,7 +65,26 @@ async def test_an_edit_that_changes_nothing_is_not_tried() -> None:
     assert (await selected(proposal(Replace("absent", "x"), "dates"))).proposals == ()
 
 
-async def test_what_was_rejected_before_comes_last() -> None:
+async def test_what_was_rejected_before_is_not_tried_again() -> None:
     entry = Entry(step=1, action="reject", n_total=1, n_fail=1, rejected=(BETTER.edit,))
     chosen = await selected(GOOD, BETTER, memory=Memory((entry,)))
     assert chosen.proposals == (GOOD,)
+
+
+async def test_a_rule_that_a_line_stands_against_is_tried_again_without_the_line() -> None:
+    async def contradicted(skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
+        right = float("- rule" in skill.body and "Start." not in skill.body)
+        return [Rollout(task=each, skill="d", outcome=Score(right, right)) for each in tasks]
+
+    rule, clearing = proposal(Append("- rule"), "dates"), proposal(Delete("Start."), "wordy")
+    trial = Trial(attempt=contradicted, journal=Journal(MemoryRecord(), Seen()))
+    chosen = await trial(SKILL, Bundle((rule, clearing)), Memory(), budget=4)
+    assert chosen.proposals == (clearing, rule)
+    alone = await trial(SKILL, Bundle((clearing,)), Memory(), budget=4)
+    assert alone.proposals == ()
+
+
+async def test_what_does_not_repair_its_first_task_is_not_tried_further() -> None:
+    TRIED.clear()
+    await selected(BETTER, BAD)
+    assert sorted(TRIED) == [(0, 1), (3, 1), (3, 3)]

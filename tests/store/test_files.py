@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillopt.errors import StoreError
-from skillopt.store.files import json_bytes, json_row, sweep, write_atomic, write_json
+from skillopt.store.files import Scribe, json_bytes, json_row, sweep, write_atomic, write_json
 
 
 @pytest.mark.parametrize("durable", [True, False])
@@ -48,3 +48,22 @@ def test_sweeping_removes_what_killed_writers_left_and_nothing_else(tmp_path: Pa
     (tmp_path / "steps" / ".a.json.123.tmp").touch()
     sweep(tmp_path)
     assert list(kept.parent.iterdir()) == [kept]
+
+
+def test_a_scribe_has_written_everything_when_its_block_ends(tmp_path: Path) -> None:
+    with Scribe() as scribe:
+        for number in range(50):
+            scribe.write(tmp_path / str(number) / "file", b"x" * number)
+    for number in range(50):
+        assert (tmp_path / str(number) / "file").read_bytes() == b"x" * number
+
+
+def test_what_a_scribe_cannot_write_is_an_error_at_the_end(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    scribe = Scribe()
+    scribe.__enter__()
+    scribe.write(tmp_path / "file" / "below", b"x")
+    scribe.write(tmp_path / "other", b"x")
+    with pytest.raises(StoreError, match="file"):
+        scribe.__exit__()
+    assert (tmp_path / "other").read_bytes() == b"x"

@@ -217,7 +217,12 @@ async def test_a_steps_folder_tells_how_its_candidate_came_about(tmp_path: Path)
     layout = await run(tmp_path, story())
     folder = layout.step(1)
     edit = {"op": "append", "target": "", "content": "- Shout."}
-    evidence = {"support_count": 2, "source_type": "failure", "merge_level": 1}
+    evidence = {
+        "support_count": 2,
+        "source_type": "failure",
+        "merge_level": 1,
+        "proposer": "analyst",
+    }
     told = {**edit, **evidence, "why": "capitals were missing", "task_ids": ["a", "b"]}
     assert read(folder.ranked) == {
         "reasoning": "merged",

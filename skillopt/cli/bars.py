@@ -1,0 +1,100 @@
+"""Bars on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.progress import BarColumn, TaskID, TextColumn
+from rich.progress import Progress as RichProgress
+from rich.table import Column
+
+from skillopt.cli.gauges import Course, Gauge
+from skillopt.cli.outlook import outlook
+
+
+@dataclass(frozen=True, slots=True)
+class _Margin:
+    """Leaves room for the `^C` which a terminal writes after the last bar.
+
+    In the last column it would start a line of its own, which nothing would then remove.
+    """
+
+    inner: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from console.render(self.inner, options.update(max_width=options.max_width - 3))
+
+
+class _Narrow(RichProgress):
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield _Margin(self.make_tasks_table(self.tasks))
+
+
+@dataclass(slots=True)
+class Bars:
+    """A bar for each phase under way, and one for the whole."""
+
+    bars: RichProgress
+    whole: TaskID | None = None
+    shown: dict[int, TaskID] = field(default_factory=dict[int, TaskID])
+
+    def opened(self, gauge: Gauge, course: Course | None) -> None:
+        """A new bar below the others."""
+        if course is not None:
+            self._whole(course)
+        total = None if gauge.total == 0 else gauge.total
+        self.shown[id(gauge)] = self.bars.add_task(
+            gauge.name, total=total, amount=gauge.amount, remarks=""
+        )
+
+    def moved(self, gauge: Gauge, course: Course | None) -> None:
+        """The bars grow."""
+        self.bars.update(
+            self.shown[id(gauge)],
+            completed=gauge.done,
+            amount=gauge.amount,
+            remarks=gauge.remarks,
+        )
+        if course is not None:
+            self._whole(course)
+
+    def finished(self, gauge: Gauge, seconds: float) -> None:
+        """It closes next."""
+
+    def closed(self, gauge: Gauge) -> None:
+        """Its bar goes."""
+        self.bars.remove_task(self.shown.pop(id(gauge)))
+
+    def _whole(self, course: Course) -> None:
+        if self.whole is None:
+            self.whole = self.bars.add_task("whole run", total=None, amount="", remarks="")
+        self.bars.update(
+            self.whole,
+            total=course.total,
+            completed=course.done,
+            amount=f"{course.done / max(course.total, 1):.0%}",
+            remarks=outlook(course),
+        )
+
+
+@contextmanager
+def drawn(console: Console) -> Generator[Bars, None, None]:
+    """Bars that go when the block ends."""
+    bars = _Narrow(
+        TextColumn("{task.description:<19}", table_column=Column(no_wrap=True, min_width=19)),
+        BarColumn(bar_width=None, table_column=Column(min_width=10, max_width=16)),
+        TextColumn("{task.fields[amount]:>7}", table_column=Column(no_wrap=True, min_width=7)),
+        TextColumn(
+            "{task.fields[remarks]}",
+            style="dim",
+            table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1),
+        ),
+        console=console,
+        transient=True,
+        expand=True,
+    )
+    with bars:
+        yield Bars(bars)

@@ -1,0 +1,86 @@
+"""`skillopt quickstart`: a first run with a real model, on a small job of ours."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from rich.text import Text
+
+from skillopt.cli.diff import changes
+from skillopt.cli.means import Means, Wishes, choose
+from skillopt.cli.phrases import quoted
+from skillopt.cli.render import Screen
+from skillopt.cli.report import next_commands
+from skillopt.cli.session import Session
+from skillopt.cli.settings import unlocked
+from skillopt.cli.simulated import check_folder
+from skillopt.cli.train import conduct, summarise
+from skillopt.config.load import load_config
+from skillopt.store.files import write_atomic
+from skillopt.store.reader import RunReader
+
+_ESTIMATE = "at most 500 short calls, about 150,000 tokens in and 20,000 out"
+
+
+def quickstart(
+    session: Session,
+    out: Path | None,
+    seed: int | None,
+    model: str | None,
+    *,
+    yes: bool,
+    spend: bool,
+) -> None:
+    """Make the folder if need be, train in it, and show what was learnt."""
+    screen = Screen()
+    secrets = unlocked(session)
+    folder = out or Path("skillopt-quickstart")
+    config = folder / "config.yaml"
+    if not config.exists():
+        check_folder(folder, sure=yes)
+        means = choose(secrets, Wishes(model, yes=yes, spend=spend), screen, _ESTIMATE)
+        screen.tell(f"training with {means.words}")
+        make_folder(folder, means, 0 if seed is None else seed)
+        screen.tell(f"made config.yaml, skill.md and data/ in {folder}")
+    start = time.monotonic()
+    conduct(load_config(config), screen, secrets)
+    _tell(folder, config, time.monotonic() - start, screen)
+
+
+def make_folder(out: Path, means: Means, seed: int) -> None:
+    """The job's data and first draft, and a configuration to train it with these means."""
+    config = out / "config.yaml"
+    with as_file(files("skillopt.quickstart")) as job:
+        shutil.copytree(job / "data", out / "data", dirs_exist_ok=True)
+        write_atomic(out / "skill.md", (job / "skill.md").read_text(encoding="utf-8"))
+    text = files("skillopt.cli").joinpath("quickstart.yaml").read_text(encoding="utf-8")
+    model = "\n".join(f"  {key}: {json.dumps(value)}" for key, value in means.settings.items())
+    for name, value in {
+        "{model}": model,
+        "{recipe}": means.recipe.rstrip(),
+        "{seed}": str(seed),
+        "{config}": quoted(config),
+        "{data}": json.dumps(str(out / "data")),
+        "{skill}": json.dumps(str(out / "skill.md")),
+        "{run}": json.dumps(str(out / "run")),
+    }.items():
+        text = text.replace(name, value)
+    write_atomic(config, text)
+
+
+def _tell(out: Path, config: Path, seconds: float, screen: Screen) -> None:
+    with RunReader(out / "run") as reader:
+        learnt = changes(reader.skill("initial"), reader.skill("best"), "initial", "best")
+    screen.show(Text("\nwhat was learnt", style="bold"), learnt)
+    summarise(out / "run", screen)
+    own = f"skillopt train {quoted(config)} env.out_root={quoted(out / 'mine')}"
+    screen.show(
+        f"\ntook {seconds / 60:.1f} minutes",
+        Text("\nnext", style="bold"),
+        next_commands(out / "run"),
+        f"\nFor your own job, edit the places (1) to (3) in\n  {config}\nand run\n  {own}",
+    )

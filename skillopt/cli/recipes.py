@@ -1,0 +1,22 @@
+"""How the quickstart trains, depending on how capable the optimizer is."""
+
+from __future__ import annotations
+
+SMALL = """gradient:
+  proposer: [instruct, patterns]   # short questions for a small model; rules from answers alone
+  samples: 2                       # instructions per kind of failure
+  merge_mode: union                # nothing to merge by questions
+
+optimizer:
+  select_mode: trial               # try each proposal on a few of its tasks before the gate sees it
+  trial_tasks: 3
+  learning_rate: 6                 # edits per step
+  min_learning_rate: 6
+  use_slow_update: false           # both need a capable optimizer
+  use_meta_skill: false
+"""
+
+CAPABLE = """optimizer:
+  learning_rate: 4                 # edits per step, at first
+  min_learning_rate: 2             # edits per step, at last
+"""

@@ -1,0 +1,143 @@
+"""Where model files are kept, and which content they have."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from skillopt.errors import AccessError
+from skillopt.model.weights.catalogue import Weights, find
+
+_BLOCK = 1 << 20
+_MAGIC = b"GGUF"
+_DIGESTS = TypeAdapter(dict[str, str])
+
+
+def default_root(setting: Callable[[str], str | None], platform: str = sys.platform) -> Path:
+    """The cache directory of this user on this system; `setting` looks up a variable."""
+    if chosen := setting("SKILLOPT_CACHE"):
+        return Path(chosen).expanduser() / "models"
+    if platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    elif platform == "win32":
+        local = setting("LOCALAPPDATA")
+        base = Path(local) if local else Path.home() / "AppData" / "Local"
+    else:
+        given = setting("XDG_CACHE_HOME")
+        # The XDG rules: a relative path is to be ignored.
+        base = Path(given) if given and Path(given).is_absolute() else Path.home() / ".cache"
+    return base / "skillopt" / "models"
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Model files. A file under its final name is whole; what is being fetched has another."""
+
+    root: Path
+
+    def place(self, weights: Weights) -> Path:
+        """Where the file is, or would be."""
+        return self.root / weights.file
+
+    def partial(self, weights: Weights) -> Path:
+        """Where the beginning of a file is collected; the hash tells versions of it apart."""
+        return self.root / f"{weights.file}.{weights.sha256[:12]}.partial"
+
+    def has(self, weights: Weights) -> bool:
+        """Whether the file is there."""
+        return self.place(weights).is_file()
+
+    def path(self, weights: Weights) -> Path:
+        """The file, whose content was compared with the catalogue's hash.
+
+        Raises:
+            AccessError: It was not fetched, or is not the file it should be.
+        """
+        file = self.place(weights)
+        if not file.is_file():
+            raise AccessError(
+                f"the weights {weights.name!r} are not on this machine; "
+                f"`skillopt model fetch {weights.name}` gets them "
+                f"({weights.size / 1e9:.1f} GB, once)"
+            )
+        if self.digest(file) != weights.sha256:
+            raise AccessError(
+                f"{file} is damaged: its SHA-256 is not the one of {weights.name!r}; "
+                f"run `skillopt model remove {weights.name}`, then fetch it again"
+            )
+        return file
+
+    def locate(self, model: str) -> Path:
+        """The file that a model's name means: a name of the catalogue, or the path of a file.
+
+        Raises:
+            ConfigError: The name is unknown.
+            AccessError: The file is not there, or is no GGUF file.
+        """
+        if not model.endswith(".gguf") and not {"/", "\\"} & set(model):
+            return self.path(find(model))
+        file = Path(model).expanduser()
+        try:
+            with file.open("rb") as stream:
+                start = stream.read(len(_MAGIC))
+        except OSError as error:
+            raise AccessError(f"the model file {file} cannot be read: {error.strerror}") from None
+        if start != _MAGIC:
+            raise AccessError(f"{file} is not a GGUF file; name one that llama.cpp can load")
+        return file
+
+    def remove(self, weights: Weights) -> int:
+        """Delete the file and what was collected of it; the number of bytes freed."""
+        freed = 0
+        for file in (self.place(weights), self.partial(weights)):
+            if file.is_file():
+                freed += file.stat().st_size
+                file.unlink()
+        return freed
+
+    def digest(self, file: Path) -> str:
+        """SHA-256 of any file, computed once for each path, size and time of change."""
+        stat = file.stat()
+        name, state = str(file.resolve()), f"{stat.st_size} {stat.st_mtime_ns} "
+        known = self._digests()
+        if (kept := known.get(name, "")).startswith(state):
+            return kept.removeprefix(state)
+        found = sha256_of(file)
+        with suppress(OSError):  # a memory that cannot be written is only slower
+            self._keep({**known, name: state + found})
+        return found
+
+    @property
+    def _memory(self) -> Path:
+        return self.root / "digests.json"
+
+    def _digests(self) -> dict[str, str]:
+        try:
+            return _DIGESTS.validate_json(self._memory.read_bytes())
+        except (OSError, ValueError):
+            return {}
+
+    def _keep(self, digests: dict[str, str]) -> None:
+        self.root.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", dir=self.root, prefix=".digests", delete=False
+        ) as file:
+            json.dump(digests, file)
+        Path(file.name).replace(self._memory)
+
+
+def sha256_of(file: Path) -> str:
+    """Read the file and hash it."""
+    digest = hashlib.sha256()
+    with file.open("rb") as stream:
+        while block := stream.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
