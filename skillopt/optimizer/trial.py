@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -28,9 +28,9 @@ class Try(Protocol):
 class Trial:
     """Keeps what repairs most, at most one proposal per pattern. Asks no optimizer.
 
-    Two rounds: each proposal alone; then, for patterns that nothing has repaired in full, once more
-    without the lines that are proposed for deletion. A rule that contradicts a line of the skill
-    shows its worth only when that line is gone.
+    Each proposal is tried alone and, where it repairs little, once more without the lines that are
+    proposed for deletion: a rule that contradicts a line shows its worth only when that line is
+    gone. Then they are put together one by one, and one that breaks what others repair stays out.
     """
 
     attempt: Try
@@ -47,72 +47,69 @@ class Trial:
         fresh = [n for n, each in enumerate(merged.proposals) if each.edit not in rejected]
         with self.journal.phase("trial") as progress:
             court = _Court(self, progress, merged.proposals)
-            alone = await court.best(skill, fresh)
+            repaired = await court.repaired(skill, fresh)
             deletions = [n for n in fresh if court.deletes(n)]
-            settled = {n: count for n, count in alone.items() if court.whole(n, count)}
-            cleared = dict.fromkeys([*settled, *deletions])
-            late = (
-                await court.best(court.apply(skill, list(cleared)), court.others(fresh, cleared))
-                if deletions
-                else {}
-            )
-        chosen = court.together(alone, cleared, late) if late else [*alone]
-        told = "; ".join(f"{n}: repaired {count}" for n, count in {**alone, **late}.items())
-        kept = chosen[:budget]
+            if deletions:
+                weak = [n for n in fresh if n not in deletions and not court.whole(n, repaired)]
+                late = await court.repaired(court.apply(skill, deletions), weak)
+                deletions = deletions if late else [n for n in deletions if n in repaired]
+                repaired = {
+                    n: max(repaired.get(n, 0), late.get(n, 0)) for n in {**repaired, **late}
+                }
+            kept = await court.together(skill, deletions, repaired, budget)
+        told = "; ".join(f"{n}: repaired {count}" for n, count in sorted(repaired.items()))
         return Selection(
             tuple(merged.proposals[n] for n in kept),
-            f"tried on their own tasks: {told}"
-            if told
-            else "nothing that was tried repaired a task",
+            f"tried on their own tasks: {told or 'nothing repaired one'}",
             tuple(kept),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Court:
-    """One trial under way."""
+    """One trial under way; proposals go by their number."""
 
     trial: Trial
     progress: Phase
     proposals: Sequence[Proposal]
 
-    async def best(self, skill: Skill, numbers: Sequence[int]) -> dict[int, int]:
-        """For each pattern, the proposal that repairs most on top of this skill, and how much."""
+    async def repaired(self, skill: Skill, numbers: Sequence[int]) -> dict[int, int]:
+        """How many of its tasks each proposal repairs on top of this skill; none is left out."""
 
         async def one(number: int) -> int:
             return await self._try(skill, number)
 
-        repaired = await map_all(one, numbers)
-        order = sorted(zip(numbers, repaired, strict=True), key=lambda pair: (-pair[1], pair[0]))
-        found: dict[str, tuple[int, int]] = {}
-        for number, count in order:
-            if count:
-                found.setdefault(self.proposals[number].why, (number, count))
-        return dict(found.values())
+        counts = await map_all(one, numbers)
+        return {number: count for number, count in zip(numbers, counts, strict=True) if count}
+
+    async def together(
+        self, skill: Skill, deletions: Sequence[int], repaired: Mapping[int, int], budget: int
+    ) -> list[int]:
+        """Build up from the deletions; each pattern's best proposal that breaks nothing joins."""
+        kept = list(deletions)[:budget]
+        probes: list[str] = []
+        order = sorted(repaired, key=lambda n: (-repaired[n], n))
+        settled = {self.proposals[n].why for n in kept}
+        for number in order:
+            proposal = self.proposals[number]
+            if proposal.why in settled or len(kept) >= budget:
+                continue
+            asked = [*probes, proposal.tasks[0]]
+            changed = self.apply(skill, [*kept, number])
+            if _passed(await self.trial.attempt(changed, asked)) == len(asked):
+                kept.append(number)
+                probes = asked
+                settled.add(proposal.why)
+        return kept if probes or set(kept) & set(repaired) else []
 
     def deletes(self, number: int) -> bool:
         """Whether a proposal only takes away."""
         return isinstance(self.proposals[number].edit, Delete)
 
-    def whole(self, number: int, repaired: int) -> bool:
+    def whole(self, number: int, repaired: Mapping[int, int]) -> bool:
         """Whether a proposal repaired everything that it was tried on."""
-        return repaired >= min(self.trial.tasks, len(self.proposals[number].tasks))
-
-    def others(self, numbers: Sequence[int], settled: Collection[int]) -> list[int]:
-        """The proposals for patterns that are not settled."""
-        patterns = {self.proposals[n].why for n in settled}
-        return [n for n in numbers if self.proposals[n].why not in patterns]
-
-    def together(
-        self, alone: Mapping[int, int], cleared: Iterable[int], late: Mapping[int, int]
-    ) -> list[int]:
-        """What was settled, and for each other pattern the better of both rounds."""
-        found: dict[str, tuple[int, int]] = {}
-        for number, count in (*late.items(), *alone.items()):
-            known = found.get(self.proposals[number].why)
-            if known is None or count > known[1]:
-                found[self.proposals[number].why] = number, count
-        return list(dict.fromkeys([*cleared, *(number for number, _ in found.values())]))
+        tried = min(self.trial.tasks, len(self.proposals[number].tasks))
+        return repaired.get(number, 0) >= tried
 
     def apply(self, skill: Skill, numbers: Sequence[int]) -> Skill:
         """The skill with these proposals."""

@@ -34,7 +34,7 @@ TRIED: list[tuple[int, int]] = []
 
 
 async def attempt(skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
-    right = next((count for word, count in REPAIRS.items() if f"- {word}" in skill.body), 0)
+    right = max((REPAIRS[word] for word in REPAIRS if f"- {word}" in skill.body), default=0)
     TRIED.append((right, len(tasks)))
     down = Failure("ModelError", "down")
     marks = {task: Score(float(n < right), 0) for n, task in enumerate(TASKS[:3])}
@@ -87,4 +87,20 @@ async def test_a_rule_that_a_line_stands_against_is_tried_again_without_the_line
 async def test_what_does_not_repair_its_first_task_is_not_tried_further() -> None:
     TRIED.clear()
     await selected(BETTER, BAD)
-    assert sorted(TRIED) == [(0, 1), (3, 1), (3, 3)]
+    assert sorted(TRIED) == [(0, 1), (3, 1), (3, 1), (3, 3)]
+
+
+async def test_what_breaks_the_repairs_of_others_stays_out() -> None:
+    async def jealous(skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
+        """The greedy rule takes over every task once it is there."""
+        greedy, modest = "- greedy" in skill.body, "- modest" in skill.body
+        right = {"g": greedy, "m": modest and not greedy}
+        return [
+            Rollout(task=each, skill="d", outcome=Score(float(right[each[0]]), 0)) for each in tasks
+        ]
+
+    modest = Proposal(Append("- modest"), "failure", ("m1", "m2", "m3"), "dates")
+    greedy = Proposal(Append("- greedy"), "failure", ("g1", "g2"), "teams")
+    trial = Trial(attempt=jealous, journal=Journal(MemoryRecord(), Seen()))
+    chosen = await trial(SKILL, Bundle((greedy, modest)), Memory(), budget=4)
+    assert chosen.proposals == (modest,)
