@@ -98,6 +98,10 @@ class Instruct:
             return ""
 
 
+_GREEDY = re.compile(r"\b(?:all|any|every)\s+(?:tasks?|questions?|cases?|notes?)\b", re.IGNORECASE)
+"""An instruction drawn from one kind of task that claims all of them."""
+
+
 def instruction_in(reply: str, cases: Sequence[Case]) -> str:
     """The instruction in a reply, if it is one: short, general, and of no single task."""
     text = _LEAD.sub("", reply.strip())
@@ -105,7 +109,7 @@ def instruction_in(reply: str, cases: Sequence[Case]) -> str:
     sentences = re.split(r"(?<=[.!?])\s+", text)
     text = " ".join(sentences[:2]).strip()
     words = text.split()
-    if not 4 <= len(words) <= _LONGEST or "<" in text:
+    if not 4 <= len(words) <= _LONGEST or "<" in text or _GREEDY.search(text):
         return ""
     copied = [case for case in cases if len(case.task) > 20 and case.task[:40] in text]
     return "" if copied else text

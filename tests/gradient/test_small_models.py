@@ -108,6 +108,7 @@ async def test_an_answer_that_is_no_instruction_is_recorded_as_a_problem() -> No
         (f"- {RULE}\n\nThis helps because dates vary.", RULE),
         (f'**Instruction:** "{RULE}"', RULE),
         ("Yes.", ""),
+        ("For all tasks, answer with the order number only.", ""),
         ("word " * 80, ""),
         ('{"op": "append", "content": "<x>"}', ""),
         ("Answer Note d1: when? It was a long one with the right date.", ""),
