@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from skillopt.config.schema import Config, GradientSection, OptimizerSection
-from skillopt.core.ports import Gate, Reviewer
+from skillopt.core.ports import Gate, Proposer, Reviewer
 from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
 from skillopt.core.task import Task
@@ -18,7 +18,7 @@ from skillopt.gradient.patterns import Patterns
 from skillopt.gradient.reflect import Reflect
 from skillopt.gradient.several import Several, Union
 from skillopt.optimizer.meta_skill import MetaSkill
-from skillopt.optimizer.pipeline import Aggregating, Pipeline, Reflecting, Selecting
+from skillopt.optimizer.pipeline import Aggregating, Pipeline, Selecting
 from skillopt.optimizer.review import LookBack
 from skillopt.optimizer.schedule import Constant, Cosine, Linear
 from skillopt.optimizer.select import Select
@@ -80,8 +80,8 @@ def schedule(optimizer: OptimizerSection) -> Callable[[int, int], int]:
             return Cosine(high, low)
 
 
-def _proposer(gradient: GradientSection, asker: Asker) -> Reflecting:
-    def one(name: str) -> Reflecting:
+def _proposer(gradient: GradientSection, asker: Asker) -> Proposer:
+    def one(name: str) -> Proposer:
         match name:
             case "instruct":
                 return Instruct(asker=asker, samples=gradient.samples)

@@ -9,7 +9,7 @@ from typing import Protocol
 from skillopt.core.chat import Reply, Usage
 from skillopt.core.events import Event, Measured, Signal
 from skillopt.core.memory import Memory
-from skillopt.core.proposal import Draft, Review
+from skillopt.core.proposal import Draft, Finding, Review
 from skillopt.core.rollout import Evaluation, Pair, Rollout, Score, Trajectory
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
@@ -65,6 +65,21 @@ class Harness(Protocol):
 
     async def run(self, episode: Episode, skill: Skill, *, replicate: int = 0) -> Trajectory:
         """Attempt the episode with the skill in force."""
+        ...
+
+
+class Proposer(Protocol):
+    """Turns attempts into findings: the first stage of an optimizer."""
+
+    async def __call__(
+        self,
+        skill: Skill,
+        batches: Sequence[AsyncIterable[Rollout]],
+        memory: Memory,
+        *,
+        budget: int,
+    ) -> tuple[Finding, ...]:
+        """Read each batch in order, to its end."""
         ...
 
 

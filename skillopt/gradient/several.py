@@ -4,29 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from skillopt.aio import map_all
 from skillopt.core.memory import Memory
+from skillopt.core.ports import Proposer
 from skillopt.core.proposal import Bundle, Finding
 from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
 from skillopt.gradient.aggregate import united
-
-
-class Proposer(Protocol):
-    """Attempts to findings."""
-
-    async def __call__(
-        self,
-        skill: Skill,
-        batches: Sequence[AsyncIterable[Rollout]],
-        memory: Memory,
-        *,
-        budget: int,
-    ) -> tuple[Finding, ...]:
-        """Read each batch in order, to its end."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

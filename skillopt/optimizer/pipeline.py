@@ -7,25 +7,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from skillopt.core.memory import Memory
+from skillopt.core.ports import Proposer
 from skillopt.core.proposal import Bundle, Draft, Finding, Selection
 from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
 from skillopt.optimizer.update import Update
-
-
-class Reflecting(Protocol):
-    """Attempts to findings."""
-
-    async def __call__(
-        self,
-        skill: Skill,
-        batches: Sequence[AsyncIterable[Rollout]],
-        memory: Memory,
-        *,
-        budget: int,
-    ) -> tuple[Finding, ...]:
-        """Read each batch in order, to its end."""
-        ...
 
 
 class Aggregating(Protocol):
@@ -50,7 +36,7 @@ class Selecting(Protocol):
 class Pipeline:
     """Four stages; replace any of them."""
 
-    reflect: Reflecting
+    reflect: Proposer
     aggregate: Aggregating
     select: Selecting
     update: Update
