@@ -84,7 +84,7 @@ async def started(
 
 async def finish(process: asyncio.subprocess.Process) -> Done:
     """Wait for the end of a process."""
-    out, err = await asyncio.wait_for(process.communicate(), 60)
+    out, err = await asyncio.wait_for(process.communicate(), 240)
     return Done(process.returncode or 0, out.decode(), err.decode())
 
 

@@ -15,7 +15,7 @@ from skillopt.model.failures import Unreached
 DEAD_CALLS = 20
 DEAD_SECONDS = 30.0
 """A server that left so many calls in a row unanswered, for so long, is given up."""
-ABSENT_SECONDS = 4.0
+ABSENT_SECONDS = 3.0
 """One that has never answered is given up sooner: nothing is lost yet by looking at the address."""
 _LETTERS_PER_TOKEN = 4
 

@@ -28,8 +28,9 @@ LONGEST_ASKED = 120.0
 class Retrying:
     """Asks again after an error that may pass.
 
-    Waits at least as long as the server asks, plus a random share of a wait that doubles. The
-    error that remains is final: a second layer around this one repeats nothing.
+    Waits at least as long as the server asks, plus between half and the whole of a wait that
+    doubles: calls that failed together come back apart, and none comes back at once. The error
+    that remains is final: a second layer around this one repeats nothing.
     """
 
     inner: Model
@@ -66,7 +67,8 @@ class Retrying:
 
     def _wait(self, error: ModelError, tried: int) -> float:
         asked = 0.0 if error.retry_after is None else error.retry_after
-        return asked + self.random() * min(self.max_wait, self.first_wait * 2 ** (tried - 1))
+        longest = min(self.max_wait, self.first_wait * 2 ** (tried - 1))
+        return asked + longest * (1 + self.random()) / 2
 
     def _surrender(self, error: ModelError, tried: int, elapsed: float) -> str | None:
         """Why not to try again, if so."""

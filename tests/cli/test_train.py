@@ -224,7 +224,7 @@ async def watched_on_a_terminal(folder: Path, **env: str) -> str:
             ended.set_result(None)
 
     loop.add_reader(master, read)
-    await asyncio.wait_for(ended, 30)
+    await asyncio.wait_for(ended, 60)
     os.close(master)
     assert await process.wait() == 0
     return received.decode()

@@ -74,11 +74,13 @@ async def test_a_refused_key_leaves_nothing_behind_and_the_right_one_works(
         assert not path.is_file() or b"right-key-12345" not in path.read_bytes(), path
 
 
-async def test_a_dead_server_is_noticed_within_seconds_and_nothing_is_left(tmp_path: Path) -> None:
+async def test_a_dead_server_is_noticed_before_its_retries_are_used_up_and_nothing_is_left(
+    tmp_path: Path,
+) -> None:
     data = make_data(tmp_path / "data")
     job = Job(url="http://127.0.0.1:9/v1", data=data, out=tmp_path / "run")
     with pytest.raises(AccessError, match="has not answered"):
-        await asyncio.wait_for(job.here(), 10)
+        await job.here()
     assert not job.out.exists()
 
 

@@ -109,7 +109,7 @@ async def test_reflection_starts_before_the_last_attempt_is_done() -> None:
 
     async def last_waits(request: Request) -> str:
         if request.messages[1].text == LAST and "boldly" not in request.messages[0].text:
-            await asyncio.wait_for(asked.wait(), 5)
+            await asyncio.wait_for(asked.wait(), 60)
         return pupil(request)
 
     def analyst(request: Request) -> str:

@@ -279,7 +279,7 @@ async def test_as_a_process_it_writes_data_tells_its_url_and_ends_with_its_paren
         async with session.post(f"{address[1]}/chat/completions", json=body) as response:
             assert response.status == 200
     process.stdin.close()
-    assert await asyncio.wait_for(process.wait(), 10) == 0
+    assert await asyncio.wait_for(process.wait(), 60) == 0
     assert len((tmp_path / "train" / "items.jsonl").read_text(encoding="utf-8").splitlines()) == 6
     assert (tmp_path / "initial_skill.md").read_text(encoding="utf-8").startswith("# Office")
 
@@ -290,7 +290,7 @@ async def test_as_a_process_it_ends_on_a_signal_and_refuses_bad_sizes() -> None:
     assert process.stdout
     assert b"http://" in await process.stdout.readline()
     process.terminate()
-    assert await asyncio.wait_for(process.wait(), 10) == 0
+    assert await asyncio.wait_for(process.wait(), 60) == 0
     process = await asyncio.create_subprocess_exec(
         *command, "--sizes", "1,2", stderr=asyncio.subprocess.PIPE
     )
