@@ -26,6 +26,7 @@ from skillopt.optimizer.slow_update import SlowUpdate
 from skillopt.optimizer.trial import Trial
 from skillopt.optimizer.update import Update
 from skillopt.prompts.ask import Asker
+from skillopt.prompts.digest import NO_LIMIT, Digest
 
 
 def pipeline(config: Config, train: Sequence[Task], bench: Bench, asker: Asker) -> Pipeline:
@@ -44,6 +45,15 @@ def reviewer(optimizer: OptimizerSection, asker: Asker) -> Reviewer:
         slow_update=SlowUpdate(asker=asker) if optimizer.use_slow_update else None,
         meta_skill=MetaSkill(asker=asker) if optimizer.use_meta_skill else None,
     )
+
+
+def limits(gradient: GradientSection) -> Digest:
+    """How much of the attempts a question shows."""
+
+    def bound(tokens: int) -> int:
+        return NO_LIMIT if tokens == 0 else tokens
+
+    return Digest(bound(gradient.trajectory_tokens), bound(gradient.evidence_tokens))
 
 
 def gates(config: Config) -> tuple[Gate, Gate]:

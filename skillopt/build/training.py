@@ -21,7 +21,7 @@ from skillopt.build.data import (
 )
 from skillopt.build.models import Switchboard, preflight
 from skillopt.build.places import out_root, short
-from skillopt.build.policies import gates, pipeline, reviewer, schedule, shape
+from skillopt.build.policies import gates, limits, pipeline, reviewer, schedule, shape
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model
@@ -165,7 +165,8 @@ async def open_training(
                     workers=config.env.workers,
                     max_failed=config.evaluation.max_failure_share,
                 )
-                run = _run(brief, bench, Asker(optimizer, brief.prompts, journal))
+                asker = Asker(optimizer, brief.prompts, journal, limits(config.gradient))
+                run = _run(brief, bench, asker)
                 called = [
                     model
                     for model, own in (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, TypeAlias, cast
 
@@ -29,6 +29,15 @@ def _ratio(text: str) -> str:
 
 def _update_mode(mode: object) -> object:
     return "patch" if mode == "edits" else mode
+
+
+def _at_least(least: int) -> Callable[[int], int]:
+    def checked(number: int) -> int:
+        if 0 < number < least:
+            raise ValueError(f"should be at least {least}, or 0 for no limit, not {number}")
+        return number
+
+    return checked
 
 
 def _several(names: object) -> object:
@@ -210,6 +219,8 @@ class GradientSection(Section):
     proposer: Proposers = ("analyst",)
     samples: Positive = 3
     merge_mode: Literal["model", "union"] = "model"
+    trajectory_tokens: Annotated[Count, AfterValidator(_at_least(200))] = 6000
+    evidence_tokens: Annotated[Count, AfterValidator(_at_least(2000))] = 60_000
 
 
 class OptimizerSection(Section):

@@ -16,7 +16,7 @@ from skillopt.errors import Unusable
 from skillopt.prompts.ask import Asker, Question
 from skillopt.prompts.replies import Analysis
 from skillopt.prompts.sections import (
-    attempt_section,
+    attempt_sections,
     budget_section,
     memory_sections,
     skill_section,
@@ -63,7 +63,7 @@ class Reflect:
             skill_section(desk.skill),
             *memory_sections(desk.memory),
             budget_section(desk.budget),
-            *map(attempt_section, group),
+            *attempt_sections(group, self.asker.digest),
         ]
         question = Question(
             stage="analyst", prompt=_PROMPTS[source], sections=sections, shape=Analysis

@@ -28,7 +28,10 @@ class MetaSkill:
             question = Question(
                 stage="meta_skill",
                 prompt="meta_skill",
-                sections=[*comparison(before, after, pairs), *memory_sections(memory)],
+                sections=[
+                    *comparison(before, after, pairs, self.asker.digest),
+                    *memory_sections(memory),
+                ],
                 shape=MetaSkillAnswer,
             )
             answer = await self.asker.ask(question)

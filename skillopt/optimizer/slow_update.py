@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from skillopt.core.rollout import Change, Pair
 from skillopt.core.skill import Skill
 from skillopt.prompts.ask import Asker, Question
+from skillopt.prompts.digest import Digest
 from skillopt.prompts.replies import SlowUpdateAnswer
-from skillopt.prompts.sections import pair_section, skill_section
+from skillopt.prompts.sections import pair_sections, skill_section
 
 _ORDER: tuple[Change, ...] = ("regressed", "persistent_fail", "improved", "stable_success")
 
@@ -24,7 +25,7 @@ class SlowUpdate:
         """New guidance and the reasoning for it; empty guidance means: leave it."""
         with self.asker.journal.phase("slow_update", 1) as progress:
             sections = [
-                *comparison(before, after, pairs),
+                *comparison(before, after, pairs, self.asker.digest),
                 f"<guidance>\n{after.guidance}\n</guidance>",
             ]
             question = Question(
@@ -38,7 +39,7 @@ class SlowUpdate:
             return answer.slow_update_content.strip(), answer.reasoning
 
 
-def comparison(before: Skill, after: Skill, pairs: Sequence[Pair]) -> list[str]:
+def comparison(before: Skill, after: Skill, pairs: Sequence[Pair], digest: Digest) -> list[str]:
     """Both skills, how many tasks changed and how, and the pairs: regressions first."""
     kinds = [pair.change for pair in pairs]
     counts = "\n".join(f"{kind}: {kinds.count(kind)}" for kind in _ORDER)
@@ -47,5 +48,5 @@ def comparison(before: Skill, after: Skill, pairs: Sequence[Pair]) -> list[str]:
         skill_section(before, "previous_skill"),
         skill_section(after),
         f"<counts>\n{counts}\n</counts>",
-        *map(pair_section, shown),
+        *pair_sections(shown, digest),
     ]

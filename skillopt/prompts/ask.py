@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from skillopt.core.chat import Message, Model, Request
 from skillopt.core.journal import Journal
 from skillopt.errors import Refused, Unusable
+from skillopt.prompts.digest import Digest
 from skillopt.prompts.jsonish import read_object
 from skillopt.prompts.library import Library
 
@@ -38,6 +39,8 @@ class Asker:
     model: Model
     prompts: Library
     journal: Journal
+    digest: Digest = field(default_factory=Digest)
+    """How much of the evidence it is shown at a time."""
 
     async def say(
         self, stage: str, prompt: str, section: str, *, temperature: float, replicate: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from xml.sax.saxutils import quoteattr
 
 from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Replace
@@ -11,6 +11,8 @@ from skillopt.core.memory import Entry, Memory
 from skillopt.core.proposal import Proposal
 from skillopt.core.rollout import Failure, Pair, Rollout, Score
 from skillopt.core.skill import Skill
+from skillopt.core.tokens import estimate
+from skillopt.prompts.digest import Digest, Excerpt, Story, cut
 
 
 def skill_section(skill: Skill, tag: str = "skill") -> str:
@@ -52,28 +54,31 @@ def proposals_section(proposals: Sequence[Proposal]) -> str:
     return "<proposals>\n[\n" + ",\n".join(rows) + "\n]\n</proposals>"
 
 
-def attempt_section(rollout: Rollout) -> str:
-    """One attempt with its task, what was done, the answer and the grader's word."""
-    score = rollout.outcome
-    match score:
-        case Score(hard, _, feedback):
-            mark, word = f"{hard:.2f}", feedback
-        case Failure(kind, message):
-            mark, word = "none", f"{kind}: {message}"
-    inner = [_conversation(rollout), f"<feedback>\n{word}\n</feedback>"]
-    name = f'id={quoteattr(rollout.task)} kind={quoteattr(rollout.kind)} score="{mark}"'
-    return f"<attempt {name}>\n" + "\n".join(inner) + "\n</attempt>"
+def attempt_sections(rollouts: Sequence[Rollout], digest: Digest) -> list[str]:
+    """The attempts of a question, each cut to its share of what the question may show."""
+    rooms = digest.rooms([estimate(attempt_section(each)) for each in rollouts])
+    return [attempt_section(each, room) for each, room in zip(rollouts, rooms, strict=True)]
 
 
-def pair_section(pair: Pair) -> str:
-    """One task under two skills; where nothing went wrong, the scores are enough."""
-    name = f'id={quoteattr(pair.before.task)} change="{pair.change}"'
-    if pair.change == "stable_success":
-        return f"<pair {name}/>"
-    return (
-        f"<pair {name}>\n<before>\n{attempt_section(pair.before)}\n</before>\n"
-        f"<after>\n{attempt_section(pair.after)}\n</after>\n</pair>"
-    )
+def attempt_section(rollout: Rollout, room: int | None = None) -> str:
+    """One attempt with its task, what was done, the answer and the grader's word.
+
+    In at most `room` tokens, unless its tags alone take more.
+    """
+    story = _story(rollout)
+    whole = _attempt(rollout, story.whole)
+    if room is None or estimate(whole) <= room:
+        return whole
+    frame = estimate(_attempt(rollout, Excerpt(turns="-")))
+    return _attempt(rollout, cut(story, max(0, room - frame)))
+
+
+def pair_sections(pairs: Sequence[Pair], digest: Digest) -> list[str]:
+    """The same tasks under two skills; where nothing went wrong, the scores are enough."""
+    told = [pair for pair in pairs if pair.change != "stable_success"]
+    both = [each for pair in told for each in (pair.before, pair.after)]
+    shown = iter(attempt_sections(both, digest))
+    return [_pair(pair, shown) for pair in pairs]
 
 
 def describe(edit: Edit) -> dict[str, str]:
@@ -89,19 +94,40 @@ def describe(edit: Edit) -> dict[str, str]:
             return {"op": "delete", "target": target, "content": ""}
 
 
-def _conversation(rollout: Rollout) -> str:
-    trajectory = rollout.trajectory
-    if trajectory is None:
-        return "<answer>\n</answer>"
-    said = [message for message in trajectory.messages if message.role != "system"]
+def _pair(pair: Pair, shown: Iterator[str]) -> str:
+    name = f'id={quoteattr(pair.before.task)} change="{pair.change}"'
+    if pair.change == "stable_success":
+        return f"<pair {name}/>"
+    before, after = next(shown), next(shown)
+    return f"<pair {name}>\n<before>\n{before}\n</before>\n<after>\n{after}\n</after>\n</pair>"
+
+
+def _story(rollout: Rollout) -> Story:
+    match rollout.outcome:
+        case Score(_, _, feedback):
+            word = feedback
+        case Failure(kind, message):
+            word = f"{kind}: {message}"
+    if rollout.trajectory is None:
+        return Story(feedback=word)
+    # The skill, which is the system's word, is shown once and not with every attempt.
+    said = [message for message in rollout.trajectory.messages if message.role != "system"]
     task = said[0].text if said else ""
-    between = said[1:-1]
-    lines = [f"<task>\n{task}\n</task>"]
-    if between:
-        turns = "\n".join(f"[{message.role}] {message.text}" for message in between)
-        lines.append(f"<conversation>\n{turns}\n</conversation>")
-    lines.append(f"<answer>\n{trajectory.answer}\n</answer>")
-    return "\n".join(lines)
+    return Story(task, tuple(said[1:-1]), rollout.trajectory.answer, word)
+
+
+def _attempt(rollout: Rollout, excerpt: Excerpt) -> str:
+    score = rollout.outcome
+    mark = f"{score.hard:.2f}" if isinstance(score, Score) else "none"
+    turns = [f"<conversation>\n{excerpt.turns}\n</conversation>"] if excerpt.turns else []
+    inner = [
+        f"<task>\n{excerpt.task}\n</task>",
+        *turns,
+        f"<answer>\n{excerpt.answer}\n</answer>",
+        f"<feedback>\n{excerpt.feedback}\n</feedback>",
+    ]
+    name = f'id={quoteattr(rollout.task)} kind={quoteattr(rollout.kind)} score="{mark}"'
+    return f"<attempt {name}>\n" + "\n".join(inner) + "\n</attempt>"
 
 
 def _tell(entry: Entry) -> str:

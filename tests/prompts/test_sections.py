@@ -5,10 +5,11 @@ from skillopt.core.edits import Append, Delete, InsertAfter, Replace
 from skillopt.core.memory import Entry, Memory
 from skillopt.core.proposal import Pattern, Proposal
 from skillopt.core.rollout import Failure, Pair, Rollout, Score, Trajectory
+from skillopt.prompts.digest import Digest
 from skillopt.prompts.sections import (
     attempt_section,
     memory_sections,
-    pair_section,
+    pair_sections,
     proposals_section,
 )
 
@@ -49,8 +50,9 @@ def test_an_attempt_without_a_trajectory_says_why() -> None:
 
 
 def test_only_pairs_with_something_to_learn_show_their_attempts() -> None:
-    assert pair_section(Pair(rollout(1), rollout(1))) == '<pair id="t1" change="stable_success"/>'
-    shown = pair_section(Pair(rollout(1), rollout(0)))
+    (same,) = pair_sections([Pair(rollout(1), rollout(1))], Digest())
+    assert same == '<pair id="t1" change="stable_success"/>'
+    (shown,) = pair_sections([Pair(rollout(1), rollout(0))], Digest())
     assert shown.startswith('<pair id="t1" change="regressed">')
     assert shown.count("<attempt") == 2
 

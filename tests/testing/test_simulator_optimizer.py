@@ -12,12 +12,13 @@ from skillopt.core.memory import Entry, Memory
 from skillopt.core.proposal import Proposal
 from skillopt.core.rollout import Pair, Rollout, Score, Trajectory
 from skillopt.core.skill import Skill
+from skillopt.prompts.digest import Digest
 from skillopt.prompts.library import Library
 from skillopt.prompts.sections import (
     attempt_section,
     budget_section,
     memory_sections,
-    pair_section,
+    pair_sections,
     proposals_section,
     skill_section,
 )
@@ -221,7 +222,7 @@ def comparison(skill: str, n: int = 6) -> str:
         [
             skill_section(Skill.parse(skill), "previous_skill"),
             skill_section(Skill.parse(skill)),
-            *map(pair_section, pairs),
+            *pair_sections(pairs, Digest()),
             "<guidance>\n- Keep calm.\n</guidance>",
         ]
     )
