@@ -12,7 +12,7 @@ import click
 from skillopt import __version__
 from skillopt.cli.arguments import SettingsCommand, given
 from skillopt.cli.model import model_group
-from skillopt.cli.session import Session
+from skillopt.cli.session import Session, debugging
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -61,23 +61,10 @@ def _enter(command: click.Command) -> NoReturn:
     sys.exit(code)
 
 
-def _debug(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click's
-    ctx.ensure_object(Session).debug = wanted
-
-
-_debugging = click.option(
-    "--debug",
-    is_flag=True,
-    expose_value=False,
-    callback=_debug,
-    help="Show where an error came from.",
-)
-
-
 def _settings(command: F) -> F:
     """The arguments of every command that takes a configuration."""
     for add in (
-        _debugging,
+        debugging,
         click.option("--cfg-options", metavar="KEY=VALUE...", help="Settings, as many as wanted."),
         click.option("--config", "config_option", type=_FILE, help="The same as CONFIG."),
         click.argument("config", type=_FILE, required=False, metavar="[CONFIG] [KEY=VALUE]..."),
@@ -152,7 +139,7 @@ def config(ctx: click.Context, **_: object) -> None:
 @click.option("--step", type=int, metavar="N", help="One step: evidence, edits and verdict.")
 @click.option("--item", metavar="ID", help="One item: every attempt at it, skill by skill.")
 @click.option("--rebuild", is_flag=True, help="Write the readable files of RUN again.")
-@_debugging
+@debugging
 def show(run: Path, *, step: int | None, item: str | None, rebuild: bool) -> None:
     """Show what happened in the run directory RUN, finished or under way."""
     if (step is not None) + (item is not None) + rebuild > 1:
@@ -166,7 +153,7 @@ def show(run: Path, *, step: int | None, item: str | None, rebuild: bool) -> Non
 @click.argument("run", type=_FILE)
 @click.argument("a", default="initial")
 @click.argument("b", default="best")
-@_debugging
+@debugging
 def diff(run: Path, a: str, b: str) -> None:
     """Compare two skills of the run directory RUN: what was learnt, by default.
 
@@ -184,7 +171,7 @@ def diff(run: Path, a: str, b: str) -> None:
 @click.option("--yes", is_flag=True, help="Say yes to every question but that about money.")
 @click.option("--spend", is_flag=True, help="Allow a model that costs money.")
 @click.option("--sim", is_flag=True, help="Simulated models: done in seconds, learns nothing real.")
-@_debugging
+@debugging
 @click.pass_context
 def quickstart(ctx: click.Context, **options: Any) -> None:  # noqa: ANN401 - click's
     """Train a first skill with a model that you have: offline, without a key, if need be.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from skillopt.cli.session import debugging
+
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -13,6 +15,7 @@ def model_group() -> None:
 
 
 @model_group.command("list", context_settings=_CONTEXT)
+@debugging
 def list_models() -> None:
     """List the weights that can be fetched, and which of them are here."""
     from skillopt.cli.weights import show_all
@@ -22,15 +25,18 @@ def list_models() -> None:
 
 @model_group.command(context_settings=_CONTEXT)
 @click.argument("name")
+@debugging
 def fetch(name: str) -> None:
     """Download the weights NAME. After an interruption, the same command goes on."""
-    from skillopt.cli.weights import fetch
+    from skillopt.cli.weights import fetch, show_path
 
     fetch(name)
+    show_path(name)
 
 
 @model_group.command(context_settings=_CONTEXT)
 @click.argument("name")
+@debugging
 def path(name: str) -> None:
     """Print where the file of the weights NAME is."""
     from skillopt.cli.weights import show_path
@@ -40,6 +46,7 @@ def path(name: str) -> None:
 
 @model_group.command(context_settings=_CONTEXT)
 @click.argument("name")
+@debugging
 def remove(name: str) -> None:
     """Delete the weights NAME from this machine."""
     from skillopt.cli.weights import remove

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import click
+
 
 @dataclass(slots=True)
 class Session:
@@ -13,3 +15,16 @@ class Session:
     debug: bool = False
     hide: Callable[[str], str] = str
     """Takes secrets out of a text, once there are any to know of."""
+
+
+def _debug(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click's
+    ctx.ensure_object(Session).debug = wanted
+
+
+debugging = click.option(
+    "--debug",
+    is_flag=True,
+    expose_value=False,
+    callback=_debug,
+    help="Show where an error came from.",
+)

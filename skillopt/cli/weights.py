@@ -40,9 +40,8 @@ def fetch(name: str) -> None:
             f"(see {weights.repository} on the Hugging Face hub)"
         )
     with _reporting(weights, screen) as progress:
-        file = Fetcher(folder).fetch(weights, progress)
+        Fetcher(folder).fetch(weights, progress)
     screen.tell("checked: size and SHA-256 are the ones in the catalogue")
-    screen.show(str(file))
 
 
 def show_path(name: str) -> None:

@@ -1,8 +1,8 @@
-"""Selection by trying: each proposal alone, on a few of the tasks it is meant for."""
+"""Selection by trying: proposals alone, then together, on tasks that they are meant for."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,6 +15,9 @@ from skillopt.core.rollout import Rollout, Score
 from skillopt.core.skill import Skill
 from skillopt.optimizer.locate import forgiving
 
+_EXCHANGES = 5
+"""Other combinations that are tried when the first one leaves something broken."""
+
 
 class Try(Protocol):
     """Attempts at training tasks with a skill, from finished work where possible."""
@@ -26,43 +29,31 @@ class Try(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """Keeps what repairs most, at most one proposal per pattern. Asks no optimizer.
+    """Keeps the proposals that repair most together, one per pattern. Asks no optimizer.
 
-    Each proposal is tried alone and, where it repairs little, once more without the lines that are
-    proposed for deletion: a rule that contradicts a line shows its worth only when that line is
-    gone. Then they are put together one by one, and one that breaks what others repair stays out.
+    A rule that contradicts a line shows its worth only when that line is gone, so rules are tried
+    without the lines that are proposed for deletion; the lines stay if the rules do not need it.
+    Rules that are good alone may spoil each other, so the best of each pattern are tried together,
+    and exchanged or left out while that repairs more.
     """
 
     attempt: Try
     journal: Journal
     tasks: int = 4
+    """How many tasks of its pattern a proposal is tried on."""
 
     async def __call__(
         self, skill: Skill, merged: Bundle, memory: Memory, *, budget: int
     ) -> Selection:
-        """At most `budget` proposals, those that repaired most first."""
+        """At most `budget` proposals: deletions, then rules, those that repaired most first."""
         if budget == 0 or not merged.proposals:
             return Selection()
         rejected = {edit for entry in memory.steps for edit in entry.rejected}
         fresh = [n for n, each in enumerate(merged.proposals) if each.edit not in rejected]
         with self.journal.phase("trial") as progress:
-            court = _Court(self, progress, merged.proposals)
-            repaired = await court.repaired(skill, fresh)
-            deletions = [n for n in fresh if court.deletes(n)]
-            if deletions:
-                weak = [n for n in fresh if n not in deletions and not court.whole(n, repaired)]
-                late = await court.repaired(court.apply(skill, deletions), weak)
-                deletions = deletions if late else [n for n in deletions if n in repaired]
-                repaired = {
-                    n: max(repaired.get(n, 0), late.get(n, 0)) for n in {**repaired, **late}
-                }
-            kept = await court.together(skill, deletions, repaired, budget)
-        told = "; ".join(f"{n}: repaired {count}" for n, count in sorted(repaired.items()))
-        return Selection(
-            tuple(merged.proposals[n] for n in kept),
-            f"tried on their own tasks: {told or 'nothing repaired one'}",
-            tuple(kept),
-        )
+            court = _Court(self, progress, skill, merged.proposals)
+            kept, told = await court.choose(fresh, budget)
+        return Selection(tuple(merged.proposals[n] for n in kept), told, tuple(kept))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,63 +62,116 @@ class _Court:
 
     trial: Trial
     progress: Phase
+    skill: Skill
     proposals: Sequence[Proposal]
 
-    async def repaired(self, skill: Skill, numbers: Sequence[int]) -> dict[int, int]:
-        """How many of its tasks each proposal repairs on top of this skill; none is left out."""
+    async def choose(self, fresh: Sequence[int], budget: int) -> tuple[list[int], str]:
+        """The proposals to keep, and what was seen."""
+        deletions = [n for n in fresh if isinstance(self.proposals[n].edit, Delete)][:budget]
+        patterns: dict[str, list[int]] = {}
+        for number in fresh:
+            if not isinstance(self.proposals[number].edit, Delete):
+                patterns.setdefault(self.proposals[number].why, []).append(number)
+        tried = await map_all(lambda rules: self._alone(deletions, rules), list(patterns.values()))
+        repaired = {n: count for some in tried for n, count in some.items()}
+        if not repaired:
+            cleared = await self._alone([], deletions)
+            return list(cleared), _told(cleared)
+        if not await self._needed(deletions, repaired):
+            deletions = []
+        rules = await self._together(deletions, list(patterns.values()), repaired, budget)
+        return [*deletions, *rules], _told(repaired)
 
-        async def one(number: int) -> int:
-            return await self._try(skill, number)
+    async def _alone(self, base: Sequence[int], rules: Sequence[int]) -> dict[int, int]:
+        """What each rule repairs on top of the base, up to the first that leaves nothing open."""
+        repaired: dict[int, int] = {}
+        for number in rules:
+            tasks = self._tasks(number)
+            count = await self._repairs([*base, number], tasks[:1])
+            # What does not repair its first task is seldom worth a second look.
+            if count:
+                count += await self._repairs([*base, number], tasks[1:])
+                repaired[number] = count
+            self.progress.tick("done" if count else "failed")
+            if count == len(tasks):
+                break
+        return repaired
 
-        counts = await map_all(one, numbers)
-        return {number: count for number, count in zip(numbers, counts, strict=True) if count}
+    async def _needed(self, deletions: Sequence[int], repaired: Mapping[int, int]) -> bool:
+        """Whether some rule fails on its first task while the lines still stand."""
+        if not deletions:
+            return False
+        for number in repaired:
+            if not await self._repairs([number], self._tasks(number)[:1]):
+                return True
+        return False
 
-    async def together(
-        self, skill: Skill, deletions: Sequence[int], repaired: Mapping[int, int], budget: int
+    async def _together(
+        self,
+        deletions: Sequence[int],
+        patterns: Sequence[Sequence[int]],
+        repaired: Mapping[int, int],
+        budget: int,
     ) -> list[int]:
-        """Build up from the deletions; each pattern's best proposal that breaks nothing joins."""
-        kept = list(deletions)[:budget]
-        probes: list[str] = []
-        order = sorted(repaired, key=lambda n: (-repaired[n], n))
-        settled = {self.proposals[n].why for n in kept}
-        for number in order:
-            proposal = self.proposals[number]
-            if proposal.why in settled or len(kept) >= budget:
-                continue
-            asked = [*probes, proposal.tasks[0]]
-            changed = self.apply(skill, [*kept, number])
-            if _passed(await self.trial.attempt(changed, asked)) == len(asked):
-                kept.append(number)
-                probes = asked
-                settled.add(proposal.why)
-        return kept if probes or set(kept) & set(repaired) else []
+        """Start from the best rule of each pattern; exchange rules while that repairs more."""
+        best = [
+            max(known, key=lambda n: (repaired[n], -n))
+            for rules in patterns
+            if (known := [n for n in rules if n in repaired])
+        ]
+        best.sort(key=lambda n: (-repaired[n], n))
+        chosen = best[: budget - len(deletions)]
+        probes = list(dict.fromkeys(task for n in chosen for task in self._tasks(n)))
+        passed = await self._passing([*deletions, *chosen], probes)
+        left = _EXCHANGES
+        while left and len(passed) < len(probes):
+            for other in self._exchanges(chosen, patterns, passed):
+                left -= 1
+                now = await self._passing([*deletions, *other], probes)
+                if len(now) > len(passed):
+                    chosen, passed = other, now
+                    break
+                if not left:
+                    break
+            else:
+                break
+        return chosen
 
-    def deletes(self, number: int) -> bool:
-        """Whether a proposal only takes away."""
-        return isinstance(self.proposals[number].edit, Delete)
+    def _exchanges(
+        self, chosen: Sequence[int], patterns: Sequence[Sequence[int]], passed: set[str]
+    ) -> Iterator[list[int]]:
+        """Neighbours of a choice: other rules, where tasks still fail first; then one rule less."""
+        broken = [n for n in chosen if not passed.issuperset(self._tasks(n))]
+        rest = [n for n in chosen if n not in broken]
+        for number in (*broken, *rest):
+            rules = next(rules for rules in patterns if number in rules)
+            for other in rules:
+                if other != number:
+                    yield [other if n == number else n for n in chosen]
+        for number in (*rest, *broken):
+            if len(chosen) > 1:
+                yield [n for n in chosen if n != number]
 
-    def whole(self, number: int, repaired: Mapping[int, int]) -> bool:
-        """Whether a proposal repaired everything that it was tried on."""
-        tried = min(self.trial.tasks, len(self.proposals[number].tasks))
-        return repaired.get(number, 0) >= tried
+    async def _passing(self, numbers: Sequence[int], tasks: Sequence[str]) -> set[str]:
+        changed = apply_edits(
+            self.skill, [self.proposals[n].edit for n in numbers], forgiving
+        ).skill
+        if changed.digest == self.skill.digest:
+            return set()
+        rollouts = await self.trial.attempt(changed, tasks)
+        return {each.task for each in rollouts if _passed(each)}
 
-    def apply(self, skill: Skill, numbers: Sequence[int]) -> Skill:
-        """The skill with these proposals."""
-        return apply_edits(skill, [self.proposals[n].edit for n in numbers], forgiving).skill
+    async def _repairs(self, numbers: Sequence[int], tasks: Sequence[str]) -> int:
+        return len(await self._passing(numbers, tasks)) if tasks else 0
 
-    async def _try(self, skill: Skill, number: int) -> int:
-        changed = self.apply(skill, [number])
-        if changed.digest == skill.digest:
-            self.progress.tick("failed")
-            return 0
-        tasks = self.proposals[number].tasks
-        fixed = _passed(await self.trial.attempt(changed, tasks[:1]))
-        # What does not repair its first task is seldom worth a second look.
-        if fixed:
-            fixed += _passed(await self.trial.attempt(changed, tasks[1 : self.trial.tasks]))
-        self.progress.tick()
-        return fixed
+    def _tasks(self, number: int) -> tuple[str, ...]:
+        return self.proposals[number].tasks[: self.trial.tasks]
 
 
-def _passed(rollouts: Sequence[Rollout]) -> int:
-    return sum(isinstance(each.outcome, Score) and each.outcome.passed for each in rollouts)
+def _passed(rollout: Rollout) -> bool:
+    return isinstance(rollout.outcome, Score) and rollout.outcome.passed
+
+
+def _told(repaired: Mapping[int, int]) -> str:
+    told = "; ".join(f"{n}: repaired {count}" for n, count in sorted(repaired.items()))
+    return f"tried on their own tasks: {told or 'nothing repaired one'}"

@@ -87,7 +87,7 @@ async def test_a_rule_that_a_line_stands_against_is_tried_again_without_the_line
 async def test_what_does_not_repair_its_first_task_is_not_tried_further() -> None:
     TRIED.clear()
     await selected(BETTER, BAD)
-    assert sorted(TRIED) == [(0, 1), (3, 1), (3, 1), (3, 3)]
+    assert sorted(TRIED) == [(0, 1), (3, 1), (3, 3), (3, 4)]
 
 
 async def test_what_breaks_the_repairs_of_others_stays_out() -> None:
@@ -104,3 +104,34 @@ async def test_what_breaks_the_repairs_of_others_stays_out() -> None:
     trial = Trial(attempt=jealous, journal=Journal(MemoryRecord(), Seen()))
     chosen = await trial(SKILL, Bundle((greedy, modest)), Memory(), budget=4)
     assert chosen.proposals == (modest,)
+
+
+async def test_a_rule_that_spoils_another_is_exchanged_for_its_pattern_s_next() -> None:
+    async def crowded(skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
+        """The loud rule is right alone, but drowns the rule for dates."""
+        loud, quiet, dates = (f"- {word}" in skill.body for word in ("loud", "quiet", "dates"))
+        right = {"t": loud or quiet, "d": dates and not loud}
+        return [
+            Rollout(task=each, skill="d", outcome=Score(float(right[each[0]]), 0)) for each in tasks
+        ]
+
+    def rule(text: str, pattern: str, *tasks: str) -> Proposal:
+        return Proposal(Append(f"- {text}"), "failure", tasks, pattern)
+
+    dates = rule("dates", "dates", "d1", "d2")
+    loud, quiet = (rule(text, "teams", "t1", "t2") for text in ("loud", "quiet"))
+    poor = rule("poor", "dates", "d1", "d2")
+    trial = Trial(attempt=crowded, journal=Journal(MemoryRecord(), Seen()))
+    chosen = await trial(SKILL, Bundle((dates, poor, loud, quiet)), Memory(), budget=4)
+    assert chosen.proposals == (dates, quiet)
+
+
+async def test_a_line_that_no_rule_needs_gone_stays() -> None:
+    async def harmless(skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
+        right = float("- rule" in skill.body)
+        return [Rollout(task=each, skill="d", outcome=Score(right, right)) for each in tasks]
+
+    rule, clearing = proposal(Append("- rule"), "dates"), proposal(Delete("Start."), "wordy")
+    trial = Trial(attempt=harmless, journal=Journal(MemoryRecord(), Seen()))
+    chosen = await trial(SKILL, Bundle((rule, clearing)), Memory(), budget=4)
+    assert chosen.proposals == (rule,)
