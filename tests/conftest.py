@@ -6,6 +6,11 @@ import asyncio
 import inspect
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# What a property says does not depend on how busy the machine is.
+settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("steady")
 
 
 @pytest.hookimpl(tryfirst=True)
