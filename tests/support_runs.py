@@ -7,6 +7,7 @@ import json
 import os
 import sqlite3
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -48,9 +49,10 @@ class Job:
             "train.seed": self.seed,
         }
 
-    async def here(self) -> Result:
+    async def here(self, more: Mapping[str, object] | None = None) -> Result:
         """Run in this process."""
-        return await train_async(skill=initial_skill(), settings=self.settings())
+        settings = {**self.settings(), **(more or {})}
+        return await train_async(skill=initial_skill(), settings=settings)
 
     async def apart(self) -> asyncio.subprocess.Process:
         """Start in a process of its own."""

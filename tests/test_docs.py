@@ -55,5 +55,5 @@ def test_every_key_is_documented() -> None:
     text = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
     for key in KEYS:
         name = key.partition(".")[2]
-        shared = name.removeprefix("optimizer_").removeprefix("target_")
+        shared = re.sub("^(optimizer|target|judge)_", "", name)
         assert f"`{name}`" in text or f"`{shared}`" in text, key

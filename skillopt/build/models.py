@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeGuard
 from urllib.parse import urlsplit
 
+from skillopt.config.legacy import AS_TEXT
 from skillopt.config.registry import Registry
 from skillopt.config.schema import Role, RoleModel
 from skillopt.config.secrets import Secrets
@@ -27,7 +28,20 @@ def _is_provider(found: object) -> TypeGuard[type[Provider]]:
     return inspect.isclass(found) and hasattr(found, "create") and hasattr(found, "key_variables")
 
 
+AGENTS = {*AS_TEXT, "cursor_exec"}
 PROVIDERS = Registry[type[Provider]]("skillopt.models", "model backend", _is_provider)
+
+
+def provider_of(role: RoleModel) -> type[Provider]:
+    """What makes the models of a role's backend."""
+    if role.backend in AGENTS:
+        text = AS_TEXT.get(role.backend)
+        instead = f"; {text} uses the same program to write text" if text else ""
+        raise ConfigError(
+            f"model.{role.role}_backend: {role.backend} runs a coding agent on tasks, "
+            f"which this version does not do yet{instead}"
+        )
+    return PROVIDERS.load(role.backend)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +61,7 @@ class Switchboard:
 
     def connect(self, role: RoleModel, *, concurrency: int | None = None) -> Model:
         """The model of a role, from the wire up; `concurrency` bounds this role alone."""
-        provider = PROVIDERS.load(role.backend)
+        provider = provider_of(role)
         settings = self._settings(role, provider)
         wire = provider.create(settings, self.http)
         model: Model = Limited(wire, self._endpoint(role, settings))
@@ -60,10 +74,9 @@ class Switchboard:
         return Recorded(Metered(model, role, self.meter, price), role, self.work)
 
     def _settings(self, role: RoleModel, provider: type[Provider]) -> ModelSettings:
+        owner = self._owner(role, provider)
         names = (
-            (role.api_key_env,)
-            if role.api_key_env
-            else names_for(role.role, provider.key_variables)
+            (role.api_key_env,) if role.api_key_env else names_for(owner, provider.key_variables)
         )
         key = self.secrets.get(*names) if names else None
         if key is None and (provider.key_required or role.api_key_env):
@@ -71,7 +84,7 @@ class Switchboard:
                 f"the {role.role} model {role.model!r} needs a key: set {' or '.join(names)} "
                 "in the environment or in .env"
             )
-        urls = names_for(role.role, provider.url_variables)
+        urls = names_for(owner, provider.url_variables)
         url = role.base_url or (self.secrets.setting(*urls) if urls else None)
         url = url or provider.default_url
         return ModelSettings(
@@ -86,6 +99,12 @@ class Switchboard:
             timeout=role.timeout_seconds,
             extra={"folder": default_root(self.secrets.setting), **role.extra},
         )
+
+    def _owner(self, role: RoleModel, provider: type[Provider]) -> Role:
+        """Whose variables count: its own as soon as one is set, so that no key goes astray."""
+        all_names = (*provider.key_variables, *provider.url_variables)
+        own = names_for(role.role, [name for name in all_names if "{ROLE}" in name])
+        return role.role if own and self.secrets.setting(*own) else role.lender
 
     def _endpoint(self, role: RoleModel, settings: ModelSettings) -> Endpoint:
         limits = role.max_concurrency, role.requests_per_minute, role.tokens_per_minute

@@ -10,6 +10,8 @@ RENAMED: Final = {
     "min_edit_budget": "optimizer.min_learning_rate",
     "optimizer_model": "model.optimizer",
     "target_model": "model.target",
+    "judge_model": "model.judge",
+    "judge_max_completion_tokens": "model.judge_max_tokens",
     "model_backend": "model.backend",
     "env": "env.name",
 }
@@ -25,9 +27,6 @@ IGNORED: Final = {
 _OF_ENVIRONMENTS: Final = (
     "data_root",
     "image_detail",
-    "judge_max_completion_tokens",
-    "judge_model",
-    "judge_retries",
     "max_api_workers",
     "max_steps",
     "max_turns",
@@ -38,21 +37,48 @@ _OF_ENVIRONMENTS: Final = (
 )
 """Flat names of keys that only some environments have."""
 
+MOVED: Final = {
+    "env.judge_model": "model.judge",
+    "env.judge_max_completion_tokens": "model.judge_max_tokens",
+    "env.judge_retries": "model.judge_retries",
+}
+"""Dotted keys that have another section now."""
+
 _OLDER: Final = {"teacher": "optimizer", "student": "target"}
 """Roles as they were once called, alone or in front of an underscore."""
 
-_BACKENDS: Final = {
+BACKENDS: Final = {
     "azure": "openai_chat",
     "azure_openai": "openai_chat",
     "openai": "openai_chat",
     "compat": "openai_compatible",
     "openai-compatible": "openai_compatible",
+    "anthropic": "claude_chat",
+    "claude": "claude_chat",
+    "claude_code": "claude_code_exec",
+    "codex": "codex_exec",
+    "copilot": "copilot_chat",
+    "copilot_cli": "copilot_chat",
+    "github_copilot": "copilot_chat",
+    "cursor": "cursor_exec",
+    "cursor_agent": "cursor_exec",
+    "qwen": "qwen_chat",
+    "minimax": "minimax_chat",
 }
+"""Other names of backends."""
+
+AS_TEXT: Final = {
+    "claude_code_exec": "claude_cli",
+    "codex_exec": "codex_cli",
+    "copilot_exec": "copilot_chat",
+}
+"""Programs that work on tasks as agents: a role that only writes text uses them as text models."""
 
 
-def backend_of(label: str) -> str:
-    """The registered name of a backend that may be given by an alias."""
-    return _BACKENDS.get(label, label)
+def backend_of(label: str, role: str) -> str:
+    """The registered name of a role's backend, which may be given by another name."""
+    name = BACKENDS.get(label, label)
+    return name if role == "target" else AS_TEXT.get(name, name)
 
 
 def modern(name: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from typing import Final
 
-from skillopt.config.legacy import IGNORED, flat_names, modern
+from skillopt.config.legacy import IGNORED, MOVED, flat_names, modern
 from skillopt.config.sections import KEYS, SECTIONS
 
 NAMES: Final = flat_names(KEYS)
@@ -24,7 +24,8 @@ def resolve(path: Sequence[str]) -> str | None:
     if len(path) == 1:
         return NAMES.get(path[0])
     section, name = path[0], modern(path[1]) if path[0] == "model" else path[1]
-    if (key := f"{section}.{name}") in _KNOWN:
+    key = MOVED.get(f"{section}.{name}", f"{section}.{name}")
+    if key in _KNOWN:
         return key
     renamed = NAMES.get(name, "")
     if renamed.startswith(f"{section}."):
@@ -45,7 +46,7 @@ def suggestion(written: str, extra: Collection[str] = ()) -> str:
         close = _close(section, SECTIONS)
         return f"; did you mean the section {close!r}?" if close else f"; {_ALL_SECTIONS}"
     names = [key.partition(".")[2] for key in (*KEYS, *extra) if key.startswith(f"{section}.")]
-    shown = [name for name in names if not name.startswith(("optimizer_", "target_"))]
+    shown = [name for name in names if not name.startswith(("optimizer_", "target_", "judge_"))]
     return f"; {section} has {', '.join(shown)}"
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, TypeAlias, cast
+from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from skillopt.config.legacy import backend_of
+from skillopt.errors import ConfigError
 
-Role: TypeAlias = Literal["optimizer", "target"]
+Role: TypeAlias = Literal["optimizer", "target", "judge"]
 Effort: TypeAlias = Literal["", "none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
@@ -76,6 +77,8 @@ class RoleModel:
     """The model of one role, with shared and role-specific settings put together."""
 
     role: Role
+    lender: Role
+    """The role whose key and address count where this one has no variables of its own."""
     backend: str
     """A registered name or `module:Name`; aliases are resolved."""
     model: str
@@ -116,14 +119,20 @@ _SHARED: Final = (
 _DEFAULT_BACKEND: Final = "openai_chat"
 
 
+_ADDRESS: Final = ("backend", "base_url")
+"""What makes a judge's server another one than the optimizer's."""
+
+
 class ModelSection(Section):
-    """Which models play the two roles. `optimizer_X` and `target_X` go before the shared `X`."""
+    """Which models play the roles. `optimizer_X`, `target_X`, `judge_X` go before a shared `X`."""
 
     backend: Name = "azure_openai"
     optimizer: Name = "gpt-5.5"
     target: Name = "gpt-5.5"
     optimizer_backend: Name = _DEFAULT_BACKEND
     target_backend: Name = _DEFAULT_BACKEND
+    judge: Name | None = None
+    judge_backend: Name | None = None
 
     base_url: str = ""
     api_key_env: Variable = ""
@@ -173,23 +182,50 @@ class ModelSection(Section):
     target_output_price: Amount | None = None
     target_cached_input_price: Amount | None = None
 
+    judge_base_url: str | None = None
+    judge_api_key_env: Variable | None = None
+    judge_temperature: Amount | None = None
+    judge_max_tokens: Positive | None = None
+    judge_timeout_seconds: Seconds | None = None
+    judge_retries: Count | None = None
+    judge_max_concurrency: Positive | None = None
+    judge_requests_per_minute: Positive | None = None
+    judge_tokens_per_minute: Positive | None = None
+    judge_reasoning_effort: Effort | None = None
+    judge_input_price: Amount | None = None
+    judge_output_price: Amount | None = None
+    judge_cached_input_price: Amount | None = None
+
     def role(self, name: Role) -> RoleModel:
         """The model of a role.
 
-        `backend` fills a role unless the role's own backend differs from its default.
+        `backend` fills a role unless the role's own backend differs from its default. A judge is
+        the optimizer as far as it is not told otherwise; on a server of its own it shares nothing.
         """
         values = self.model_dump()
-        backend = values[f"{name}_backend"]
-        if backend == _DEFAULT_BACKEND:
-            backend = self.backend
-        backend = backend_of(backend)
-        shared = {key: values[f"{name}_{key}"] for key in _SHARED}
-        settings = {key: values[key] if own is None else own for key, own in shared.items()}
+        alone = name != "judge" or any(values[f"judge_{key}"] is not None for key in _ADDRESS)
+        lender: Role = name if alone else "optimizer"
+        backend = backend_of(self._label(name), name)
+        if (model := values[name] or values[lender]) is None:
+            raise ConfigError(
+                "model.judge: should name the judge's model, because it has a server of its own"
+            )
+
+        def setting(key: str) -> object:
+            """The first of the role's, its lender's and the shared one that is given."""
+            ranked = (values[f"{name}_{key}"], values[f"{lender}_{key}"])
+            return next((value for value in ranked if value is not None), values[key])
+
+        settings = cast("dict[str, Any]", {key: setting(key) for key in _SHARED})
+        own_effort = values[f"{name}_reasoning_effort"]
         return RoleModel(
             role=name,
+            lender=lender,
             backend=backend,
-            model=values[name],
-            own_reasoning_effort=values[f"{name}_reasoning_effort"],
+            model=model,
+            own_reasoning_effort=values[f"{lender}_reasoning_effort"]
+            if own_effort is None
+            else own_effort,
             extra={
                 key.removeprefix(f"{backend}_"): value
                 for key, value in values.items()
@@ -197,6 +233,12 @@ class ModelSection(Section):
             },
             **settings,
         )
+
+    def _label(self, role: Role) -> str:
+        if role == "judge" and self.judge_backend is not None:
+            return self.judge_backend
+        own = self.target_backend if role == "target" else self.optimizer_backend
+        return self.backend if own == _DEFAULT_BACKEND else own
 
 
 class TrainSection(Section):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-Role: TypeAlias = Literal["target", "optimizer"]
+Role: TypeAlias = Literal["target", "optimizer", "judge"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,6 +44,73 @@ def test_aliases_of_a_backend_are_resolved(alias: str) -> None:
     assert ModelSection(backend=alias).role("target").backend == "openai_chat"
 
 
+@pytest.mark.parametrize(
+    ("label", "target", "optimizer"),
+    [
+        ("anthropic", "claude_chat", "claude_chat"),
+        ("claude", "claude_chat", "claude_chat"),
+        ("codex", "codex_exec", "codex_cli"),
+        ("codex_exec", "codex_exec", "codex_cli"),
+        ("codex_cli", "codex_cli", "codex_cli"),
+        ("claude_code_exec", "claude_code_exec", "claude_cli"),
+        ("copilot", "copilot_chat", "copilot_chat"),
+        ("copilot_cli", "copilot_chat", "copilot_chat"),
+        ("github_copilot", "copilot_chat", "copilot_chat"),
+        ("copilot_exec", "copilot_exec", "copilot_chat"),
+        ("cursor", "cursor_exec", "cursor_exec"),
+        ("cursor_agent", "cursor_exec", "cursor_exec"),
+        ("qwen", "qwen_chat", "qwen_chat"),
+        ("minimax", "minimax_chat", "minimax_chat"),
+    ],
+)
+def test_one_name_fills_all_roles_and_agents_are_text_models_where_text_is_written(
+    label: str, target: str, optimizer: str
+) -> None:
+    model = load_config(flags={"backend": label}).model
+    assert model.role("target").backend == target
+    assert model.role("optimizer").backend == model.role("judge").backend == optimizer
+
+
+def test_a_judge_that_is_not_mentioned_is_the_optimizer() -> None:
+    model = load_config(
+        overrides=[
+            "optimizer=big", "optimizer_backend=compat", "optimizer_base_url=http://a",
+            "optimizer_api_key_env=A", "optimizer_temperature=0", "retries=2",
+        ]
+    ).model  # fmt: skip
+    judge, optimizer = model.role("judge"), model.role("optimizer")
+    assert judge == replace(optimizer, role="judge")
+    assert judge.lender == "optimizer"
+
+
+def test_a_judge_may_be_another_model_on_the_server_of_the_optimizer() -> None:
+    model = load_config(
+        overrides=["judge_model=j", "judge_retries=0", "optimizer_base_url=http://a"]
+    ).model
+    judge = model.role("judge")
+    assert (judge.model, judge.retries, judge.base_url) == ("j", 0, "http://a")
+
+
+def test_a_judge_on_a_server_of_its_own_takes_nothing_from_the_optimizer() -> None:
+    model = load_config(
+        overrides=[
+            "judge=j", "judge_base_url=http://b", "optimizer_base_url=http://a",
+            "optimizer_api_key_env=A", "optimizer_backend=compat", "temperature=1",
+        ]
+    ).model  # fmt: skip
+    judge = model.role("judge")
+    assert (judge.backend, judge.base_url, judge.api_key_env) == (
+        "openai_compatible", "http://b", "",
+    )  # fmt: skip
+    assert (judge.lender, judge.temperature) == ("judge", 1.0)
+
+
+def test_a_judge_on_a_server_of_its_own_needs_a_name() -> None:
+    model = load_config(overrides=["judge_backend=compat"]).model
+    with pytest.raises(ConfigError, match=r"model\.judge: should name the judge's model"):
+        model.role("judge")
+
+
 def test_a_role_takes_its_own_value_before_the_shared_one_even_zero() -> None:
     model = load_config(
         overrides=[
