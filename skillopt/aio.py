@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from functools import reduce
+from operator import add
 from typing import TypeVar
+
+from skillopt.errors import Pending
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -46,12 +50,21 @@ async def nursery() -> AsyncGenerator[Nursery, None]:
 
 
 async def join(tasks: Sequence[asyncio.Task[R]]) -> list[R]:
-    """Wait for all tasks; the first error is raised at once, as it is."""
-    if tasks:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+    """Wait for all tasks; the first error is raised at once, as it is.
+
+    Only what is `Pending` waits for the rest, and is raised for all of them together.
+    """
+    left = set(tasks)
+    pending: list[Pending] = []
+    while left:
+        done, left = await asyncio.wait(left, return_when=asyncio.FIRST_EXCEPTION)
         for task in tasks:
             if task in done and not task.cancelled() and (error := task.exception()):
-                raise error
+                if not isinstance(error, Pending):
+                    raise error
+                pending.append(error)
+    if pending:
+        raise reduce(add, pending)
     return [task.result() for task in tasks]
 
 

@@ -8,6 +8,7 @@ SkilloptError
 ├── AccessError          a model endpoint cannot be used at all: wrong key, unknown model, no server
 ├── Unmeasurable         too many attempts failed for an evaluation to mean anything
 ├── BudgetSpent          a token, money or time limit was reached; a run ends, it does not crash
+├── Pending              people have to answer first; the same command goes on when they have
 └── RolloutError         one attempt failed for a reason that is not the agent's answer
     ├── ModelError       a provider timed out, was overloaded or answered nonsense
     │   ├── Refused      the provider will not answer this request, however often it is asked
@@ -59,6 +60,34 @@ class BudgetSpent(SkilloptError):
     """A limit set by the user was reached."""
 
     exit_code = 4
+
+
+class Pending(SkilloptError):
+    """Questions that somebody else has to answer before the work can go on.
+
+    Unlike any other error it does not end the work beside it: whatever else can be asked at the
+    same time is asked first, and all that is missing is told at once.
+    """
+
+    exit_code = 5
+
+    def __init__(self, folder: str, questions: frozenset[str]) -> None:
+        super().__init__(folder, questions)
+        self.folder = folder
+        self.questions = questions
+        """Files, relative to the folder."""
+
+    def __add__(self, other: Pending) -> Pending:
+        """Both together."""
+        return Pending(self.folder, self.questions | other.questions)
+
+    def __str__(self) -> str:
+        count = len(self.questions)
+        told = "1 question waits for an answer" if count == 1 else f"{count} questions wait"
+        return (
+            f"{told} in {self.folder}. Each file there that ends in .question.md says where its "
+            "answer goes. Then run the same command again; answers may come in parts."
+        )
 
 
 class RolloutError(SkilloptError):

@@ -13,7 +13,7 @@ PART = BASE | {"aio", "prompts"}
 MAY_IMPORT = {
     "errors": set[str](),
     "core": {"errors"},
-    "aio": set[str](),
+    "aio": {"errors"},
     "engine": BASE | {"aio"},
     "store": BASE,
     "config": BASE,

@@ -25,6 +25,7 @@ from skillopt.model.http import Http
 from skillopt.model.wrap import Meter
 from skillopt.store.artefacts import conversation_files, result_rows
 from skillopt.store.cache import Cache
+from skillopt.store.desk import QuestionDesk
 from skillopt.store.files import Scribe, write_atomic, write_json
 from skillopt.store.layout import Layout, RolloutFolder
 from skillopt.store.lock import RunLock
@@ -80,7 +81,13 @@ async def evaluate(
         cache = Cache(Layout(out).cache)
         try:
             async with Http() as http:
-                board = Switchboard(secrets or Secrets.load(), http, cache, Meter())
+                board = Switchboard(
+                    secrets or Secrets.load(),
+                    http,
+                    cache,
+                    Meter(),
+                    QuestionDesk(Layout(out).handoff),
+                )
                 target = _target(config, examinee, board)
                 if examinee.target is None:
                     await preflight(target)

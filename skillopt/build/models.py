@@ -15,6 +15,7 @@ from skillopt.core.chat import Message, Model, Request
 from skillopt.core.ports import Work
 from skillopt.errors import ConfigError, Refused
 from skillopt.model.endpoint import Endpoint
+from skillopt.model.handoff import Desk
 from skillopt.model.prices import Price
 from skillopt.model.provider import Provider, Transport
 from skillopt.model.settings import ModelSettings, names_for
@@ -45,6 +46,53 @@ def provider_of(role: RoleModel) -> type[Provider]:
 
 
 @dataclass(frozen=True, slots=True)
+class Plug:
+    """A model as its provider makes it, with nothing around it."""
+
+    settings: ModelSettings
+    wire: Model
+    served: bool
+    """Whether there is an address that it is called at."""
+
+
+def plug(role: RoleModel, secrets: Secrets, http: Transport, desk: Desk | None = None) -> Plug:
+    """Find the provider, the key and the address of a role; what is missing is an error now."""
+    provider = provider_of(role)
+    owner = _owner(role, provider, secrets)
+    names = (role.api_key_env,) if role.api_key_env else names_for(owner, provider.key_variables)
+    key = secrets.get(*names) if names else None
+    if key is None and (provider.key_required or role.api_key_env):
+        raise ConfigError(
+            f"the {role.role} model {role.model!r} needs a key: set {' or '.join(names)} "
+            "in the environment or in .env"
+        )
+    urls = names_for(owner, provider.url_variables)
+    url = role.base_url or (secrets.setting(*urls) if urls else None)
+    settings = ModelSettings(
+        role=role.role,
+        name=role.model,
+        base_url=url or provider.default_url,
+        api_key=key,
+        key_source=next((name for name in names if secrets.setting(name)), ""),
+        temperature=role.temperature,
+        max_tokens=role.max_tokens,
+        effort=_effort(role, provider),
+        timeout=role.timeout_seconds,
+        extra={"folder": default_root(secrets.setting), "desk": desk, **role.extra},
+        variables=secrets,
+    )
+    served = bool(provider.url_variables or provider.default_url)
+    return Plug(settings, provider.create(settings, http), served)
+
+
+def _owner(role: RoleModel, provider: type[Provider], secrets: Secrets) -> Role:
+    """Whose variables count: its own as soon as one is set, so that no key goes astray."""
+    all_names = (*provider.key_variables, *provider.url_variables)
+    own = names_for(role.role, [name for name in all_names if "{ROLE}" in name])
+    return role.role if own and secrets.setting(*own) else role.lender
+
+
+@dataclass(frozen=True, slots=True)
 class Switchboard:
     """Connects roles to models.
 
@@ -55,16 +103,16 @@ class Switchboard:
     http: Transport
     work: Work
     meter: Meter
+    desk: Desk | None = None
+    """Where questions for people go; None: nowhere."""
     endpoints: dict[tuple[object, ...], Endpoint] = field(
         default_factory=dict[tuple[object, ...], Endpoint]
     )
 
     def connect(self, role: RoleModel, *, concurrency: int | None = None) -> Model:
         """The model of a role, from the wire up; `concurrency` bounds this role alone."""
-        provider = provider_of(role)
-        settings = self._settings(role, provider)
-        wire = provider.create(settings, self.http)
-        model: Model = Limited(wire, self._endpoint(role, settings))
+        plugged = plug(role, self.secrets, self.http, self.desk)
+        model: Model = Limited(plugged.wire, self._endpoint(role, plugged.settings))
         if concurrency is not None:
             model = Limited(model, Endpoint(role.role, concurrency=concurrency))
         return self.wrap(Retrying(model, tries=role.retries + 1), role.role, _price(role))
@@ -73,42 +121,9 @@ class Switchboard:
         """Metering and durable record around a model."""
         return Recorded(Metered(model, role, self.meter, price), role, self.work)
 
-    def _settings(self, role: RoleModel, provider: type[Provider]) -> ModelSettings:
-        owner = self._owner(role, provider)
-        names = (
-            (role.api_key_env,) if role.api_key_env else names_for(owner, provider.key_variables)
-        )
-        key = self.secrets.get(*names) if names else None
-        if key is None and (provider.key_required or role.api_key_env):
-            raise ConfigError(
-                f"the {role.role} model {role.model!r} needs a key: set {' or '.join(names)} "
-                "in the environment or in .env"
-            )
-        urls = names_for(owner, provider.url_variables)
-        url = role.base_url or (self.secrets.setting(*urls) if urls else None)
-        url = url or provider.default_url
-        return ModelSettings(
-            role=role.role,
-            name=role.model,
-            base_url=url,
-            api_key=key,
-            key_source=next((name for name in names if self.secrets.setting(name)), ""),
-            temperature=role.temperature,
-            max_tokens=role.max_tokens,
-            effort=_effort(role, provider),
-            timeout=role.timeout_seconds,
-            extra={"folder": default_root(self.secrets.setting), **role.extra},
-        )
-
-    def _owner(self, role: RoleModel, provider: type[Provider]) -> Role:
-        """Whose variables count: its own as soon as one is set, so that no key goes astray."""
-        all_names = (*provider.key_variables, *provider.url_variables)
-        own = names_for(role.role, [name for name in all_names if "{ROLE}" in name])
-        return role.role if own and self.secrets.setting(*own) else role.lender
-
     def _endpoint(self, role: RoleModel, settings: ModelSettings) -> Endpoint:
         limits = role.max_concurrency, role.requests_per_minute, role.tokens_per_minute
-        place = (settings.base_url, settings.api_key, *limits)
+        place = (role.backend, settings.base_url, settings.api_key, *limits)
         if place not in self.endpoints:
             self.endpoints[place] = Endpoint(
                 urlsplit(settings.base_url).netloc.rpartition("@")[2] or role.backend,

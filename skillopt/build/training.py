@@ -43,6 +43,7 @@ from skillopt.model.wrap import Meter
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
 from skillopt.store.cache import Cache
+from skillopt.store.desk import QuestionDesk
 from skillopt.store.events import EventLog
 from skillopt.store.layout import Layout
 from skillopt.store.lock import RunLock
@@ -150,7 +151,9 @@ async def open_training(
         try:
             async with Http() as http:
                 meter = Meter.after(cache.spent())
-                board = Switchboard(secrets or Secrets.load(), http, cache, meter)
+                board = Switchboard(
+                    secrets or Secrets.load(), http, cache, meter, QuestionDesk(layout.handoff)
+                )
                 config = brief.config
                 projector = Projector(layout, cache, config.flat(), extra=figures)
                 repaired = tuple(projector.rebuild(record.events()))

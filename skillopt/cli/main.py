@@ -134,6 +134,23 @@ def config(ctx: click.Context, **_: object) -> None:
     show_config(given(ctx))
 
 
+@app.command(
+    cls=SettingsCommand, context_settings=_CONTEXT, short_help="Check keys, models and data."
+)
+@_settings
+@click.option("--offline", is_flag=True, help="Ask no model: look at settings and data only.")
+@click.pass_context
+def doctor(ctx: click.Context, *, offline: bool, **_: object) -> int:
+    """Check what a run needs before it costs anything: keys, servers, programs, data, disk.
+
+    With CONFIG, each model is asked two tiny questions. Without, shows what is on this machine.
+    Ends with 1 if something is in the way.
+    """
+    from skillopt.cli.doctor import doctor
+
+    return doctor(ctx.ensure_object(Session), given(ctx), offline=offline)
+
+
 @app.command(context_settings=_CONTEXT, short_help="Show a run, a step or an item.")
 @click.argument("run", type=_FILE)
 @click.option("--step", type=int, metavar="N", help="One step: evidence, edits and verdict.")

@@ -12,6 +12,9 @@ RENAMED: Final = {
     "target_model": "model.target",
     "judge_model": "model.judge",
     "judge_max_completion_tokens": "model.judge_max_tokens",
+    "codex_path": "model.codex_exec_path",
+    "codex_cli_bin": "model.codex_exec_path",
+    "codex_bin": "model.codex_exec_path",
     "model_backend": "model.backend",
     "env": "env.name",
 }

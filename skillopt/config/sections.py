@@ -119,6 +119,12 @@ _SHARED: Final = (
 _DEFAULT_BACKEND: Final = "openai_chat"
 
 
+_PREFIXES: Final = {
+    "claude_cli": ("claude_code_exec_",),
+    "codex_cli": ("codex_exec_",),
+    "copilot_chat": ("copilot_exec_", "copilot_chat_"),
+}
+"""How the keys of a backend begin, where not with its name."""
 _ADDRESS: Final = ("backend", "base_url")
 """What makes a judge's server another one than the optimizer's."""
 
@@ -153,6 +159,15 @@ class ModelSection(Section):
     local_slots: Positive = 4
     local_context: Positive = 8192
     local_batch: Positive = 256
+
+    claude_code_exec_path: str = ""
+    codex_exec_path: str = ""
+    codex_exec_profile: str = ""
+    copilot_exec_path: str = ""
+    copilot_exec_home: str = ""
+    copilot_chat_optimizer_model: str = ""
+    copilot_chat_target_model: str = ""
+    copilot_chat_timeout: Seconds | None = None
 
     optimizer_base_url: str | None = None
     optimizer_api_key_env: Variable | None = None
@@ -206,7 +221,8 @@ class ModelSection(Section):
         alone = name != "judge" or any(values[f"judge_{key}"] is not None for key in _ADDRESS)
         lender: Role = name if alone else "optimizer"
         backend = backend_of(self._label(name), name)
-        if (model := values[name] or values[lender]) is None:
+        model = values.get(f"{backend}_{name}_model") or values[name] or values[lender]
+        if model is None:
             raise ConfigError(
                 "model.judge: should name the judge's model, because it has a server of its own"
             )
@@ -227,9 +243,10 @@ class ModelSection(Section):
             if own_effort is None
             else own_effort,
             extra={
-                key.removeprefix(f"{backend}_"): value
+                key.removeprefix(prefix): value
+                for prefix in _PREFIXES.get(backend, (f"{backend}_",))
                 for key, value in values.items()
-                if key.startswith(f"{backend}_")
+                if key.startswith(prefix)
             },
             **settings,
         )

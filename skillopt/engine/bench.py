@@ -17,6 +17,7 @@ from skillopt.core.task import Split, Task
 from skillopt.errors import (
     EnvironmentFault,
     HarnessError,
+    Pending,
     RolloutError,
     SkilloptError,
     Unmeasurable,
@@ -37,6 +38,8 @@ class Tally:
     done: int = 0
     failed: int = 0
     trouble: SkilloptError | None = None
+    pending: Pending | None = None
+    """Attempts that wait for somebody's answer; told when all the others are done."""
     halted: asyncio.Future[None] = field(default_factory=_future)
 
     def count(self, message: str) -> None:
@@ -50,6 +53,16 @@ class Tally:
                 "Finished work is kept: repair the cause and run the same command again."
             )
             self.halt(Unmeasurable(text))
+
+    def wait(self, error: Pending) -> None:
+        """One more attempt waits for an answer."""
+        self.pending = error if self.pending is None else self.pending + error
+
+    def finish(self) -> None:
+        """One more attempt is over, however it went."""
+        self.done += 1
+        if self.done == self.total and self.pending is not None:
+            self.halt(self.pending)
 
     def halt(self, error: SkilloptError) -> None:
         """Give every reader this error instead of further rollouts."""
@@ -71,6 +84,8 @@ class Attempts:
             if not task.done():
                 both = (task, self.tally.halted)
                 await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            if not task.cancelled() and task.done() and isinstance(task.exception(), Pending):
+                await asyncio.wait((self.tally.halted,))
             if self.tally.trouble is not None:
                 raise self.tally.trouble
             yield task.result()
@@ -166,16 +181,20 @@ class Bench:
     ) -> Rollout:
         try:
             rollout, reused = await self._kept(task, conditions)
+        except Pending as error:
+            tally.wait(error)
+            raise
         except SkilloptError as error:
             tally.halt(error)
             raise
+        finally:
+            tally.finish()
         match rollout.outcome:
             case Score(hard):
                 progress.tick("reused" if reused else "done", hard)
             case Failure(_, message):
                 progress.tick("failed")
                 tally.count(message)
-        tally.done += 1
         if tally.done == tally.total:
             progress.finish()
         return rollout

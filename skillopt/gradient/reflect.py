@@ -51,7 +51,7 @@ class Reflect:
                 for number, batch in enumerate(batches):
                     await desk.read(number, batch)
                 failure, success = desk.asked["failure"], desk.asked["success"]
-                return (*await join(failure), *await join(success))
+                return tuple(await join([*failure, *success]))
 
     async def analyse(
         self, desk: _Desk, source: Source, place: tuple[int, int], group: list[Rollout]

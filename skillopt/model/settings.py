@@ -4,9 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 Role: TypeAlias = Literal["target", "optimizer", "judge"]
+
+
+class Variables(Protocol):
+    """The environment, as far as a backend needs to know it."""
+
+    def get(self, *names: str) -> str | None:
+        """The first of these variables that is set; from now on its value is shown nowhere."""
+        ...
+
+    def setting(self, *names: str) -> str | None:
+        """As `get`, for a value that may be shown."""
+        ...
+
+
+class NoVariables:
+    """An environment without variables."""
+
+    def get(self, *names: str) -> str | None:
+        """Nothing is set."""
+        del names
+        return None
+
+    setting = get
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +52,7 @@ class ModelSettings:
     """Seconds for one attempt from connecting to the last byte."""
     extra: Mapping[str, object] = field(default_factory=dict[str, object])
     """What only one provider understands."""
+    variables: Variables = field(default_factory=NoVariables, repr=False, compare=False)
 
 
 def names_for(role: Role, names: Iterable[str]) -> tuple[str, ...]:

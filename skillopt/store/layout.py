@@ -142,6 +142,11 @@ class Layout:
         return self.root / "cache.sqlite"
 
     @property
+    def handoff(self) -> Path:
+        """Questions for people or other agents, and their answers."""
+        return self.root / "handoff"
+
+    @property
     def lock(self) -> Path:
         """Held by the process that trains here."""
         return self.root / ".lock"

@@ -243,3 +243,15 @@ async def test_no_color_is_respected_and_a_dumb_terminal_gets_plain_lines(tmp_pa
     assert ESCAPE not in plain
     assert "step 2/2" in plain
     assert not re.search(r"\x1b\[3\dm", uncoloured)
+
+
+async def test_questions_that_wait_for_people_have_an_exit_code_of_their_own(
+    tmp_path: Path,
+) -> None:
+    async with Simulator() as simulator:
+        make_project(tmp_path, simulator.url, (8, 4, 4))
+        done = await skillopt("train", "c.yaml", "target_backend=handoff", cwd=tmp_path)
+    assert done.code == 5
+    assert "4 questions wait in run/handoff." in done.err
+    assert "error" not in done.err
+    assert len(list((tmp_path / "run" / "handoff" / "target-rollout").iterdir())) == 4

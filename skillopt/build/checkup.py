@@ -1,0 +1,184 @@
+"""What a configuration needs, tried out before money is spent."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from skillopt.aio import map_all
+from skillopt.build.models import plug
+from skillopt.build.training import prepare
+from skillopt.config.schema import Config, Role, RoleModel
+from skillopt.config.secrets import Secrets
+from skillopt.core.chat import Message, Model, Reply, Request
+from skillopt.errors import ModelError, Refused, SkilloptError
+from skillopt.model.failures import place
+from skillopt.model.http import Http
+from skillopt.model.provider import Answer, Transport
+from skillopt.prompts.jsonish import read_object
+
+State: TypeAlias = Literal["ok", "note", "warning", "failure"]
+
+_PATIENCE = 60.0
+"""Seconds for one call; a model that is slower is not fit for thousands of them."""
+_SLOW = 20.0
+_LITTLE, _NO_DISK = 1_000_000_000, 100_000_000
+_SKEW = 60.0
+_HELLO = "Reply with OK."
+_JSON = 'Reply with this JSON object and nothing else: {"ok": true}'
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at."""
+
+    what: str
+    state: State
+    found: str
+    advice: str = ""
+    """What to do about it; blank where nothing needs doing."""
+
+
+async def check_models(config: Config, secrets: Secrets, *, offline: bool) -> list[Check]:
+    """Each role's backend, key and address; unless offline, its answers and the clock, too."""
+    async with Http() as http:
+        ears = _Listening(http)
+
+        async def one(role: Role) -> list[Check]:
+            return await _check_role(config, role, secrets, ears, offline=offline)
+
+        found = await map_all(one, _roles(config))
+    checks = [check for checks in found for check in checks]
+    return [*checks, *ears.clock()]
+
+
+def check_data(config: Config) -> list[Check]:
+    """The data, the first skill and the place for results."""
+    try:
+        brief = prepare(config)
+    except SkilloptError as error:
+        return [Check("data", "failure", "cannot be used", str(error))]
+    splits = brief.world.splits
+    sizes = f"{len(splits.train)} train, {len(splits.val)} val, {len(splits.test)} test items"
+    checks = [Check("data", "ok", f"{config.env.name}: {sizes}")]
+    checks += [Check("data", "warning", "suspicious", each) for each in brief.world.warnings]
+    length = len(brief.skill.render())
+    checks.append(Check("first skill", "ok", f"{length:,} characters"))
+    return [*checks, check_disk(brief.out)]
+
+
+def check_disk(folder: Path) -> Check:
+    """Whether there is room, and leave to use it, where the folder is or will be."""
+    there = folder.absolute()
+    while not there.exists():
+        there = there.parent
+    free = shutil.disk_usage(there).free
+    found = f"{free / 1e9:.1f} GB free in {there}"
+    if not os.access(there, os.W_OK):
+        return Check("disk", "failure", f"{there} is not writable", "choose another env.out_root")
+    if free < _LITTLE:
+        state: State = "failure" if free < _NO_DISK else "warning"
+        return Check("disk", state, found, "make room, or choose another env.out_root")
+    return Check("disk", "ok", found)
+
+
+def _roles(config: Config) -> list[Role]:
+    """Those that will be asked; a judge only where one is mentioned."""
+    roles: list[Role] = ["target", "optimizer"]
+    own = config.model.model_dump()
+    if any(own[key] is not None for key in own if key.startswith("judge")):
+        roles.append("judge")
+    return roles
+
+
+async def _check_role(
+    config: Config, name: Role, secrets: Secrets, http: Transport, *, offline: bool
+) -> list[Check]:
+    what = f"{name} model"
+    try:
+        role = config.model.role(name)
+        role = replace(role, timeout_seconds=min(role.timeout_seconds, _PATIENCE))
+        if role.backend == "handoff":
+            advice = "questions will wait in the run directory for answers"
+            return [Check(what, "note", f"{role.model} by handoff", advice)]
+        plugged = plug(role, secrets, http)
+    except SkilloptError as error:
+        return [Check(what, "failure", "cannot be set up", str(error))]
+    settings = plugged.settings
+    where = f" at {place(settings.base_url)}" if plugged.served and settings.base_url else ""
+    key = f", key from {settings.key_source}" if settings.key_source else ""
+    known = f"{role.model} by {role.backend}{where}{key}"
+    if offline:
+        return [Check(what, "note", f"{known}; not asked")]
+    return await _ask(what, known, role, plugged.wire)
+
+
+async def _ask(what: str, known: str, role: RoleModel, model: Model) -> list[Check]:
+    """A tiny question, then one for JSON."""
+    start = time.perf_counter()
+    try:
+        await _say(model, _HELLO, 16)
+    except Refused as error:
+        return [Check(what, "warning", f"{known}; refuses a tiny question", str(error))]
+    except SkilloptError as error:
+        return [Check(what, "failure", f"{known}; no answer", str(error))]
+    seconds = time.perf_counter() - start
+    slow = "slow: a run makes hundreds of calls" if seconds > _SLOW else ""
+    took = f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
+    answered = f"{known}; answered in {took}"
+    first = Check(what, "warning" if slow else "ok", answered, slow)
+    return [first, await _json(role, model)]
+
+
+async def _json(role: RoleModel, model: Model) -> Check:
+    what = f"{role.role}, JSON"
+    try:
+        reply = await _say(model, _JSON, role.max_tokens)
+    except ModelError as error:
+        return Check(what, "warning", "no answer", str(error))
+    if read_object(reply.text, {"ok"}) is not None:
+        return Check(what, "ok", "answers with JSON when asked to")
+    if role.role == "target":
+        return Check(what, "note", "does not answer with JSON; few environments need it")
+    advice = "choose a more capable model, or gradient.proposer: instruct"
+    return Check(what, "warning", "does not answer with JSON", advice)
+
+
+async def _say(model: Model, text: str, limit: int) -> Reply:
+    messages = (Message("user", text),)
+    return await model.complete(Request(stage="preflight", messages=messages, max_tokens=limit))
+
+
+@dataclass(slots=True)
+class _Listening:
+    """A transport that hears what time it is on the other side."""
+
+    inner: Transport
+    skew: float | None = None
+
+    async def post(
+        self, url: str, *, headers: Mapping[str, str], body: bytes, timeout: float
+    ) -> Answer:
+        answer = await self.inner.post(url, headers=headers, body=body, timeout=timeout)
+        try:
+            told = parsedate_to_datetime(answer.headers.get("Date", ""))
+            self.skew = time.time() - told.timestamp()
+        except ValueError:
+            pass
+        return answer
+
+    def clock(self) -> list[Check]:
+        """Whether our clock agrees with the servers'; nothing where none told the time."""
+        if self.skew is None:
+            return []
+        if abs(self.skew) <= _SKEW:
+            return [Check("clock", "ok", "agrees with the servers")]
+        way = "ahead of" if self.skew > 0 else "behind"
+        found = f"{abs(self.skew) / 60:.0f} min {way} the servers"
+        return [Check("clock", "warning", found, "set it: tokens and certificates depend on it")]

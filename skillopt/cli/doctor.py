@@ -1,0 +1,56 @@
+"""`skillopt doctor`: is everything there that a run needs?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.text import Text
+
+from skillopt.build.checkup import Check, State, check_data, check_disk, check_models
+from skillopt.cli.arguments import Given
+from skillopt.cli.machine import check_machine
+from skillopt.cli.phrases import count
+from skillopt.cli.render import Screen
+from skillopt.cli.report import table
+from skillopt.cli.running import run
+from skillopt.cli.session import Session
+from skillopt.cli.settings import configured, unlocked
+
+_STYLES: dict[State, str] = {"ok": "green", "note": "", "warning": "yellow", "failure": "bold red"}
+
+
+def doctor(session: Session, given: Given, *, offline: bool) -> int:
+    """Look at everything, show it; the exit code."""
+    screen = Screen()
+    secrets = unlocked(session)
+    checks = check_machine(secrets)
+    if given.blank:
+        checks.append(check_disk(Path.cwd()))
+    else:
+        config = configured(given, screen)
+        checks += check_data(config)
+        work = check_models(config, secrets, offline=offline)
+        checks += run(work, screen, lambda: "interrupted")
+    _show(checks, session, screen)
+    failures = sum(each.state == "failure" for each in checks)
+    if failures:
+        screen.tell(f"{count(failures, 'check')} failed", "bold red")
+        return 1
+    named = "nothing is in the way"
+    screen.tell("name a configuration to check that as well" if given.blank else named)
+    return 0
+
+
+def _show(checks: Sequence[Check], session: Session, screen: Screen) -> None:
+    made = table("check", "state", "found")
+    for each in checks:
+        state = Text(each.state, style=_STYLES[each.state])
+        made.add_row(each.what, state, session.hide(each.found))
+    screen.show(made)
+    advised = [each for each in checks if each.advice]
+    if advised:
+        screen.show(Text("\nwhat to do", style="bold"))
+    for each in advised:
+        subject = "" if each.advice.startswith(each.what) else f"{each.what}: "
+        screen.show(f"  {subject}{session.hide(each.advice)}")

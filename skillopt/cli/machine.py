@@ -1,0 +1,93 @@
+"""What is on this machine to train with."""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+import shutil
+
+from skillopt import __version__
+from skillopt.build.checkup import Check
+from skillopt.build.models import PROVIDERS
+from skillopt.cli.means import SERVERS, first_model
+from skillopt.config.schema import Role
+from skillopt.config.secrets import Secrets
+from skillopt.errors import ConfigError
+from skillopt.model.settings import names_for
+from skillopt.model.weights.catalogue import CATALOGUE
+from skillopt.model.weights.folder import Folder, default_root
+
+_PROGRAMS = {
+    "claude": "claude_cli",
+    "codex": "codex_cli",
+    "copilot": "copilot_chat",
+}
+"""Programs that serve as models, with their backends."""
+_ROLES: tuple[Role, ...] = ("target", "optimizer", "judge")
+
+
+def check_machine(secrets: Secrets) -> list[Check]:
+    """Everything that needs no configuration; nothing leaves the machine."""
+    return [
+        Check("skillopt", "ok", f"{__version__}, Python {platform.python_version()}"),
+        _sandbox(secrets),
+        _keys(secrets),
+        _servers(),
+        _programs(secrets),
+        _weights(secrets),
+    ]
+
+
+def _sandbox(secrets: Secrets) -> Check:
+    if path := shutil.which("bwrap", path=secrets.setting("PATH")):
+        return Check("sandbox", "ok", path)
+    return Check("sandbox", "note", "no bwrap; only environments that run code need bubblewrap")
+
+
+def _keys(secrets: Secrets) -> Check:
+    """Names of variables, never their values."""
+    found = sorted(name for name in _key_names() if secrets.get(name) is not None)
+    return Check("keys", "ok" if found else "note", ", ".join(found) or "none set")
+
+
+def _key_names() -> set[str]:
+    names: set[str] = set()
+    for backend in PROVIDERS.names:
+        try:
+            provider = PROVIDERS.load(backend)
+        except ConfigError:  # an extra that is not installed
+            continue
+        for role in _ROLES:
+            names |= set(names_for(role, provider.key_variables))
+    return names
+
+
+def _servers() -> Check:
+    found = [
+        f"{model} by {name} on port {port}"
+        for name, port in SERVERS
+        if (model := first_model(f"http://127.0.0.1:{port}/v1"))
+    ]
+    told = ", ".join(found) or "none on the usual ports of this machine"
+    return Check("servers", "ok" if found else "note", told)
+
+
+def _programs(secrets: Secrets) -> Check:
+    path = secrets.setting("PATH")
+    found = [
+        f"{program} (backend {backend})"
+        for program, backend in _PROGRAMS.items()
+        if shutil.which(program, path=path)
+    ]
+    return Check("programs", "ok" if found else "note", ", ".join(found) or "none on PATH")
+
+
+def _weights(secrets: Secrets) -> Check:
+    folder = Folder(default_root(secrets.setting))
+    found = [each.name for each in CATALOGUE if folder.has(each)]
+    if not found:
+        return Check("weights", "note", "none; `skillopt model list` shows what can be fetched")
+    if importlib.util.find_spec("xllamacpp") is None:
+        advice = "pip install 'skillopt[local]'"
+        return Check("weights", "warning", f"{', '.join(found)}; the engine is missing", advice)
+    return Check("weights", "ok", ", ".join(found))

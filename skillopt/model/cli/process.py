@@ -1,0 +1,69 @@
+"""A program run once: a list of arguments, no shell, and nobody left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_REAPING = 10.0
+"""Seconds to wait for a killed program; one that is stuck in the kernel is left to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A program that has ended by itself."""
+
+    code: int
+    out: str
+    err: str
+
+
+async def run(
+    argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, stdin: str, timeout: float
+) -> Finished:
+    """Run to the end; past `timeout`, or when cancelled, the whole process group is killed.
+
+    Raises:
+        TimeoutError: It did not end in time.
+        OSError: It could not be started.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *argv,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        cwd=cwd,
+        env=dict(env),
+        # A group of its own: Ctrl-C is ours to pass on, and its children go when it goes.
+        start_new_session=True,
+    )
+    try:
+        data = stdin.encode("utf-8", "replace")
+        out, err = await asyncio.wait_for(process.communicate(data), timeout)
+    except asyncio.TimeoutError as error:
+        raise TimeoutError from error
+    finally:
+        await _end(process)
+    return Finished(process.returncode or 0, _text(out), _text(err))
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Kill what is left of the group, be it only the program's children."""
+    with suppress(ProcessLookupError, PermissionError):
+        if sys.platform == "win32":
+            process.kill()
+        else:
+            os.killpg(process.pid, signal.SIGKILL)
+    if process.returncode is None:
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(process.wait(), _REAPING)
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")

@@ -1,0 +1,163 @@
+"""A program as a model: called anew for each question, in an empty folder, without tools."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from skillopt.core.chat import Reply, Request, Usage
+from skillopt.errors import AccessError, ConfigError, Refused
+from skillopt.model.cli.dialect import Asked, Dialect, converse
+from skillopt.model.cli.process import Finished, run
+from skillopt.model.cli.troubles import classify
+from skillopt.model.failures import Unreached
+from skillopt.model.settings import ModelSettings
+
+DEFAULT_MODEL: Final = "default"
+"""The name that leaves the choice of the model to the program."""
+_EVERYWHERE: Final = (
+    "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TERM",
+    "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR",
+    "DBUS_SESSION_BUS_ADDRESS", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS",
+    "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
+    "http_proxy", "https_proxy", "all_proxy", "no_proxy",
+    "SYSTEMROOT", "COMSPEC", "PATHEXT", "APPDATA", "LOCALAPPDATA", "USERPROFILE", "TEMP", "TMP",
+)  # fmt: skip
+"""What any program needs to start, find its own settings and reach the network."""
+
+
+_LETTERS_PER_TOKEN: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class TextProgram:
+    """A model whose answers come from a program. A limit on tokens cannot be passed on to it."""
+
+    settings: ModelSettings
+    dialect: Dialect
+    path: str
+    fingerprint: str
+    timeout: float
+    environment: Mapping[str, str] = field(repr=False)
+    secrets: frozenset[str] = field(repr=False)
+
+    @classmethod
+    def create(cls, settings: ModelSettings, dialect: Dialect) -> TextProgram:
+        """Settle how the program is called; whether it is there shows with the first call."""
+        backend = dialect.backend
+        if settings.temperature is not None:
+            raise ConfigError(
+                f"{backend} has no temperature; remove it from the {settings.role} model"
+            )
+        if settings.effort and settings.effort not in dialect.efforts:
+            known = ", ".join(dialect.efforts) or "none at all"
+            raise ConfigError(
+                f"{backend} has no reasoning effort {settings.effort!r} (known: {known}); "
+                f"change it for the {settings.role} model"
+            )
+        environment, secrets = _environment(settings, dialect)
+        profile, timeout = settings.extra.get("profile"), settings.extra.get("timeout")
+        return cls(
+            settings=settings,
+            dialect=dialect,
+            path=_path(settings, dialect),
+            fingerprint=f"{backend}/{settings.name}/effort={settings.effort or None}"
+            + (f"/profile={profile}" if profile else ""),
+            timeout=timeout if isinstance(timeout, float) else settings.timeout,
+            environment=environment,
+            secrets=secrets,
+        )
+
+    async def complete(self, request: Request) -> Reply:
+        """Ask once."""
+        self._check(request)
+        system, prompt = converse(request.messages)
+        name = self.settings.name
+        asked = Asked(
+            model="" if name == DEFAULT_MODEL else name,
+            effort=request.effort or self.settings.effort or "",
+            system=system,
+            prompt=prompt,
+            extra=self.settings.extra,
+        )
+        finished = await self._call(asked)
+        heard = self.dialect.read(finished.out)
+        if heard.tool:
+            raise AccessError(
+                f"{self._who} used the tool {heard.tool!r} although it was given none, so its "
+                "answers may come from files on this machine; update the program or choose "
+                "another backend"
+            )
+        if heard.text is None or heard.problem or finished.code != 0:
+            words = heard.problem or finished.err.strip() or finished.out.strip()
+            words = words or f"it ended with code {finished.code} and without a word"
+            raise classify(words, self._who, self.dialect.login, self.secrets)
+        usage = _estimate(request, heard.text) if heard.usage is None else heard.usage
+        return Reply(text=heard.text, usage=usage)
+
+    @property
+    def _who(self) -> str:
+        return f"{self.settings.role} model {self.settings.name!r} by {Path(self.path).name}"
+
+    def _check(self, request: Request) -> None:
+        if request.temperature is not None:
+            raise Refused(f"{self._who} has no temperature, and the request asks for one")
+
+    async def _call(self, asked: Asked) -> Finished:
+        program = shutil.which(self.path, path=self.environment.get("PATH"))
+        if program is None:
+            raise AccessError(
+                f"{self._who}: there is no program {self.path!r} on PATH; install it, or set "
+                f"model.{self.dialect.path_key}"
+            )
+        with (
+            TemporaryDirectory(prefix="skillopt-", ignore_cleanup_errors=True) as empty,
+            TemporaryDirectory(prefix="skillopt-", ignore_cleanup_errors=True) as beside,
+        ):
+            work, side = Path(empty), Path(beside)
+            command = self.dialect.command(asked, work, side)
+            try:
+                return await run(
+                    [program, *command.arguments],
+                    env=self.environment,
+                    cwd=work,
+                    stdin=command.stdin,
+                    timeout=self.timeout,
+                )
+            except TimeoutError as error:
+                limit = f"{self.timeout:g} s"
+                raise Unreached(f"{self._who} did not answer within {limit}") from error
+            except OSError as error:
+                raise AccessError(f"{self._who} cannot be started: {error.strerror}") from error
+
+
+def _estimate(request: Request, text: str) -> Usage:
+    sent = sum(len(message.text) for message in request.messages)
+    return Usage(1, sent // _LETTERS_PER_TOKEN, -(-len(text) // _LETTERS_PER_TOKEN))
+
+
+def _path(settings: ModelSettings, dialect: Dialect) -> str:
+    own = settings.extra.get("path")
+    given = own if isinstance(own, str) else ""
+    given = given or settings.variables.setting(*dialect.path_variables)
+    return str(Path(given).expanduser()) if given else dialect.program
+
+
+def _environment(
+    settings: ModelSettings, dialect: Dialect
+) -> tuple[dict[str, str], frozenset[str]]:
+    """Variables for the program, and those of their values that nobody may see."""
+    look = settings.variables
+    found = {name: look.setting(name) for name in _EVERYWHERE}
+    private = {name: look.get(name) for name in dialect.variables}
+    if settings.api_key is not None:
+        private[dialect.key_name] = settings.api_key
+    if isinstance(home := settings.extra.get("home"), str) and home:
+        found[dialect.home_name] = str(Path(home).expanduser())
+    given = {name: value for name, value in {**found, **private}.items() if value is not None}
+    secrets = frozenset(value for value in private.values() if value is not None)
+    return {**given, "NO_COLOR": "1"}, secrets

@@ -1,0 +1,63 @@
+"""Backend `handoff`: a person or another agent answers, in their own time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, runtime_checkable
+
+from skillopt.core.chat import Reply, Request, Usage
+from skillopt.errors import ConfigError, Pending
+from skillopt.model.provider import Transport
+from skillopt.model.settings import ModelSettings
+from skillopt.model.wrap import call_key
+
+
+@runtime_checkable
+class Desk(Protocol):
+    """Where questions are laid out and answers are found."""
+
+    def answer(self, role: str, stage: str, key: str) -> str | None:
+        """What was answered; None as long as nothing was."""
+        ...
+
+    def ask(self, role: str, model: str, request: Request, key: str) -> Pending:
+        """Lay a question out, once; what to raise instead of an answer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Handoff:
+    """A model that says `Pending` until somebody has answered. Its name is up to the user."""
+
+    key_variables: ClassVar[tuple[str, ...]] = ()
+    url_variables: ClassVar[tuple[str, ...]] = ()
+    key_required: ClassVar[bool] = False
+    default_url: ClassVar[str] = ""
+    takes_shared_effort: ClassVar[bool] = False
+
+    settings: ModelSettings
+    desk: Desk
+    fingerprint: str
+
+    @classmethod
+    def create(cls, settings: ModelSettings, http: Transport) -> Handoff:
+        """A model ready to be asked; `settings.extra` holds the desk."""
+        del http
+        desk = settings.extra.get("desk")
+        if not isinstance(desk, Desk):
+            raise ConfigError(
+                f"backend handoff of the {settings.role} model needs a run directory; "
+                "it works in train and eval only"
+            )
+        return cls(settings, desk, f"handoff/{settings.name}")
+
+    async def complete(self, request: Request) -> Reply:
+        """The answer if it is there."""
+        if request.stage == "preflight":
+            return Reply(text="OK")  # nobody needs to be asked whether they are there
+        role = self.settings.role
+        key = call_key(role, self.fingerprint, request)
+        text = self.desk.answer(role, request.stage, key)
+        if text is None:
+            raise self.desk.ask(role, self.settings.name, request, key)
+        return Reply(text=text, usage=Usage(1))
