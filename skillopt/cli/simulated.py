@@ -21,6 +21,7 @@ from skillopt.cli.session import Session
 from skillopt.cli.settings import unlocked
 from skillopt.cli.train import conduct, summarise
 from skillopt.config.load import load_config
+from skillopt.config.secrets import Secrets
 from skillopt.errors import ConfigError, SkilloptError
 from skillopt.store.files import write_atomic
 from skillopt.store.reader import RunReader
@@ -44,14 +45,15 @@ def simulate(session: Session, out: Path, seed: int | None, *, sure: bool) -> No
     else:
         seed = 0 if seed is None else seed
         _make(out, config, seed, sure=sure, screen=screen)
-    with _simulator(seed) as url:
+    secrets = unlocked(session)
+    with _simulator(seed, secrets) as url:
         values = {
             "model.base_url": url,
             "env.split_dir": str(out / "data"),
             "env.skill_init": str(out / "skill.md"),
             "env.out_root": str(out / "run"),
         }
-        conduct(load_config(config, values=values), screen, unlocked(session))
+        conduct(load_config(config, values=values), screen, secrets)
     _tell(out, config, screen)
 
 
@@ -98,7 +100,7 @@ def _seed_of(config: Path, seed: int | None, out: Path) -> int:
 
 
 @contextmanager
-def _simulator(seed: int) -> Generator[str, None, None]:
+def _simulator(seed: int, secrets: Secrets) -> Generator[str, None, None]:
     """The simulator in a process of its own, which ends when its standard input closes."""
     command = [sys.executable, "-m", "skillopt.testing.simulator", "--watch-stdin"]
     command += ["--seed", str(seed), "--latency-ms", _LATENCY]
@@ -107,6 +109,7 @@ def _simulator(seed: int) -> Generator[str, None, None]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         encoding="utf-8",
+        env=secrets.harmless(),
         # Ctrl-C is for us: it must not take the server away from requests that are being cancelled.
         start_new_session=True,
     ) as process:

@@ -10,18 +10,24 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from skillopt.config.redaction import HIDDEN, redact
+from skillopt.config.redaction import HIDDEN, names_secret, redact
 from skillopt.errors import ConfigError
 
 _SHORTEST: Final = 8
 """A shorter value is not hidden: it would be found inside ordinary words."""
 
+_QUOTED: Final = r"""'[^']*'|"(?:[^"\\]|\\.)*\""""
+_PIECE: Final = re.compile(
+    r"""'(?P<single>[^']*)'|"(?P<double>(?:[^"\\]|\\.)*)"|(?P<plain>[^\s'"]+)""", re.DOTALL
+)
 _LINE: Final = re.compile(
-    r"""^[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*
-    (?:'(?P<single>[^']*)'|"(?P<double>(?:[^"\\]|\\.)*)"|(?P<bare>[^\r\n]*))""",
+    rf"""^[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*
+    (?:(?P<quoted>(?:{_QUOTED})(?:{_QUOTED}|[^\s'"])*)|(?P<bare>[^\r\n]*))""",
     re.MULTILINE | re.VERBOSE | re.DOTALL,
 )
-_ESCAPES: Final = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "$": "$"}
+_ESCAPES: Final = {
+    "n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "$": "$", "`": "`",
+}  # fmt: skip
 
 
 class Secrets:
@@ -56,6 +62,14 @@ class Secrets:
         values = (self._variables.get(name, "").strip() for name in names)
         return next((value for value in values if value), None)
 
+    def harmless(self) -> dict[str, str]:
+        """The variables for a child process that needs no secret: all that do not look like one."""
+        return {
+            name: value
+            for name, value in self._variables.items()
+            if not names_secret(name) and value not in self._fetched and redact(value) == value
+        }
+
     def redact(self, text: str) -> str:
         """The text without any secret that was fetched and without what looks like one."""
         for value in sorted(self._fetched, key=len, reverse=True):
@@ -70,12 +84,16 @@ def parse_env(text: str) -> dict[str, str]:
 
 def _variables(text: str) -> Iterator[tuple[str, str]]:
     for found in _LINE.finditer(text):
-        if (single := found["single"]) is not None:
-            yield found["name"], single
-        elif (double := found["double"]) is not None:
-            yield found["name"], re.sub(r"\\(.)", _unescape, double, flags=re.DOTALL)
+        if (quoted := found["quoted"]) is not None:
+            yield found["name"], "".join(map(_value, _PIECE.finditer(quoted)))
         else:
             yield found["name"], re.sub(r"(?:^|\s)#.*", "", found["bare"]).strip()
+
+
+def _value(piece: re.Match[str]) -> str:
+    if (double := piece["double"]) is not None:
+        return re.sub(r"\\(.)", _unescape, double, flags=re.DOTALL)
+    return piece["single"] or piece["plain"] or ""
 
 
 def _unescape(found: re.Match[str]) -> str:

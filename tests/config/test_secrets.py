@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import base64
 import json
+import shlex
 import string
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -178,6 +180,47 @@ def test_any_quoted_value_of_an_env_file_survives(values: dict[str, str]) -> Non
 
     lines = [f'export {name}="{quoted(value)}"' for name, value in values.items()]
     assert parse_env("\n".join(lines)) == values
+
+
+@settings(deadline=None, max_examples=20)
+@given(
+    st.lists(
+        st.text(st.characters(exclude_characters="\x00\r", exclude_categories=("Cs",))),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_a_shell_that_sources_an_env_file_sees_the_same_values(values: list[str]) -> None:
+    lines = [f"export K{n}={shlex.quote(value)}  # mine" for n, value in enumerate(values)]
+    names = " ".join(f'"$K{n}"' for n in range(len(values)))
+    script = "\n".join([*lines, f"printf '%s\\0' {names}"])
+    done = subprocess.run(["sh"], input=script.encode(), capture_output=True, check=True)
+    assert done.stdout.decode().split("\0")[:-1] == values
+    assert list(parse_env(script).values()) == values
+
+
+def test_the_example_of_an_env_file_can_be_sourced() -> None:
+    example = Path(__file__).parents[2] / ".env.example"
+    text = example.read_text("utf-8").replace("# export ", "export ")
+    names = list(parse_env(text))
+    done = subprocess.run(["sh", "-c", f"{text}\nenv"], capture_output=True, text=True, check=True)
+    assert set(names) <= {line.partition("=")[0] for line in done.stdout.splitlines()}
+    assert "OPENAI_API_KEY" in names
+
+
+def test_a_child_that_needs_no_secret_gets_none() -> None:
+    secrets = Secrets(
+        {
+            "PATH": "/bin",
+            "OPENAI_API_KEY": "short",
+            "GH_TOKEN": "x",
+            "PROXY": "http://me:hunter2@proxy",
+            "ODD_NAME": "a-secret-by-any-name",
+            "HOME": "/home/me",
+        }
+    )
+    secrets.get("ODD_NAME")
+    assert secrets.harmless() == {"PATH": "/bin", "HOME": "/home/me"}
 
 
 def test_the_env_file_is_found_upwards_and_never_beats_a_real_variable(
