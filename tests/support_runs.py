@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
+import signal
 import sqlite3
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
@@ -31,6 +33,8 @@ class Job:
     workers: int = 16
     analysts: int = 16
     seed: int = 42
+    more: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Settings of the mode under test."""
 
     def settings(self) -> dict[str, object]:
         return {
@@ -47,6 +51,7 @@ class Job:
             "train.num_epochs": self.epochs,
             "train.batch_size": self.batch,
             "train.seed": self.seed,
+            **self.more,
         }
 
     async def here(self, more: Mapping[str, object] | None = None) -> Result:
@@ -127,3 +132,49 @@ async def until_quiet(sim: Simulator) -> int:
     while sim.stats().in_flight:  # noqa: ASYNC110 - the server is asked, as a client would
         await asyncio.sleep(0.01)
     return sum(sim.stats().completed.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Uncut:
+    """A run that nobody disturbed: how it was started, what it says, and the calls it took."""
+
+    job: Job
+    says: dict[str, object]
+    facts: list[object]
+    calls: int
+
+
+def run_uncut(folder: Path, *, epochs: int = 2, **more: object) -> Uncut:
+    """Run once on a simulator of its own; `more`: settings, with `__` for the dot of a key."""
+    data = make_data(folder / "data")
+    settings = {key.replace("__", "."): value for key, value in more.items()}
+
+    async def run() -> Uncut:
+        async with Simulator(seed=1) as sim:
+            job = Job(url=sim.url, data=data, out=folder / "run", epochs=epochs, more=settings)
+            await job.here()
+            return Uncut(job, told(job.out), facts(job.out), await until_quiet(sim))
+
+    return asyncio.run(run())
+
+
+async def kill_and_resume(moment: int, uncut: Uncut, out: Path) -> None:
+    """Kill the same run at a moment, start it again, and find that nothing shows or costs more."""
+    rng = random.Random(moment)
+    async with Simulator(seed=1, latency=(0.0, 0.01)) as sim:
+        job = replace(uncut.job, url=sim.url, out=out)
+        process = await job.apart()
+        kill_at = rng.randrange(1, uncut.calls)
+        while sim.stats().requests < kill_at and process.returncode is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        process.send_signal(signal.SIGKILL)
+        await process.communicate()
+        lost = await until_quiet(sim) - kept_calls(job.out)
+        assert 0 <= lost <= job.workers + job.analysts
+
+        again = await job.apart()
+        _, errors = await again.communicate()
+        assert again.returncode == 0, errors.decode()
+        assert told(job.out) == uncut.says
+        assert facts(job.out) == uncut.facts
+        assert await until_quiet(sim) == uncut.calls + lost

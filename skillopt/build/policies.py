@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from skillopt.config.schema import Config, GradientSection, OptimizerSection
+from skillopt.config.schema import (
+    Config,
+    EvaluationSection,
+    GradientSection,
+    OptimizerSection,
+)
 from skillopt.core.ports import Gate, Proposer, Reviewer
 from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
 from skillopt.core.task import Task
 from skillopt.engine.bench import Bench
 from skillopt.engine.plan import Shape
+from skillopt.evaluation.density import LEADING, Density
 from skillopt.evaluation.gates import Metric, Strict, always
 from skillopt.gradient.aggregate import Aggregate
 from skillopt.gradient.instruct import Instruct
@@ -127,10 +133,13 @@ def _select(
 
 
 def _metric(config: Config) -> Metric:
-    match config.evaluation.gate_metric:
-        case "hard":
-            return Metric(0.0)
-        case "soft":
-            return Metric(1.0)
-        case "mixed":
-            return Metric(config.evaluation.gate_mixed_weight)
+    evaluation = config.evaluation
+    weights = {"hard": 0.0, "soft": 1.0, "mixed": evaluation.gate_mixed_weight}
+    return Metric(weights[evaluation.gate_metric], _density(evaluation))
+
+
+def _density(evaluation: EvaluationSection) -> Density | None:
+    if not evaluation.use_semantic_density:
+        return None
+    words = LEADING if evaluation.leading_words is None else evaluation.leading_words
+    return Density(evaluation.semantic_density_weight, words)

@@ -28,6 +28,12 @@ def _ratio(text: str) -> str:
     return text
 
 
+def _one_word(word: str) -> str:
+    if not re.fullmatch(r"[^\W_]+(?:['\u2019-][^\W_]+)*", word):
+        raise ValueError(f"should be a single word, not {word!r}")
+    return word
+
+
 def _update_mode(mode: object) -> object:
     return "patch" if mode == "edits" else mode
 
@@ -53,6 +59,11 @@ def _several(names: object) -> object:
 
 Proposers: TypeAlias = Annotated[
     tuple[Literal["analyst", "instruct", "patterns"], ...],
+    Field(min_length=1),
+    BeforeValidator(_several),
+]
+LeadingWords: TypeAlias = Annotated[
+    tuple[Annotated[str, AfterValidator(_one_word)], ...],
     Field(min_length=1),
     BeforeValidator(_several),
 ]
@@ -308,6 +319,9 @@ class EvaluationSection(Section):
     eval_test: bool = True
     gate_metric: Literal["hard", "soft", "mixed"] = "hard"
     gate_mixed_weight: Share = 0.5
+    use_semantic_density: bool = False
+    semantic_density_weight: Share = 0.05
+    leading_words: LeadingWords | None = None
     max_failure_share: Share = 0.1
 
 

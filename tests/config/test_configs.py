@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from skillopt.build.training import prepare
 from skillopt.config.load import load_config
 from skillopt.config.schema import Config
 from skillopt.config.sections import KEYS
+from skillopt.errors import ConfigError
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 DEFAULT = CONFIGS / "_base_" / "default.yaml"
@@ -40,3 +42,35 @@ def test_a_feature_can_be_added_to_a_benchmark(tmp_path: Path) -> None:
     config = load_config(path)
     assert (config.env.name, config.evaluation.gate_metric) == ("searchqa", "soft")
     assert (config.train.train_size, config.env.own) == (400, {"max_turns": 1})
+
+
+def test_the_preset_holds_the_published_protocol(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    bases = [str(CONFIGS / "searchqa/default.yaml"), str(CONFIGS / "presets/paper.yaml")]
+    path.write_text(f"_base_: {bases}", encoding="utf-8")
+    config = load_config(path)
+    optimizer, train = config.optimizer, config.train
+    assert (train.num_epochs, train.batch_size, config.gradient.minibatch_size) == (4, 40, 8)
+    assert (optimizer.lr_scheduler, optimizer.learning_rate, optimizer.min_learning_rate) == (
+        "cosine",
+        4,
+        2,
+    )
+    assert (config.evaluation.gate_metric, config.evaluation.use_gate) == ("hard", True)
+    assert optimizer.slow_update_gate_with_selection
+
+
+def test_the_example_of_a_soft_gate_is_ready_to_run() -> None:
+    config = load_config(CONFIGS / "examples/soft_gate.yaml")
+    brief = prepare(config)
+    assert config.evaluation.gate_metric == "soft"
+    assert len(brief.world.environment.tasks("train")) == 32
+    assert brief.skill.body.startswith("# Reading customers' notes")
+
+
+@pytest.mark.parametrize("word", ["", "two words", "- must"])
+def test_a_leading_word_is_a_word(word: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(f"evaluation: {{leading_words: ['{word}']}}", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"leading_words.*single word"):
+        load_config(path)
