@@ -80,6 +80,7 @@ def shape(config: Config) -> Shape:
         accumulation=config.train.accumulation,
         sample=optimizer.slow_update_samples if looks_back else 0,
         last_sample=optimizer.slow_update_samples if optimizer.use_slow_update else 0,
+        forgets=optimizer.memory == "epoch",
         seed=config.train.seed,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from skillopt.cli.phrases import ACTIONS, edits, hard, sample, spread, train_score
+from skillopt.cli.phrases import ACTIONS, edits, hard, repeats, sample, spread, train_score
 from skillopt.core.events import Begun, EpochClosed, Examined, Fact, Stepped
 
 
@@ -29,6 +29,8 @@ def _step(fact: Stepped, steps: int) -> Text:
     line.append("train  n/a" if score is None else f"train {score:.3f}")
     if fact.action != "skip_no_patches":
         line.append(f"  edits {edits(fact)}")
+    if dropped := repeats(fact):
+        line.append(f"  {dropped}", style="dim")
     words, colour = ACTIONS[fact.action]
     if fact.decision is not None:
         line.append(f"  val {fact.decision.reason}")

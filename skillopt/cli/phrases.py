@@ -101,6 +101,12 @@ def edits(fact: Stepped) -> str:
     return str(applied) if applied == chosen else f"{applied} of {chosen}"
 
 
+def repeats(fact: Stepped) -> str:
+    """How many proposals of a step repeated a disproved one; empty when none did."""
+    dropped = len(fact.draft.repeats)
+    return f"{count(dropped, 'repeat')} of rejected edits dropped" if dropped else ""
+
+
 def quoted(path: Path) -> str:
     """A path as a shell takes it."""
     return shlex.quote(str(path))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from skillopt.cli.phrases import ACTIONS, count, hard, sample, spread, train_score
+from skillopt.cli.phrases import ACTIONS, count, hard, repeats, sample, spread, train_score
 from skillopt.cli.render import indented
 from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Placement, Replace
 from skillopt.core.events import Stepped
@@ -67,6 +67,10 @@ def _edits(fact: Stepped) -> Iterator[RenderableType]:
     draft = fact.draft
     merged, chosen = len(draft.merged.proposals), len(draft.chosen.proposals)
     yield _title(f"\nedits: {merged} after merging, {chosen} chosen (budget {draft.budget})")
+    if dropped := repeats(fact):
+        yield Text(f"{dropped}, before merging and ranking:", style="dim")
+        for proposal in draft.repeats:
+            yield indented(": ".join(filter(None, _texts(proposal.edit))), "dim")
     for problem in (*draft.merged.problems, draft.chosen.problem):
         if problem:
             yield Text(f"no use: {problem}", style="yellow")

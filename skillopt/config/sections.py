@@ -308,6 +308,7 @@ class OptimizerSection(Section):
     slow_update_gate_with_selection: bool = True
     longitudinal_pair_policy: Literal["mixed"] = "mixed"
     use_meta_skill: bool = True
+    memory: Literal["run", "epoch"] = "run"
 
 
 class EvaluationSection(Section):

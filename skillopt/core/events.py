@@ -110,6 +110,8 @@ class EpochClosed:
     pairs: tuple[Compared, ...] = ()
     review: Review = field(default_factory=Review)
     decision: Decision | None = None
+    forgets: bool = True
+    """Whether the steps so far are forgotten; in records that do not say, they were."""
     type: Literal["epoch_closed"] = "epoch_closed"
 
 

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TypeAlias
 
-from skillopt.core.edits import Edit
+from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Replace
+from skillopt.core.likeness import alike, words
 from skillopt.core.proposal import Pattern
+
+Meaning: TypeAlias = tuple[str | tuple[str, ...], ...]
+"""Equal for edits that do the same, in whatever dress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,15 +22,38 @@ class Entry:
     action: str
     n_total: int
     n_fail: int
+    epoch: int = 0
     patterns: tuple[Pattern, ...] = ()
     score_before: float | None = None
     score_after: float | None = None
+    accepted: tuple[Edit, ...] = ()
     rejected: tuple[Edit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
+class Seen:
+    """A pattern of failures over all remembered steps, in its latest words."""
+
+    pattern: Pattern
+    last: int
+    """The step in which it was seen last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """An edit that was rejected, in its latest words; wordings that are alike count as one."""
+
+    edit: Edit
+    times: int
+    last: int
+    """The step in which it was rejected last."""
+    alone: bool
+    """Whether it was once rejected with no other edit beside it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
-    """The step buffer lasts an epoch; lessons (the meta skill) last the run."""
+    """The steps of the run, or of the epoch, and the lessons (the meta skill) of the run."""
 
     steps: tuple[Entry, ...] = ()
     lessons: str = ""
@@ -33,6 +62,88 @@ class Memory:
         """Add a step."""
         return replace(self, steps=(*self.steps, entry))
 
-    def turn_page(self, lessons: str | None) -> Memory:
-        """Start an epoch: forget steps, keep or replace lessons."""
-        return Memory(lessons=self.lessons if lessons is None else lessons)
+    def turn_page(self, lessons: str | None, *, forgets: bool) -> Memory:
+        """Start an epoch: keep or replace lessons, keep or forget steps."""
+        kept = self.lessons if lessons is None else lessons
+        return Memory(() if forgets else self.steps, kept)
+
+    def of_epoch(self, epoch: int) -> Memory:
+        """The same memory, with the steps of one epoch only."""
+        return replace(self, steps=tuple(each for each in self.steps if each.epoch == epoch))
+
+    @property
+    def disproved(self) -> frozenset[Meaning]:
+        """Edits that need not be tried again.
+
+        Edits are tried together, so blame is shared: a rejected bundle of n puts 1/n on each of its
+        edits. At a whole one, an edit counts as disproved: rejected once alone, twice in pairs. An
+        edit that is accepted later is cleared of what was put on it before.
+        """
+        blame: dict[Meaning, Fraction] = {}
+        for entry in self.steps:
+            for edit in entry.accepted:
+                blame.pop(meaning(edit), None)
+            for edit in entry.rejected:
+                share = Fraction(1, len(entry.rejected))
+                blame[meaning(edit)] = blame.get(meaning(edit), Fraction()) + share
+        return frozenset(each for each, share in blame.items() if share >= 1)
+
+    @property
+    def patterns(self) -> tuple[Seen, ...]:
+        """Patterns of failures, those of the latest step first, and of these the most frequent."""
+        found: list[Seen] = []
+        for entry in self.steps:
+            for pattern in entry.patterns:
+                _unite(found, pattern, entry.step)
+        return tuple(sorted(found, key=lambda each: (-each.last, -each.pattern.count)))
+
+    @property
+    def rejections(self) -> tuple[Rejection, ...]:
+        """Rejected edits, the most often rejected first, and of these the latest."""
+        found: list[Rejection] = []
+        for entry in self.steps:
+            alone = len(entry.rejected) == 1
+            for edit in entry.rejected:
+                _count(found, Rejection(edit, 1, entry.step, alone))
+        return tuple(sorted(found, key=lambda each: (-each.times, -each.last)))
+
+
+def meaning(edit: Edit) -> Meaning:
+    """What an edit does; where text is added matters little, what it takes the place of does."""
+    match edit:
+        case Append(content) | InsertAfter(_, content):
+            return "add", words(content)
+        case Replace(target, content):
+            return "replace", words(target), words(content)
+        case Delete(target):
+            return "delete", words(target)
+
+
+def _unite(found: list[Seen], pattern: Pattern, step: int) -> None:
+    for index, known in enumerate(found):
+        if alike(known.pattern.name, pattern.name):
+            count = known.pattern.count + pattern.count
+            tasks = tuple(sorted({*known.pattern.tasks, *pattern.tasks}))
+            found[index] = Seen(replace(pattern, count=count, tasks=tasks), step)
+            return
+    found.append(Seen(pattern, step))
+
+
+def _count(found: list[Rejection], new: Rejection) -> None:
+    for index, known in enumerate(found):
+        comparable = meaning(known.edit)[0] == meaning(new.edit)[0]
+        if comparable and alike(_text(known.edit), _text(new.edit)):
+            alone = known.alone or new.alone
+            found[index] = replace(new, times=known.times + 1, alone=alone)
+            return
+    found.append(new)
+
+
+def _text(edit: Edit) -> str:
+    match edit:
+        case Append(content) | InsertAfter(_, content):
+            return content
+        case Replace(target, content):
+            return f"{target} {content}"
+        case Delete(target):
+            return target

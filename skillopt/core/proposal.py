@@ -90,6 +90,8 @@ class Draft:
     report: tuple[Placement, ...] = ()
     skill: Skill | None = None
     """The candidate; None when there was nothing to apply."""
+    repeats: tuple[Proposal, ...] = ()
+    """Proposals that were left aside because they repeat what is disproved."""
 
 
 @dataclass(frozen=True, slots=True)

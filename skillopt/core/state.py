@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from skillopt.core.edits import Edit
 from skillopt.core.events import (
     Begun,
     Decision,
@@ -16,6 +17,7 @@ from skillopt.core.events import (
     Stepped,
 )
 from skillopt.core.memory import Entry, Memory
+from skillopt.core.proposal import Draft
 from skillopt.core.skill import Skill
 
 
@@ -53,7 +55,7 @@ class State:
                 state = self._remember(fact)._decide(fact.decision)
             case EpochClosed():
                 state = self._decide(fact.decision)
-                memory = state.memory.turn_page(fact.review.lessons)
+                memory = state.memory.turn_page(fact.review.lessons, forgets=fact.forgets)
                 state = replace(state, memory=memory, epoch_start=state.current.skill)
             case Examined():
                 return replace(self, exam=fact)
@@ -62,17 +64,21 @@ class State:
     def _remember(self, fact: Stepped) -> State:
         if fact.action == "skip_no_patches":
             return self
+        accepted = fact.decision is not None and fact.decision.accepted
         rejected = fact.decision is not None and not fact.decision.accepted
+        tried = _tried(fact.draft)
         marks = [batch.evaluation for batch in fact.batches]
         entry = Entry(
             step=fact.step,
+            epoch=fact.epoch,
             action=fact.action,
             n_total=sum(each.n for each in marks),
             n_fail=sum(not score.passed for each in marks for score in each.scores.values()),
             patterns=fact.patterns,
             score_before=self.current.value if rejected else None,
             score_after=fact.decision.candidate.value if fact.decision and rejected else None,
-            rejected=tuple(each.edit for each in fact.draft.chosen.proposals) if rejected else (),
+            accepted=tried if accepted else (),
+            rejected=tried if rejected else (),
         )
         return replace(self, memory=self.memory.remember(entry))
 
@@ -81,6 +87,11 @@ class State:
             return self
         new = decision.candidate
         return replace(self, current=new, best=new if decision.new_best else self.best)
+
+
+def _tried(draft: Draft) -> tuple[Edit, ...]:
+    """The edits that the candidate really holds: one that could not be applied proves nothing."""
+    return tuple(each.edit for each in draft.report if each.applied)
 
 
 def replay(events: Iterable[Event]) -> State | None:

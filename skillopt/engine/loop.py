@@ -59,7 +59,8 @@ async def close_epoch(run: Run, state: State, move: EpochEnd) -> State:
     """Compare the skill with the one the epoch started from; conclude guidance and lessons."""
     before, after = state.epoch_start, state.current.skill
     if not move.tasks:
-        return run.record(state, EpochClosed(move=move.id, epoch=move.epoch, review=Review()))
+        fact = EpochClosed(move=move.id, epoch=move.epoch, review=Review(), forgets=move.forgets)
+        return run.record(state, fact)
     async with (
         run.bench.attempts([move.tasks], before, "look_back") as (old,),
         run.bench.attempts([move.tasks], after, "look_again") as (new,),
@@ -77,6 +78,7 @@ async def close_epoch(run: Run, state: State, move: EpochEnd) -> State:
         pairs=tuple(_compared(pair) for pair in pairs),
         review=review,
         decision=decision,
+        forgets=move.forgets,
     )
     return run.record(state, fact)
 

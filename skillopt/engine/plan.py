@@ -39,6 +39,8 @@ class EpochEnd:
     """The last step of the epoch."""
     tasks: tuple[Task, ...]
     last: bool
+    forgets: bool = False
+    """Whether the optimizer forgets the steps so far."""
 
     @property
     def id(self) -> str:
@@ -88,6 +90,8 @@ class Shape:
     """Tasks for the look back at the end of an epoch; 0 looks back at nothing."""
     last_sample: int = 0
     """The same for the last epoch, after which lessons for the optimizer have no reader."""
+    forgets: bool = False
+    """Whether the optimizer starts each epoch with an empty memory of steps."""
     seed: int = 42
 
     def steps_per_epoch(self, tasks: int) -> int:
@@ -124,7 +128,7 @@ class Plan:
             last = epoch == shape.epochs
             sample = 0 if epoch == 1 else shape.last_sample if last else shape.sample
             look_back = shuffled(train, shape.seed + 2000 * epoch)[:sample]
-            moves.append(EpochEnd(epoch, number, tuple(look_back), last))
+            moves.append(EpochEnd(epoch, number, tuple(look_back), last, shape.forgets))
         if test is not None:
             moves.append(Exam(tuple(test)))
         return cls(tuple(moves))

@@ -11,6 +11,7 @@ from skillopt.core.ports import Proposer
 from skillopt.core.proposal import Bundle, Draft, Finding, Selection
 from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
+from skillopt.optimizer.repeats import Sieve
 from skillopt.optimizer.update import Update
 
 
@@ -50,11 +51,19 @@ class Pipeline:
         budget: int,
     ) -> Draft:
         """Run the stages in order; stop as soon as nothing is left."""
+        sieve = Sieve.of(memory)
         findings = await self.reflect(skill, batches, memory, budget=budget)
-        merged = await self.aggregate(skill, findings, memory)
+        merged = await self.aggregate(skill, sieve.findings(findings), memory)
+        merged = sieve.bundle(merged)
         chosen = await self.select(skill, merged, memory, budget=budget)
         if not chosen.proposals:
-            return Draft(budget=budget, findings=findings, merged=merged, chosen=chosen)
+            return Draft(
+                budget=budget,
+                findings=findings,
+                merged=merged,
+                chosen=chosen,
+                repeats=tuple(sieve.held),
+            )
         applied = self.update(skill, chosen)
         return Draft(
             budget=budget,
@@ -63,4 +72,5 @@ class Pipeline:
             chosen=chosen,
             report=applied.report,
             skill=applied.skill,
+            repeats=tuple(sieve.held),
         )

@@ -31,8 +31,7 @@ def memory_sections(memory: Memory) -> list[str]:
     if memory.lessons:
         sections.append(f"<lessons>\n{memory.lessons}\n</lessons>")
     if memory.steps:
-        told = "\n".join(_tell(entry) for entry in memory.steps)
-        sections.append(f"<history>\n{told}\n</history>")
+        sections.append(f"<history>\n{_history(memory)}\n</history>")
     return sections
 
 
@@ -130,15 +129,53 @@ def _attempt(rollout: Rollout, excerpt: Excerpt) -> str:
     return f"<attempt {name}>\n" + "\n".join(inner) + "\n</attempt>"
 
 
-def _tell(entry: Entry) -> str:
-    lines = [
-        f"Step {entry.step}: {entry.action}; {entry.n_fail} of {entry.n_total} attempts failed."
+RECENT = 12
+"""Steps of the history that are told one by one."""
+ROOM = 6000
+"""Characters for the patterns, and again for the rejected edits, of a history."""
+
+
+def _history(memory: Memory) -> str:
+    """A past of any length in bounded room; what is left out is counted."""
+    older = len(memory.steps) - RECENT
+    told = [f"({older} earlier steps are not listed.)"] if older > 0 else []
+    told += [_step(entry) for entry in memory.steps[-RECENT:]]
+    patterns = [
+        f"  pattern ({each.pattern.count}x, last in step {each.last}): {each.pattern.name}"
+        for each in memory.patterns
     ]
-    lines += [f"  pattern ({each.count}x): {each.name}" for each in entry.patterns]
-    if entry.score_before is not None and entry.score_after is not None:
-        lines.append(f"  held-out score {entry.score_before:.4f} -> {entry.score_after:.4f}")
-    lines += [
-        f"  rejected edit: {json.dumps(describe(edit), ensure_ascii=False)}"
-        for edit in entry.rejected
+    told += _fitting("Failures seen, the latest first:", patterns, "older or rarer ones")
+    edits = [
+        f"  rejected edit ({each.times}x, last in step {each.last}"
+        f"{', alone' if each.alone else ''}): {_short(each.edit)}"
+        for each in memory.rejections
     ]
-    return "\n".join(lines)
+    told += _fitting("Rejected edits, most often rejected first:", edits, "others")
+    return "\n".join(told)
+
+
+def _step(entry: Entry) -> str:
+    line = f"Step {entry.step}: {entry.action}; {entry.n_fail} of {entry.n_total} attempts failed."
+    if entry.score_before is None or entry.score_after is None:
+        return line
+    return f"{line} Held-out score {entry.score_before:.4f} -> {entry.score_after:.4f}."
+
+
+def _fitting(title: str, lines: Sequence[str], rest: str) -> list[str]:
+    """The first lines that fit, below their title, and how many did not."""
+    kept: list[str] = []
+    for line in lines:
+        if sum(map(len, kept)) + len(line) > ROOM:
+            break
+        kept.append(line)
+    left = len(lines) - len(kept)
+    return [title, *kept, *([f"  ({left} {rest} are left out.)"] if left else [])] if lines else []
+
+
+def _short(edit: Edit) -> str:
+    """An edit in JSON, its texts cut to a length by which they can be recognised."""
+    cut = {
+        key: text if len(text) <= 600 else f"{text[:600]} [...]"
+        for key, text in describe(edit).items()
+    }
+    return json.dumps(cut, ensure_ascii=False)

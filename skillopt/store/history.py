@@ -144,6 +144,7 @@ def _draft_part(fact: Stepped, config: Mapping[str, object]) -> Json:
         "edit_budget": draft.budget,
         "lr_control_mode": config.get("lr_control_mode"),
         "problems": [text for some in told for text in some if text],
+        "n_dropped_repeats": len(draft.repeats),
     }
     if fact.action == "skip_no_patches":
         return part

@@ -15,6 +15,7 @@ from skillopt.engine.plan import Shape
 from skillopt.errors import AccessError, ModelError, StoreError, Unmeasurable
 from skillopt.evaluation.gates import Metric, always
 from skillopt.model.scripted import Scripted
+from skillopt.optimizer.schedule import Constant
 from skillopt.testing.doubles import MemoryRecord, MemoryWork
 
 SEED = Skill.parse("You add numbers.\n")
@@ -147,22 +148,45 @@ async def test_no_proposals_close_the_step_without_a_candidate() -> None:
     assert state.exam is None
 
 
-async def test_rejected_edits_are_remembered_within_the_epoch_and_forgotten_after_it() -> None:
+@pytest.mark.parametrize("forgets", [False, True])
+async def test_rejected_edits_are_remembered_over_the_run_or_until_the_end_of_the_epoch(
+    forgets: bool,
+) -> None:
     useless = World(
         optimizer=Scripted(lambda r: analysis("Guess.") if r.stage == "analyst" else teacher(r)),
-        shape=Shape(epochs=1, batch=2),
+        shape=Shape(epochs=2, batch=4, forgets=forgets),
         exam=False,
     )
-    record = MemoryRecord()
-    await train(useless.but(record=record).run(), SEED)
-    during = replay(record.kept[:-1])
-    assert during is not None
-    assert [entry.action for entry in during.memory.steps] == ["reject", "reject"]
-    assert during.memory.steps[0].rejected
-    assert during.memory.steps[0].patterns[0].name == "wrong sum"
-    after = replay(record.kept)
-    assert after is not None
-    assert after.memory.steps == ()
+    state, record = await trained(useless)
+    first, second = steps(record)
+    assert (first.action, first.draft.repeats) == ("reject", ())
+    tried_again = ("reject", ()) if forgets else ("skip_no_patches", first.draft.chosen.proposals)
+    assert (second.action, second.draft.repeats) == tried_again
+    before_the_end = replay(record.kept[: record.kept.index(first) + 1])
+    assert before_the_end is not None
+    (entry,) = before_the_end.memory.steps
+    assert (entry.epoch, len(entry.rejected)) == (1, 1)
+    assert entry.patterns[0].name == "wrong sum"
+    assert state.memory.steps == (() if forgets else (entry,))
+
+
+async def test_a_repeat_costs_no_merge_no_ranking_and_no_evaluation() -> None:
+    asked: list[str] = []
+
+    def stubborn(request: Request) -> str:
+        asked.append(request.stage)
+        if request.stage == "merge":
+            return '{"edits": [{"op": "append", "content": "Guess!", "from": [0]}]}'
+        return analysis("Guess.") if request.stage == "analyst" else teacher(request)
+
+    shape = Shape(epochs=2, batch=4)
+    world = World(optimizer=Scripted(stubborn), shape=shape, minibatch=1, exam=False)
+    _, record = await trained(world.but(budget=Constant(1)))
+    first, second = steps(record)
+    assert len(first.draft.findings) == len(second.draft.findings) == 4
+    assert (asked.count("analyst"), asked.count("merge")) == (8, 1)
+    assert len(second.draft.repeats) == 4
+    assert second.decision is None
 
 
 async def test_without_a_gate_every_candidate_becomes_current_and_only_a_better_one_best() -> None:

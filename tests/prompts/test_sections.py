@@ -71,10 +71,35 @@ def test_memory_tells_lessons_patterns_and_rejected_edits() -> None:
     lessons, history = memory_sections(Memory((entry,), "be brief"))
     assert lessons == "<lessons>\nbe brief\n</lessons>"
     assert "Step 3: reject; 5 of 8 attempts failed." in history
-    assert "pattern (4x): wrong unit" in history
+    assert "pattern (4x, last in step 3): wrong unit" in history
     assert "0.5000 -> 0.2500" in history
     assert history.count("rejected edit") == 4
     assert memory_sections(Memory()) == []
+
+
+def test_a_long_past_is_told_in_bounded_room_and_what_is_missing_is_counted() -> None:
+    entries = tuple(
+        Entry(
+            step=step,
+            action="reject",
+            n_total=8,
+            n_fail=5,
+            patterns=(Pattern(f"failure {step * 7919}", 1),),
+            rejected=(Append(f"rule {step * 104729} " + "x" * 5000), Append("- Be careful.")),
+        )
+        for step in range(1, 200)
+    )
+    (history,) = memory_sections(Memory(entries))
+    assert len(history) < 15_000
+    assert "(187 earlier steps are not listed.)" in history
+    assert "Step 199: reject" in history
+    assert "Step 187: reject" not in history
+    first = history.partition("most often rejected first:\n")[2]
+    assert first.startswith("  rejected edit (199x, last in step 199): ")
+    assert "Be careful" in first.partition("\n")[0]
+    assert f"rule {199 * 104729}" in history
+    assert " others are left out.)" in history
+    assert " older or rarer ones are left out.)" in history
 
 
 def test_proposals_are_numbered_with_their_support() -> None:

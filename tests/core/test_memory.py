@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Replace
+from skillopt.core.likeness import alike, words
+from skillopt.core.memory import Entry, Memory, meaning
+from skillopt.core.proposal import Pattern
+
+A, B, C = Append("- Give units."), Append("- Round up."), Delete("- Be brief.")
+
+
+def entry(step: int, *rejected: Edit, accepted: tuple[Edit, ...] = ()) -> Entry:
+    return Entry(step=step, action="x", n_total=4, n_fail=1, rejected=rejected, accepted=accepted)
+
+
+def disproved(*entries: Entry) -> set[Edit]:
+    found = Memory(entries).disproved
+    return {edit for edit in (A, B, C) if meaning(edit) in found}
+
+
+def test_an_edit_is_disproved_by_one_rejection_alone() -> None:
+    assert disproved(entry(1, A)) == {A}
+
+
+def test_blame_for_a_bundle_is_shared_by_its_edits() -> None:
+    assert disproved(entry(1, A, B)) == set()
+    assert disproved(entry(1, A, B), entry(2, A, C)) == {A}
+    assert disproved(*(entry(step, A, B, C) for step in (1, 2))) == set()
+    assert disproved(*(entry(step, A, B, C) for step in (1, 2, 3))) == {A, B, C}
+
+
+def test_an_accepted_edit_is_cleared_of_what_was_put_on_it_before() -> None:
+    assert disproved(entry(1, A), entry(2, accepted=(A,))) == set()
+    assert disproved(entry(1, A), entry(2, accepted=(A,)), entry(3, A)) == {A}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Append("- Give the units."), Append("* **give** units")),
+        (Append("Give units."), InsertAfter("Rules:", "Please give units!")),
+        (Delete("- Be brief."), Delete("Be brief")),
+    ],
+)
+def test_the_same_edit_in_other_dress_means_the_same(one: Edit, other: Edit) -> None:
+    assert meaning(one) == meaning(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Append("Write dates as 2024-01-31."), Append("Write dates as 2024.01.31.")),
+        (Append("Answer Y or N."), Append("Answer y or n.")),
+        (Append("Surname before first name."), Append("First name before surname.")),
+        (Append("Always round up."), Append("Never round up.")),
+        (Append("Give units."), Replace("No units.", "Give units.")),
+        (Append("Use -5."), Append("Use 5.")),
+    ],
+)
+def test_what_may_be_the_point_of_a_rule_keeps_two_edits_apart(one: Edit, other: Edit) -> None:
+    assert meaning(one) != meaning(other)
+
+
+@given(st.text())
+def test_every_text_has_words_and_bullets_are_none_of_them(text: str) -> None:
+    assert words(f"- {text}") == words(text)
+
+
+@given(st.text(), st.text())
+def test_likeness_goes_both_ways(one: str, other: str) -> None:
+    assert alike(one, other) == alike(other, one)
+    assert alike(one, one)
+
+
+def test_failures_in_nearly_the_same_words_are_counted_as_one_in_the_latest_words() -> None:
+    steps = tuple(
+        Entry(
+            step=step,
+            action="x",
+            n_total=4,
+            n_fail=2,
+            patterns=(Pattern(name, 2, "", (f"t{step}",)), Pattern("wrong unit", 3)),
+        )
+        for step, name in ((1, "date in the wrong form"), (2, "dates in wrong form"))
+    )
+    first, second = Memory((*steps, entry(3))).patterns
+    assert (first.pattern.name, first.pattern.count, first.last) == ("wrong unit", 6, 2)
+    assert second.pattern == Pattern("dates in wrong form", 4, "", ("t1", "t2"))
+
+
+def test_rejections_come_by_frequency_and_then_by_age() -> None:
+    memory = Memory((entry(1, A, B), entry(2, C), entry(3, Append("- give units"), B)))
+    told = [(each.edit, each.times, each.last, each.alone) for each in memory.rejections]
+    assert told == [
+        (Append("- give units"), 2, 3, False),
+        (B, 2, 3, False),
+        (C, 1, 2, True),
+    ]
+
+
+def test_the_steps_of_one_epoch_can_be_told_apart() -> None:
+    steps = tuple(
+        Entry(step=step, epoch=epoch, action="x", n_total=1, n_fail=1)
+        for step, epoch in ((1, 1), (2, 1), (3, 2))
+    )
+    assert [each.step for each in Memory(steps, "l").of_epoch(1).steps] == [1, 2]
+    assert Memory(steps, "l").of_epoch(1).lessons == "l"
