@@ -11,7 +11,7 @@ from skillopt.config.schema import (
     OptimizerSection,
 )
 from skillopt.core.ports import Gate, Proposer, Reviewer
-from skillopt.core.rollout import Rollout
+from skillopt.core.rollout import CHANGED, UNCHANGED, Change, Rollout
 from skillopt.core.skill import Skill
 from skillopt.core.task import Task
 from skillopt.engine.bench import Bench
@@ -33,6 +33,12 @@ from skillopt.optimizer.trial import Trial
 from skillopt.optimizer.update import Update
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.digest import NO_LIMIT, Digest
+
+_PAIRS: Mapping[str, frozenset[Change]] = {
+    "mixed": CHANGED | UNCHANGED,
+    "changed": CHANGED,
+    "unchanged": UNCHANGED,
+}
 
 
 def pipeline(config: Config, train: Sequence[Task], bench: Bench, asker: Asker) -> Pipeline:
@@ -80,6 +86,8 @@ def shape(config: Config) -> Shape:
         accumulation=config.train.accumulation,
         sample=optimizer.slow_update_samples if looks_back else 0,
         last_sample=optimizer.slow_update_samples if optimizer.use_slow_update else 0,
+        useful=_PAIRS[optimizer.longitudinal_pair_policy],
+        searches=optimizer.longitudinal_pair_policy == "changed",
         forgets=optimizer.memory == "epoch",
         seed=config.train.seed,
     )

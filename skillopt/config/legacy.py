@@ -78,6 +78,26 @@ AS_TEXT: Final = {
 """Programs that work on tasks as agents: a role that only writes text uses them as text models."""
 
 
+_PAIR_POLICIES: Final = {
+    "all": "mixed",
+    "mix": "mixed",
+    "change": "changed",
+    "changed_only": "changed",
+    "only_changed": "changed",
+    "unchanged_only": "unchanged",
+    "only_unchanged": "unchanged",
+    "same": "unchanged",
+}
+
+
+def pair_policy_of(name: object) -> object:
+    """The pair policy that may be given by an alias, with dashes or in capitals."""
+    if not isinstance(name, str):
+        return name
+    plain = name.strip().lower().replace("-", "_")
+    return _PAIR_POLICIES.get(plain, plain)
+
+
 def backend_of(label: str, role: str) -> str:
     """The registered name of a role's backend, which may be given by another name."""
     name = BACKENDS.get(label, label)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from skillopt.config.legacy import backend_of
+from skillopt.config.legacy import backend_of, pair_policy_of
 from skillopt.errors import ConfigError
 
 Role: TypeAlias = Literal["optimizer", "target", "judge"]
@@ -61,6 +61,9 @@ Proposers: TypeAlias = Annotated[
     tuple[Literal["analyst", "instruct", "patterns"], ...],
     Field(min_length=1),
     BeforeValidator(_several),
+]
+PairPolicy: TypeAlias = Annotated[
+    Literal["mixed", "changed", "unchanged"], BeforeValidator(pair_policy_of)
 ]
 LeadingWords: TypeAlias = Annotated[
     tuple[Annotated[str, AfterValidator(_one_word)], ...],
@@ -306,7 +309,7 @@ class OptimizerSection(Section):
     use_slow_update: bool = True
     slow_update_samples: Positive = 20
     slow_update_gate_with_selection: bool = True
-    longitudinal_pair_policy: Literal["mixed"] = "mixed"
+    longitudinal_pair_policy: PairPolicy = "mixed"
     use_meta_skill: bool = True
     memory: Literal["run", "epoch"] = "run"
 

@@ -96,6 +96,8 @@ class Compared:
     change: Change | None
     before: Score | None
     after: Score | None
+    shown: bool = True
+    """Whether the optimizer saw it: the pair policy may leave it aside."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -114,6 +114,8 @@ class Evaluation:
 
 
 Change: TypeAlias = Literal["improved", "regressed", "persistent_fail", "stable_success"]
+CHANGED: frozenset[Change] = frozenset(("improved", "regressed"))
+UNCHANGED: frozenset[Change] = frozenset(("persistent_fail", "stable_success"))
 
 
 @dataclass(frozen=True, slots=True)

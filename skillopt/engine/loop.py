@@ -61,12 +61,11 @@ async def close_epoch(run: Run, state: State, move: EpochEnd) -> State:
     if not move.tasks:
         fact = EpochClosed(move=move.id, epoch=move.epoch, review=Review(), forgets=move.forgets)
         return run.record(state, fact)
-    async with (
-        run.bench.attempts([move.tasks], before, "look_back") as (old,),
-        run.bench.attempts([move.tasks], after, "look_again") as (new,),
-    ):
-        pairs = [Pair(*both) for both in zip(await old.all(), await new.all(), strict=True)]
-    review = await run.reviewer.review(before, after, pairs, state.memory, last=move.last)
+    pairs = await _compare(run, state, move)
+    useful = [pair for pair in pairs if pair.change in move.useful][: len(move.tasks)]
+    review = Review()
+    if useful:
+        review = await run.reviewer.review(before, after, useful, state.memory, last=move.last)
     guided = None if review.guidance is None else after.with_guidance(review.guidance)
     origin = f"slow_update_{move.id}"
     decision = await run.decide(state, guided, origin, move.step, run.slow_gate)
@@ -75,7 +74,7 @@ async def close_epoch(run: Run, state: State, move: EpochEnd) -> State:
         epoch=move.epoch,
         before=before.digest,
         after=after.digest,
-        pairs=tuple(_compared(pair) for pair in pairs),
+        pairs=tuple(_compared(pair, shown=pair in useful) for pair in pairs),
         review=review,
         decision=decision,
         forgets=move.forgets,
@@ -101,6 +100,26 @@ async def examine(run: Run, state: State, move: Exam) -> State:
     return run.record(state, fact)
 
 
+async def _compare(run: Run, state: State, move: EpochEnd) -> list[Pair]:
+    """The sample under both skills together; block by block more of it while too little is useful.
+
+    Blocks are as large as the sample, so what is looked at depends on the plan alone.
+    """
+    size = len(move.tasks)
+    blocks = [move.tasks, *(move.spare[at : at + size] for at in range(0, len(move.spare), size))]
+    pairs: list[Pair] = []
+    for block in blocks:
+        async with (
+            run.bench.attempts([block], state.epoch_start, "look_back") as (old,),
+            run.bench.attempts([block], state.current.skill, "look_again") as (new,),
+        ):
+            both = zip(await old.all(), await new.all(), strict=True)
+            pairs += [Pair(*each) for each in both]
+        if sum(pair.change in move.useful for pair in pairs) >= size:
+            break
+    return pairs
+
+
 def _skip(draft: Draft) -> Action:
     return "skip_no_change" if draft.merged.proposals else "skip_no_patches"
 
@@ -110,11 +129,12 @@ def _batch(skill: Skill, rollouts: list[Rollout]) -> Batch:
     return Batch(tuple(each.task for each in rollouts), evaluation)
 
 
-def _compared(pair: Pair) -> Compared:
+def _compared(pair: Pair, *, shown: bool) -> Compared:
     old, new = pair.before.outcome, pair.after.outcome
     return Compared(
         pair.before.task,
         pair.change,
         Score(old.hard, old.soft) if isinstance(old, Score) else None,
         Score(new.hard, new.soft) if isinstance(new, Score) else None,
+        shown,
     )

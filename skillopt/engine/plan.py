@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TypeAlias
 
+from skillopt.core.rollout import CHANGED, UNCHANGED, Change
 from skillopt.core.seeds import shuffled
 from skillopt.core.state import State
 from skillopt.core.task import Task
@@ -41,6 +42,10 @@ class EpochEnd:
     last: bool
     forgets: bool = False
     """Whether the optimizer forgets the steps so far."""
+    spare: tuple[Task, ...] = ()
+    """Further tasks to look at while too few pairs are of use."""
+    useful: frozenset[Change] = CHANGED | UNCHANGED
+    """Pairs that the optimizer is shown."""
 
     @property
     def id(self) -> str:
@@ -90,6 +95,10 @@ class Shape:
     """Tasks for the look back at the end of an epoch; 0 looks back at nothing."""
     last_sample: int = 0
     """The same for the last epoch, after which lessons for the optimizer have no reader."""
+    useful: frozenset[Change] = CHANGED | UNCHANGED
+    """What must have become of a task for the look back to count it."""
+    searches: bool = False
+    """Whether the look back goes on to other tasks until it has a full sample of useful ones."""
     forgets: bool = False
     """Whether the optimizer starts each epoch with an empty memory of steps."""
     seed: int = 42
@@ -127,8 +136,11 @@ class Plan:
                 moves.append(Step(number, epoch, in_epoch, batches, budget(number, total)))
             last = epoch == shape.epochs
             sample = 0 if epoch == 1 else shape.last_sample if last else shape.sample
-            look_back = shuffled(train, shape.seed + 2000 * epoch)[:sample]
-            moves.append(EpochEnd(epoch, number, tuple(look_back), last, shape.forgets))
+            order = tuple(shuffled(train, shape.seed + 2000 * epoch))
+            spare = order[sample:] if shape.searches and sample else ()
+            moves.append(
+                EpochEnd(epoch, number, order[:sample], last, shape.forgets, spare, shape.useful)
+            )
         if test is not None:
             moves.append(Exam(tuple(test)))
         return cls(tuple(moves))

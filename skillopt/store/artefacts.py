@@ -235,18 +235,29 @@ def _slow_result(fact: EpochClosed, decision: Decision | None, wall: float) -> J
         "time_s": round(wall, 3),
         "prev_hard": sum(before) / len(before) if before else None,
         "curr_hard": sum(after) / len(after) if after else None,
+        "n_pairs": sum(each.shown for each in fact.pairs),
+        "n_pairs_all": len(fact.pairs),
+        "candidate_hash": None,
+        "update_origin": None,
+        "update_target": None,
     }
     if decision is not None:
         candidate = decision.candidate
         result |= {
             "candidate_hash": candidate.skill.digest,
             "update_origin": candidate.origin,
-            "update_target": "current_and_best" if decision.new_best else "current",
+            "update_target": _target(decision),
             "selection_hard": candidate.evaluation.hard,
             "selection_soft": candidate.evaluation.soft,
             "reason": decision.reason,
         }
     return result
+
+
+def _target(decision: Decision) -> str:
+    if not decision.accepted:
+        return "none"
+    return "current_and_best" if decision.new_best else "current"
 
 
 def _meta_result(fact: EpochClosed, wall: float) -> Json:
@@ -269,15 +280,26 @@ def _pair_files(folder: EpochFolder, fact: EpochClosed, attempts: Attempts) -> F
     told = [
         {
             "id": each.task,
+            "task": _request(old.get(each.task) or new.get(each.task)),
             "category": each.change,
             "prev": _side(each.before, old.get(each.task)),
             "curr": _side(each.after, new.get(each.task)),
         }
         for each in fact.pairs
     ]
-    yield folder.pairs, json_bytes(told)
+    shown = [row for row, each in zip(told, fact.pairs, strict=True) if each.shown]
+    yield folder.pairs, json_bytes(shown)
+    yield folder.all_pairs, json_bytes(told)
     yield from rollout_files(folder.before, _evaluation(fact.before, fact.pairs, 0), attempts)
     yield from rollout_files(folder.after, _evaluation(fact.after, fact.pairs, 1), attempts)
+
+
+def _request(rollout: Rollout | None) -> str | None:
+    """What the agent was asked; None when the attempt is no longer kept."""
+    if rollout is None or rollout.trajectory is None:
+        return None
+    said = [each.text for each in rollout.trajectory.messages if each.role == "user"]
+    return said[0] if said else ""
 
 
 def _side(score: Score | None, rollout: Rollout | None) -> Json | None:

@@ -96,8 +96,13 @@ class EpochFolder:
 
     @property
     def pairs(self) -> Path:
-        """Each sampled task under both skills."""
+        """Each task that the optimizer was shown, under both skills."""
         return self.slow / "comparison_pairs.json"
+
+    @property
+    def all_pairs(self) -> Path:
+        """Each task that was attempted under both skills, shown or not."""
+        return self.slow / "comparison_pairs_all.json"
 
     @property
     def candidate(self) -> Path:

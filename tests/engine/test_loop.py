@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field, replace
+from zlib import crc32
 
 import pytest
 from support import Sums, World, analysis, pupil, teacher
 
 from skillopt.core.chat import Reply, Request
 from skillopt.core.events import EpochClosed, Examined, Progress, Stepped, Timed
+from skillopt.core.rollout import CHANGED, UNCHANGED, Change
 from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
 from skillopt.engine.loop import train
@@ -210,6 +212,94 @@ async def test_gated_guidance_that_helps_nobody_is_rejected_and_lessons_are_kept
     assert {pair.change for pair in closed[1].pairs} <= {"improved", "stable_success"}
     assert state.best.skill.guidance == ""
     assert (closed[1].review.lessons, closed[2].review.lessons) == ("Acting boldly fails.", None)
+
+
+def half(request: Request) -> str:
+    """Learns to add, but only from an odd number on."""
+    odd = int(request.messages[1].text.partition(" ")[0]) % 2
+    return pupil(request) if odd else "0"
+
+
+@pytest.mark.parametrize(
+    ("useful", "searches", "shown", "tried"),
+    [
+        (CHANGED | UNCHANGED, False, {"improved", "persistent_fail"}, 4),
+        (UNCHANGED, False, {"persistent_fail"}, 4),
+        (CHANGED, True, {"improved"}, 12),
+    ],
+)
+async def test_the_look_back_shows_the_pairs_that_are_of_use_and_searches_on_if_it_should(
+    useful: frozenset[Change], searches: bool, shown: set[Change], tried: int
+) -> None:
+    shape = Shape(
+        epochs=2, batch=20, sample=4, last_sample=4, useful=useful, searches=searches, seed=0
+    )
+    asked: list[str] = []
+
+    def listening(request: Request) -> str:
+        if request.stage == "slow_update":
+            asked.append(request.messages[1].text)
+        return teacher(request)
+
+    world = World(
+        env=Sums(size=20),
+        target=Scripted(half),
+        optimizer=Scripted(listening),
+        shape=shape,
+        minibatch=20,
+    )
+    _, record = await trained(world)
+    closed = [event for event in record.kept if isinstance(event, EpochClosed)][-1]
+    (question,) = asked
+    told = [pair for pair in closed.pairs if pair.shown]
+    assert {pair.change for pair in told} == shown
+    assert len(closed.pairs) == tried
+    assert question.count("<pair ") == len(told)
+    assert all(f'"{pair.task}"' in question for pair in told)
+    if searches:
+        assert len(told) == shape.sample
+    order = [task.id for task in world.run().plan.moves[-2].tasks]  # type: ignore[union-attr]
+    assert [pair.task for pair in closed.pairs][: len(order)] == order
+
+
+async def test_a_comparison_without_useful_pairs_asks_nothing_and_changes_nothing() -> None:
+    shape = Shape(epochs=2, batch=4, sample=2, last_sample=2, useful=CHANGED, searches=True)
+
+    def never(request: Request) -> str:
+        if request.stage in {"slow_update", "meta_skill"}:
+            raise AssertionError(request.stage)
+        return teacher(request)
+
+    world = World(target=Scripted(lambda _: "0"), optimizer=Scripted(never), shape=shape)
+    state, record = await trained(world)
+    closed = [event for event in record.kept if isinstance(event, EpochClosed)][-1]
+    assert (len(closed.pairs), any(pair.shown for pair in closed.pairs)) == (4, False)
+    assert (closed.decision, state.current.skill) == (None, SEED)
+
+
+async def test_lessons_reach_reflection_merging_and_ranking() -> None:
+    heard: set[str] = set()
+
+    def listening(request: Request) -> str:
+        asked = request.messages[1].text
+        if "<lessons>\nActing boldly fails.\n</lessons>" in asked:
+            heard.add(request.stage)
+        name = crc32(asked.encode())
+        match request.stage:
+            case "analyst":
+                return analysis(f"Rule {name}.")
+            case "merge":
+                edits = (
+                    f'{{"op": "append", "content": "{n} {name}", "from": [{n}]}}' for n in "01"
+                )
+                return f'{{"edits": [{", ".join(edits)}]}}'
+            case _:
+                return teacher(request)
+
+    shape = Shape(epochs=3, batch=4, sample=2, seed=0)
+    world = World(optimizer=Scripted(listening), shape=shape, minibatch=2, budget=Constant(1))
+    await trained(world)
+    assert {"analyst", "merge", "ranking"} <= heard
 
 
 async def test_forced_guidance_is_measured_all_the_same() -> None:

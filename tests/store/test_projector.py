@@ -187,6 +187,7 @@ async def test_the_history_says_everything_about_each_step(tmp_path: Path) -> No
         "edit_budget": 1,
         "lr_control_mode": "fixed",
         "problems": ["no JSON came"],
+        "n_dropped_repeats": 0,
         "n_edits_merged": 4,
         "n_edits_ranked": 1,
         "support_counts": [2],
@@ -319,7 +320,10 @@ async def test_the_end_of_an_epoch_leaves_its_comparison_and_conclusions(tmp_pat
     pairs = read(folder.pairs)
     assert pairs[0]["category"] == "improved"
     assert pairs[0]["prev"]["fail_reason"] == "format: not in capitals"
+    assert pairs[0]["task"] == "do a"
     assert pairs[1]["prev"] is None
+    assert read(folder.all_pairs) == pairs
+    assert (result["n_pairs"], result["n_pairs_all"]) == (2, 2)
     assert [row["id"] for row in rows(folder.before.results)] == ["a"]
     assert [row["id"] for row in rows(folder.after.results)] == ["a", "b"]
     assert folder.candidate.read_bytes() == GUIDED.render().encode()
