@@ -21,6 +21,7 @@ from skillopt.gradient.aggregate import Aggregate
 from skillopt.gradient.reflect import Reflect
 from skillopt.harness.chat import Chat
 from skillopt.model.scripted import Scripted
+from skillopt.optimizer.meta_reflect import MetaReflect
 from skillopt.optimizer.meta_skill import MetaSkill
 from skillopt.optimizer.pipeline import Pipeline
 from skillopt.optimizer.review import LookBack
@@ -89,6 +90,9 @@ def teacher(request: Request) -> str:
             return json.dumps({"selected_indices": [1]})
         case "slow_update":
             return json.dumps({"reasoning": "r", "slow_update_content": "Stay calm."})
+        case "meta_reflect":
+            edits = [{"op": "append", "content": "- Check twice.", "why": "seen"}]
+            return json.dumps({"reasoning": "r", "directions": ["d"], "edits": edits})
         case "meta_skill":
             return json.dumps({"reasoning": "r", "meta_skill_content": "Acting boldly fails."})
         case stage:
@@ -159,6 +163,7 @@ class World:
             reviewer=LookBack(
                 slow_update=SlowUpdate(asker=asker), meta_skill=MetaSkill(asker=asker)
             ),
+            meta_reflector=MetaReflect(asker=asker, update=Update(journal=bench.journal)),
             gate=self.gate,
             slow_gate=self.slow_gate,
             identity=self.identity,

@@ -10,7 +10,7 @@ from skillopt.config.schema import (
     GradientSection,
     OptimizerSection,
 )
-from skillopt.core.ports import Gate, Proposer, Reviewer
+from skillopt.core.ports import Gate, MetaReflector, Proposer, Reviewer
 from skillopt.core.rollout import CHANGED, UNCHANGED, Change, Rollout
 from skillopt.core.skill import Skill
 from skillopt.core.task import Task
@@ -23,6 +23,7 @@ from skillopt.gradient.instruct import Instruct
 from skillopt.gradient.patterns import Patterns
 from skillopt.gradient.reflect import Reflect
 from skillopt.gradient.several import Several, Union
+from skillopt.optimizer.meta_reflect import MetaReflect
 from skillopt.optimizer.meta_skill import MetaSkill
 from skillopt.optimizer.pipeline import Aggregating, Pipeline, Selecting
 from skillopt.optimizer.review import LookBack
@@ -68,6 +69,13 @@ def limits(gradient: GradientSection) -> Digest:
     return Digest(bound(gradient.trajectory_tokens), bound(gradient.evidence_tokens))
 
 
+def meta_reflector(optimizer: OptimizerSection, asker: Asker) -> MetaReflector | None:
+    """What thinks again about an epoch, if anything does."""
+    if not optimizer.use_meta_reflect:
+        return None
+    return MetaReflect(asker=asker, update=Update(journal=asker.journal))
+
+
 def gates(config: Config) -> tuple[Gate, Gate]:
     """The gate for steps and the one for guidance."""
     metric = _metric(config)
@@ -88,6 +96,7 @@ def shape(config: Config) -> Shape:
         last_sample=optimizer.slow_update_samples if optimizer.use_slow_update else 0,
         useful=_PAIRS[optimizer.longitudinal_pair_policy],
         searches=optimizer.longitudinal_pair_policy == "changed",
+        meta_reflect=optimizer.use_meta_reflect,
         forgets=optimizer.memory == "epoch",
         seed=config.train.seed,
     )

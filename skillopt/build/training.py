@@ -21,7 +21,15 @@ from skillopt.build.data import (
 )
 from skillopt.build.models import Switchboard, preflight
 from skillopt.build.places import out_root, short
-from skillopt.build.policies import gates, limits, pipeline, reviewer, schedule, shape
+from skillopt.build.policies import (
+    gates,
+    limits,
+    meta_reflector,
+    pipeline,
+    reviewer,
+    schedule,
+    shape,
+)
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model
@@ -194,6 +202,7 @@ def _run(brief: Brief, bench: Bench, asker: Asker) -> Run:
         reviewer=reviewer(config.optimizer, asker),
         gate=gate,
         slow_gate=slow_gate,
+        meta_reflector=meta_reflector(config.optimizer, asker),
         identity=brief.identity,
     )
 

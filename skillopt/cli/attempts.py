@@ -11,7 +11,15 @@ from rich.text import Text
 from skillopt.cli.phrases import origin
 from skillopt.cli.render import indented
 from skillopt.core.chat import Message
-from skillopt.core.events import Begun, EpochClosed, Examined, Fact, Stepped
+from skillopt.core.events import (
+    Begun,
+    Decision,
+    EpochClosed,
+    Examined,
+    Fact,
+    MetaReflected,
+    Stepped,
+)
 from skillopt.core.rollout import Evaluation, Failure, Rollout, Score
 from skillopt.errors import StoreError
 from skillopt.store.reader import RunReader
@@ -53,7 +61,11 @@ def _names(reader: RunReader) -> dict[str, str]:
         match fact:
             case Begun(initial):
                 found.setdefault(initial.skill.digest, "the initial skill")
-            case Stepped(decision=decision) | EpochClosed(decision=decision) if decision:
+            case (
+                Stepped(decision=decision)
+                | MetaReflected(decision=decision)
+                | EpochClosed(decision=decision)
+            ) if decision:
                 new = decision.candidate
                 verdict = "accepted" if decision.accepted else "rejected"
                 found.setdefault(new.skill.digest, f"{origin(new)} ({verdict})")
@@ -100,14 +112,19 @@ def _evaluations(fact: Fact) -> Iterator[tuple[str, Evaluation]]:
     match fact:
         case Begun(initial):
             yield "the first measurement", initial.evaluation
-        case Stepped(step=step, batches=batches, decision=decision):
+        case Stepped(step=step, batches=batches):
             for batch in batches:
                 yield f"step {step}", batch.evaluation
-            if decision is not None:
-                yield f"the gate of step {step}", decision.candidate.evaluation
+            yield from _gated(f"step {step}", fact.decision)
+        case MetaReflected(epoch=epoch, decision=decision):
+            yield from _gated(f"the meta reflection of epoch {epoch}", decision)
         case EpochClosed(epoch=epoch, decision=decision):
-            if decision is not None:
-                yield f"the gate of epoch {epoch}", decision.candidate.evaluation
+            yield from _gated(f"epoch {epoch}", decision)
         case Examined(initial=initial, best=best, last=last):
             for evaluation in (initial, best, last):
                 yield "the exam", evaluation
+
+
+def _gated(what: str, decision: Decision | None) -> Iterator[tuple[str, Evaluation]]:
+    if decision is not None:
+        yield f"the gate of {what}", decision.candidate.evaluation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from skillopt.cli.phrases import ACTIONS, edits, hard, repeats, sample, spread, train_score
-from skillopt.core.events import Begun, EpochClosed, Examined, Fact, Stepped
+from skillopt.core.events import Begun, EpochClosed, Examined, Fact, MetaReflected, Stepped
 
 
 def line_for(fact: Fact, steps: int) -> Text:
@@ -16,6 +16,9 @@ def line_for(fact: Fact, steps: int) -> Text:
             return Text(f"initial skill: val {found}")
         case Stepped():
             return _step(fact, steps)
+        case MetaReflected():
+            line = Text(f"meta reflect, epoch {fact.epoch}")
+            return _tried(line, fact)
         case EpochClosed():
             return _epoch(fact)
         case Examined(initial=initial, best=best):
@@ -27,6 +30,11 @@ def _step(fact: Stepped, steps: int) -> Text:
     score = train_score(fact)
     line = Text(f"step {fact.step}/{steps}  epoch {fact.epoch}  ")
     line.append("train  n/a" if score is None else f"train {score:.3f}")
+    return _tried(line, fact)
+
+
+def _tried(line: Text, fact: Stepped | MetaReflected) -> Text:
+    """The edits that were tried, and what the gate made of them."""
     if fact.action != "skip_no_patches":
         line.append(f"  edits {edits(fact)}")
     if dropped := repeats(fact):

@@ -12,13 +12,14 @@ from skillopt.core.events import (
     EpochClosed,
     Event,
     Examined,
+    MetaReflected,
     PhaseOpened,
     Signal,
     Stepped,
     Ticked,
 )
 from skillopt.core.state import State
-from skillopt.engine.plan import EpochEnd, Exam, Move, Plan, Step
+from skillopt.engine.plan import EpochEnd, Exam, MetaReflection, Move, Plan, Step
 from skillopt.model.wrap import Meter
 
 _ENOUGH = 10
@@ -87,7 +88,7 @@ class Course:
                 self.fresh += how != "reused"
             case Begun():
                 self.state, self.in_move = State.after(event), 0
-            case Stepped() | EpochClosed() | Examined() if self.state is not None:
+            case Stepped() | MetaReflected() | EpochClosed() | Examined() if self.state is not None:
                 self.state, self.in_move = self.state.apply(event), 0
             case _:
                 pass
@@ -138,6 +139,8 @@ class Course:
         match move:
             case Step(batches=batches):
                 return sum(map(len, batches)) + self.val
+            case MetaReflection():
+                return self.val
             case EpochEnd(tasks=tasks):
                 return 2 * len(tasks) + self.val if tasks else 0
             case Exam(tasks=tasks):

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 from skillopt.core.chat import Usage
-from skillopt.core.events import Action, Measured, Stepped
+from skillopt.core.events import Action, Measured, MetaReflected, Stepped
 from skillopt.core.rollout import Evaluation
 from skillopt.evaluation.statistics import Interval, interval
 
@@ -94,14 +94,14 @@ def train_score(fact: Stepped) -> float | None:
     return sum(marks) / len(marks) if marks else None
 
 
-def edits(fact: Stepped) -> str:
+def edits(fact: Stepped | MetaReflected) -> str:
     """How many edits of a step changed the text, out of those that were chosen: `3`, `2 of 3`."""
     applied = sum(each.applied for each in fact.draft.report)
     chosen = len(fact.draft.report)
     return str(applied) if applied == chosen else f"{applied} of {chosen}"
 
 
-def repeats(fact: Stepped) -> str:
+def repeats(fact: Stepped | MetaReflected) -> str:
     """How many proposals of a step repeated a disproved one; empty when none did."""
     dropped = len(fact.draft.repeats)
     return f"{count(dropped, 'repeat')} of rejected edits dropped" if dropped else ""

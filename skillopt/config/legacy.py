@@ -23,6 +23,7 @@ RENAMED: Final = {
 IGNORED: Final = {
     "train.steps_per_epoch": "it follows from the size of the train split and the batch size",
     "gradient.max_analyst_rounds": "each minibatch is read once",
+    "optimizer.meta_learning_rate": "meta reflect uses the learning rate of the epoch's last step",
     "env.exec_timeout": "a chat call is bounded by model.timeout_seconds",
 }
 """Keys that older files may hold and that have no effect, each with the reason."""

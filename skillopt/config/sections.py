@@ -311,6 +311,7 @@ class OptimizerSection(Section):
     slow_update_gate_with_selection: bool = True
     longitudinal_pair_policy: PairPolicy = "mixed"
     use_meta_skill: bool = True
+    use_meta_reflect: bool = False
     memory: Literal["run", "epoch"] = "run"
 
 

@@ -88,6 +88,20 @@ class Stepped:
     type: Literal["stepped"] = "stepped"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetaReflected:
+    """Fact: an epoch's directions were looked at together; without a decision nothing was tried."""
+
+    move: str
+    step: int
+    """The last step of the epoch."""
+    epoch: int
+    draft: Draft
+    action: Action
+    decision: Decision | None
+    type: Literal["meta_reflected"] = "meta_reflected"
+
+
 @dataclass(frozen=True, slots=True)
 class Compared:
     """One task under the skill an epoch started from and the one it ended with."""
@@ -158,7 +172,7 @@ class Stopped:
     type: Literal["stopped"] = "stopped"
 
 
-Progress: TypeAlias = Stepped | EpochClosed | Examined
+Progress: TypeAlias = Stepped | MetaReflected | EpochClosed | Examined
 Fact: TypeAlias = Begun | Progress
 Note: TypeAlias = Started | Timed | Stopped
 Event: TypeAlias = Fact | Note

@@ -23,6 +23,8 @@ class Entry:
     n_total: int
     n_fail: int
     epoch: int = 0
+    meta: bool = False
+    """Whether it was the meta reflection after that step, and not the step itself."""
     patterns: tuple[Pattern, ...] = ()
     score_before: float | None = None
     score_after: float | None = None

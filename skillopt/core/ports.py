@@ -98,6 +98,14 @@ class Optimizer(Protocol):
         ...
 
 
+class MetaReflector(Protocol):
+    """Looks at everything that an epoch tried, and thinks again."""
+
+    async def rethink(self, skill: Skill, memory: Memory, *, epoch: int, budget: int) -> Draft:
+        """Draft a candidate from the directions of the epoch."""
+        ...
+
+
 class Reviewer(Protocol):
     """Looks back over an epoch."""
 

@@ -13,6 +13,7 @@ from skillopt.core.events import (
     Event,
     Examined,
     Measured,
+    MetaReflected,
     Progress,
     Stepped,
 )
@@ -53,6 +54,8 @@ class State:
         match fact:
             case Stepped():
                 state = self._remember(fact)._decide(fact.decision)
+            case MetaReflected():
+                state = self._learn(fact)._decide(fact.decision)
             case EpochClosed():
                 state = self._decide(fact.decision)
                 memory = state.memory.turn_page(fact.review.lessons, forgets=fact.forgets)
@@ -64,9 +67,6 @@ class State:
     def _remember(self, fact: Stepped) -> State:
         if fact.action == "skip_no_patches":
             return self
-        accepted = fact.decision is not None and fact.decision.accepted
-        rejected = fact.decision is not None and not fact.decision.accepted
-        tried = _tried(fact.draft)
         marks = [batch.evaluation for batch in fact.batches]
         entry = Entry(
             step=fact.step,
@@ -75,11 +75,28 @@ class State:
             n_total=sum(each.n for each in marks),
             n_fail=sum(not score.passed for each in marks for score in each.scores.values()),
             patterns=fact.patterns,
-            score_before=self.current.value if rejected else None,
-            score_after=fact.decision.candidate.value if fact.decision and rejected else None,
-            accepted=tried if accepted else (),
-            rejected=tried if rejected else (),
         )
+        return self._with(entry, fact.decision, fact.draft)
+
+    def _learn(self, fact: MetaReflected) -> State:
+        if fact.decision is None:
+            return self
+        entry = Entry(
+            step=fact.step, epoch=fact.epoch, action=fact.action, n_total=0, n_fail=0, meta=True
+        )
+        return self._with(entry, fact.decision, fact.draft)
+
+    def _with(self, entry: Entry, decision: Decision | None, draft: Draft) -> State:
+        """Remember an entry together with what the gate made of its edits."""
+        if decision is not None:
+            tried = _tried(draft)
+            entry = replace(
+                entry,
+                score_before=self.current.value,
+                score_after=decision.candidate.value,
+                accepted=tried if decision.accepted else (),
+                rejected=() if decision.accepted else tried,
+            )
         return replace(self, memory=self.memory.remember(entry))
 
     def _decide(self, decision: Decision | None) -> State:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from skillopt.aio import map_all
-from skillopt.core.events import Action, Batch, Compared, EpochClosed, Examined, Stepped
+from skillopt.core.events import (
+    Action,
+    Batch,
+    Compared,
+    EpochClosed,
+    Examined,
+    MetaReflected,
+    Stepped,
+)
 from skillopt.core.proposal import Draft, Review
 from skillopt.core.rollout import Evaluation, Pair, Rollout, Score
 from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
 from skillopt.engine.patterns import patterns_in
-from skillopt.engine.plan import EpochEnd, Exam, Step
+from skillopt.engine.plan import EpochEnd, Exam, MetaReflection, Step
 from skillopt.engine.run import Run, recognise
 
 
@@ -27,6 +35,8 @@ async def train(run: Run, initial: Skill) -> State:
         match move:
             case Step():
                 state = await step(run, state, move)
+            case MetaReflection():
+                state = await meta_reflect(run, state, move)
             case EpochEnd():
                 state = await close_epoch(run, state, move)
             case Exam():
@@ -48,6 +58,25 @@ async def step(run: Run, state: State, move: Step) -> State:
         in_epoch=move.in_epoch,
         batches=tuple(_batch(skill, some) for some in rollouts),
         patterns=patterns_in(draft.findings, [each for some in rollouts for each in some]),
+        draft=draft,
+        action=decision.action if decision else _skip(draft),
+        decision=decision,
+    )
+    return run.record(state, fact)
+
+
+async def meta_reflect(run: Run, state: State, move: MetaReflection) -> State:
+    """Think again about what the epoch has tried; keep what comes of it if the gate agrees."""
+    draft = Draft(budget=move.budget)
+    if run.meta_reflector is not None:
+        draft = await run.meta_reflector.rethink(
+            state.current.skill, state.memory, epoch=move.epoch, budget=move.budget
+        )
+    decision = await run.decide(state, draft.skill, move.id, move.step, run.gate)
+    fact = MetaReflected(
+        move=move.id,
+        step=move.step,
+        epoch=move.epoch,
         draft=draft,
         action=decision.action if decision else _skip(draft),
         decision=decision,

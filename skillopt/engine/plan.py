@@ -32,6 +32,21 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class MetaReflection:
+    """Think again about everything that the epoch has tried."""
+
+    epoch: int
+    step: int
+    """The last step of the epoch."""
+    budget: int
+
+    @property
+    def id(self) -> str:
+        """Name in the record."""
+        return f"meta_reflect_epoch_{self.epoch:02d}"
+
+
+@dataclass(frozen=True, slots=True)
 class EpochEnd:
     """Look back over the epoch on a sample of training tasks; empty when nothing is to compare."""
 
@@ -81,7 +96,7 @@ class Exam:
         )
 
 
-Move: TypeAlias = Step | EpochEnd | Exam
+Move: TypeAlias = Step | MetaReflection | EpochEnd | Exam
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +114,8 @@ class Shape:
     """What must have become of a task for the look back to count it."""
     searches: bool = False
     """Whether the look back goes on to other tasks until it has a full sample of useful ones."""
+    meta_reflect: bool = False
+    """Whether each epoch ends with a meta reflection."""
     forgets: bool = False
     """Whether the optimizer starts each epoch with an empty memory of steps."""
     seed: int = 42
@@ -134,6 +151,8 @@ class Plan:
             for in_epoch, batches in enumerate(_steps(train, shape, epoch), start=1):
                 number += 1
                 moves.append(Step(number, epoch, in_epoch, batches, budget(number, total)))
+            if shape.meta_reflect:
+                moves.append(MetaReflection(epoch, number, budget(number, total)))
             last = epoch == shape.epochs
             sample = 0 if epoch == 1 else shape.last_sample if last else shape.sample
             order = tuple(shuffled(train, shape.seed + 2000 * epoch))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from skillopt.core.events import Begun, Decision, Measured, Progress
 from skillopt.core.journal import Journal
-from skillopt.core.ports import Gate, Optimizer, Reviewer
+from skillopt.core.ports import Gate, MetaReflector, Optimizer, Reviewer
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.core.task import Task
@@ -28,6 +28,8 @@ class Run:
     gate: Gate
     slow_gate: Gate
     """The gate for guidance at the end of an epoch."""
+    meta_reflector: MetaReflector | None = None
+    """For plans with meta reflections."""
     identity: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property

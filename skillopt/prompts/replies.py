@@ -110,6 +110,14 @@ class SlowUpdateAnswer(Answer):
     slow_update_content: str
 
 
+class MetaReflectAnswer(Answer):
+    """What a meta reflection answers."""
+
+    reasoning: Text = ""
+    directions: Words = Field(default_factory=list[str])
+    edits: list[EditAnswer]
+
+
 class MetaSkillAnswer(Answer):
     """What a meta skill question answers."""
 

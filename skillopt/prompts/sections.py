@@ -35,6 +35,25 @@ def memory_sections(memory: Memory) -> list[str]:
     return sections
 
 
+def directions_section(memory: Memory) -> str:
+    """What was tried and what became of it, one JSON object per step that tried something."""
+    rows = [
+        json.dumps(
+            {
+                "step": entry.step,
+                "outcome": entry.action,
+                "score_before": entry.score_before,
+                "score_after": entry.score_after,
+                "edits": [_cut(edit) for edit in entry.accepted or entry.rejected],
+            },
+            ensure_ascii=False,
+        )
+        for entry in memory.steps
+        if entry.accepted or entry.rejected
+    ]
+    return "<directions>\n[\n" + ",\n".join(rows) + "\n]\n</directions>"
+
+
 def proposals_section(proposals: Sequence[Proposal]) -> str:
     """Numbered proposals, one JSON object per line."""
     rows = [
@@ -147,7 +166,7 @@ def _history(memory: Memory) -> str:
     told += _fitting("Failures seen, the latest first:", patterns, "older or rarer ones")
     edits = [
         f"  rejected edit ({each.times}x, last in step {each.last}"
-        f"{', alone' if each.alone else ''}): {_short(each.edit)}"
+        f"{', alone' if each.alone else ''}): {json.dumps(_cut(each.edit), ensure_ascii=False)}"
         for each in memory.rejections
     ]
     told += _fitting("Rejected edits, most often rejected first:", edits, "others")
@@ -156,6 +175,8 @@ def _history(memory: Memory) -> str:
 
 def _step(entry: Entry) -> str:
     line = f"Step {entry.step}: {entry.action}; {entry.n_fail} of {entry.n_total} attempts failed."
+    if entry.meta:
+        line = f"Meta reflection after step {entry.step}: {entry.action}."
     if entry.score_before is None or entry.score_after is None:
         return line
     return f"{line} Held-out score {entry.score_before:.4f} -> {entry.score_after:.4f}."
@@ -172,10 +193,9 @@ def _fitting(title: str, lines: Sequence[str], rest: str) -> list[str]:
     return [title, *kept, *([f"  ({left} {rest} are left out.)"] if left else [])] if lines else []
 
 
-def _short(edit: Edit) -> str:
-    """An edit in JSON, its texts cut to a length by which they can be recognised."""
-    cut = {
+def _cut(edit: Edit) -> dict[str, str]:
+    """An edit, its texts cut to a length by which they can be recognised."""
+    return {
         key: text if len(text) <= 600 else f"{text[:600]} [...]"
         for key, text in describe(edit).items()
     }
-    return json.dumps(cut, ensure_ascii=False)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Placement, Replace
 from skillopt.core.events import Compared, Decision, EpochClosed, Examined, Stepped
 from skillopt.core.memory import Entry
-from skillopt.core.proposal import Finding, Pattern, Proposal
+from skillopt.core.proposal import Draft, Finding, Pattern, Proposal
 from skillopt.core.rollout import Evaluation, Failure, Rollout, Score, Trajectory
 from skillopt.store.chronicle import Chapter
 from skillopt.store.files import json_bytes, json_row
@@ -152,6 +152,14 @@ def _draft_files(folder: StepFolder, fact: Stepped) -> Files:
         yield folder.candidate, draft.skill.render().encode()
 
 
+def draft_rows(draft: Draft) -> Json:
+    """The edits of a draft and what became of each."""
+    return {
+        "edits": [_proposal(each) for each in draft.chosen.proposals],
+        "edit_apply_report": [_placement(*each) for each in enumerate(draft.report)],
+    }
+
+
 def _finding(finding: Finding) -> Json:
     key = "failure_summary" if finding.source == "failure" else "success_patterns"
     return {
@@ -216,7 +224,8 @@ def _entry(entry: Entry) -> Json:
     if entry.score_before is not None:
         told["score_before"] = entry.score_before
         told["score_after"] = entry.score_after
-        told["rejected_edits"] = [_edit(each) for each in entry.rejected]
+        kind = "accepted_edits" if entry.accepted else "rejected_edits"
+        told[kind] = [_edit(each) for each in entry.accepted or entry.rejected]
     return told
 
 

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from skillopt.core.events import Begun, EpochClosed, Event, Examined, Fact, Started, Stepped, Timed
+from skillopt.core.events import (
+    Begun,
+    EpochClosed,
+    Event,
+    Examined,
+    Fact,
+    MetaReflected,
+    Started,
+    Stepped,
+    Timed,
+)
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
 
@@ -54,7 +64,7 @@ class Chronicle:
             case Begun():
                 state = State.after(event)
                 return self._close(event, state, state)
-            case Stepped() | EpochClosed() | Examined():
+            case Stepped() | MetaReflected() | EpochClosed() | Examined():
                 before = self.state
                 return None if before is None else self._close(event, before, before.apply(event))
             case _:

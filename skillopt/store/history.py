@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from skillopt.core.chat import Usage
-from skillopt.core.events import Batch, Decision, EpochClosed, Stepped
+from skillopt.core.events import Batch, Decision, EpochClosed, MetaReflected, Stepped
 from skillopt.core.proposal import Finding
 from skillopt.core.rollout import Evaluation
 from skillopt.core.state import State
@@ -205,7 +205,7 @@ def _epoch_stats(chapters: Iterable[Chapter]) -> list[Json]:
             case Stepped(epoch=epoch) as step:
                 steps.setdefault(epoch, []).append(step)
                 ends[epoch] = chapter.after
-            case EpochClosed(epoch=epoch):
+            case EpochClosed(epoch=epoch) | MetaReflected(epoch=epoch):
                 ends[epoch] = chapter.after
             case _:
                 pass

@@ -131,6 +131,28 @@ class EpochFolder:
 
 
 @dataclass(frozen=True, slots=True)
+class MetaReflectFolder:
+    """What thinking again about an epoch left."""
+
+    root: Path
+
+    @property
+    def result(self) -> Path:
+        """The edits and what became of them."""
+        return self.root / "meta_reflect_result.json"
+
+    @property
+    def candidate(self) -> Path:
+        """The skill that was tried."""
+        return self.root / "candidate_skill.md"
+
+    @property
+    def selection(self) -> RolloutFolder:
+        """The candidate on the validation tasks."""
+        return RolloutFolder(self.root / "selection_eval")
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     """A run directory."""
 
@@ -193,6 +215,10 @@ class Layout:
         """The folders of an epoch's end."""
         name = f"epoch_{number:02d}"
         return EpochFolder(self.root / "slow_update" / name, self.root / "meta_skill" / name)
+
+    def meta_reflect(self, epoch: int) -> MetaReflectFolder:
+        """The folder of an epoch's meta reflection."""
+        return MetaReflectFolder(self.root / "meta_reflect" / f"epoch_{epoch:02d}")
 
     @property
     def baseline(self) -> RolloutFolder:

@@ -11,6 +11,7 @@ from skillopt.core.events import (
     EpochClosed,
     Event,
     Examined,
+    MetaReflected,
     PhaseClosed,
     PhaseOpened,
     Signal,
@@ -25,6 +26,7 @@ from skillopt.store.chronicle import Chapter, Chronicle
 from skillopt.store.files import json_bytes, sweep, write_atomic
 from skillopt.store.history import Json, Spent, history, runtime_state, step_record, summary
 from skillopt.store.layout import Layout
+from skillopt.store.rethinking import rethinking_files
 
 _LIVE = ("version", "config", "total_wall_time_s", "token_summary")
 """Parts of the summary that change without a new fact."""
@@ -104,6 +106,9 @@ class Projector:
                 yield from step_files(folder, fact, chapter, self._attempts)
                 record = step_record(fact, chapter, spent, self._config)
                 yield folder.record, json_bytes(record)
+            case MetaReflected(epoch=number) as fact:
+                folder = self._layout.meta_reflect(number)
+                yield from rethinking_files(folder, fact, chapter, spent, self._attempts)
             case EpochClosed(epoch=number) as fact:
                 yield from epoch_files(self._layout.epoch(number), fact, chapter, self._attempts)
             case Examined():

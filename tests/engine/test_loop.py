@@ -8,12 +8,14 @@ import pytest
 from support import Sums, World, analysis, pupil, teacher
 
 from skillopt.core.chat import Reply, Request
-from skillopt.core.events import EpochClosed, Examined, Progress, Stepped, Timed
+from skillopt.core.edits import Append
+from skillopt.core.events import EpochClosed, Examined, MetaReflected, Progress, Stepped, Timed
+from skillopt.core.proposal import Draft
 from skillopt.core.rollout import CHANGED, UNCHANGED, Change
 from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
 from skillopt.engine.loop import train
-from skillopt.engine.plan import Shape
+from skillopt.engine.plan import EpochEnd, Shape
 from skillopt.errors import AccessError, ModelError, StoreError, Unmeasurable
 from skillopt.evaluation.gates import Metric, always
 from skillopt.model.scripted import Scripted
@@ -258,7 +260,9 @@ async def test_the_look_back_shows_the_pairs_that_are_of_use_and_searches_on_if_
     assert all(f'"{pair.task}"' in question for pair in told)
     if searches:
         assert len(told) == shape.sample
-    order = [task.id for task in world.run().plan.moves[-2].tasks]  # type: ignore[union-attr]
+    end = world.run().plan.moves[-2]
+    assert isinstance(end, EpochEnd)
+    order = [task.id for task in end.tasks]
     assert [pair.task for pair in closed.pairs][: len(order)] == order
 
 
@@ -311,6 +315,64 @@ async def test_forced_guidance_is_measured_all_the_same() -> None:
     assert state.current.skill.guidance == "Stay calm."
     assert state.current.evaluation.skill == state.current.skill.digest
     assert state.best.skill.guidance == ""
+
+
+async def test_a_meta_reflection_sees_what_its_epoch_tried_and_passes_the_same_gate() -> None:
+    asked: list[str] = []
+
+    def listening(request: Request) -> str:
+        if request.stage == "meta_reflect":
+            asked.append(request.messages[1].text)
+        return teacher(request)
+
+    shape = Shape(epochs=2, batch=2, sample=2, last_sample=2, seed=0, meta_reflect=True)
+    state, record = await trained(World(optimizer=Scripted(listening), shape=shape))
+    thought = [event for event in record.kept if isinstance(event, MetaReflected)]
+    assert [fact.move for fact in thought] == ["meta_reflect_epoch_01", "meta_reflect_epoch_02"]
+    directions = [text.partition("<directions>")[2] for text in asked]
+    assert '"outcome": "reject"' in directions[0]
+    assert '"content": "- Guess boldly."' in directions[0]
+    assert '"outcome": "accept_new_best"' in directions[0]
+    assert '"content": "- Add carefully."' in directions[0]
+    assert "<budget>2</budget>" in asked[0]
+    first = thought[0].decision
+    assert first is not None
+    assert (first.action, first.candidate.origin) == ("reject", "meta_reflect_epoch_01")
+    assert "Check twice." in first.candidate.skill.body
+    entries = [entry for entry in state.memory.steps if entry.meta]
+    assert [entry.rejected for entry in entries] == [(Append("- Check twice."),)]
+    assert "Check twice." not in state.best.skill.body
+
+
+async def test_an_edit_that_a_meta_reflection_repeats_is_dropped_before_the_gate() -> None:
+    shape = Shape(epochs=3, batch=4, seed=0, meta_reflect=True)
+
+    def wrong(request: Request) -> str:
+        return analysis("Guess.") if request.stage == "analyst" else teacher(request)
+
+    _, record = await trained(World(optimizer=Scripted(wrong), shape=shape, exam=False))
+    first, second, third = (event for event in record.kept if isinstance(event, MetaReflected))
+    assert (first.action, second.action) == ("reject", "skip_no_patches")
+    assert (len(first.draft.repeats), second.decision) == (0, None)
+    # Nothing was tried in these epochs, so nothing was asked.
+    assert second.draft == third.draft == Draft(budget=2)
+
+
+async def test_without_meta_reflection_the_plan_has_the_moves_it_always_had() -> None:
+    shape = Shape(epochs=2, batch=2, sample=2, seed=0)
+    plain = [move.id for move in World(shape=shape).run().plan.moves]
+    thinking = World(shape=replace(shape, meta_reflect=True)).run().plan.moves
+    assert [move.id for move in thinking if "meta" not in move.id] == plain
+    assert [move.id for move in thinking][2:4] == ["meta_reflect_epoch_01", "epoch_01"]
+
+
+async def test_a_run_with_meta_reflection_cut_after_any_event_ends_the_same() -> None:
+    shape = Shape(epochs=2, batch=2, sample=2, last_sample=2, seed=0, meta_reflect=True)
+    expected, whole = await trained(World(shape=shape))
+    for cut in range(len(whole.kept)):
+        record = MemoryRecord(list(whole.kept[:cut]))
+        assert await train(World(record=record, shape=shape).run(), SEED) == expected
+        assert replay(record.kept) == expected
 
 
 async def test_a_step_may_accumulate_micro_batches() -> None:

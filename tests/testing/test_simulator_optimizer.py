@@ -17,6 +17,7 @@ from skillopt.prompts.library import Library
 from skillopt.prompts.sections import (
     attempt_section,
     budget_section,
+    directions_section,
     memory_sections,
     pair_sections,
     proposals_section,
@@ -86,6 +87,7 @@ def about(label: str, n: int = 2) -> list[dict[str, str]]:
         ("ranking", "ranking"),
         ("slow_update", "slow_update"),
         ("meta_skill", "meta_skill"),
+        ("meta_reflect", "meta_reflect"),
     ],
 )
 def test_every_prompt_of_the_framework_is_recognised(prompt: str, stage: Stage) -> None:
@@ -152,6 +154,29 @@ def test_rejected_words_are_not_used_again() -> None:
     entry = Entry(step=1, action="reject", n_total=4, n_fail=2, rejected=rejected)
     user = reflection(about("room code"), memory=Memory((entry,)))
     assert [edit["content"] for edit in edits_of(ask("reflection", user))] == [f"- {rules[2]}"]
+
+
+def test_meta_reflection_learns_from_what_was_accepted_and_rejected() -> None:
+    field = BY_LABEL["room code"]
+    wrong, right = (f"- {field.form(name).rules[0]}" for name in ("floor_first", "letter_first"))
+    week = BY_LABEL["planning week"].form("short").rules
+    steps = (
+        Entry(step=1, action="accept", n_total=4, n_fail=2, accepted=(Append(right),)),
+        Entry(step=2, action="reject", n_total=4, n_fail=2, rejected=(Append(f"- {week[0]}"),)),
+    )
+    idle = "- Consider the context of the request."
+    sections = [
+        skill_section(Skill.parse(f"{right}\n{wrong}\n{idle}\n")),
+        *memory_sections(Memory(steps)),
+        budget_section(3),
+        directions_section(Memory(steps)),
+    ]
+    settled, again, dropped = edits_of(ask("meta_reflect", "\n\n".join(sections)))
+    assert (settled["op"], settled["target"]) == ("delete", wrong)
+    assert again["content"] in {f"- {rule}" for rule in week[1:]}
+    assert (dropped["op"], dropped["target"]) == ("delete", idle)
+    sections[2] = budget_section(1)
+    assert len(edits_of(ask("meta_reflect", "\n\n".join(sections)))) == 1
 
 
 def test_flawed_edits_come_about_as_often_as_their_settings_say() -> None:

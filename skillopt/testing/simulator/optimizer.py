@@ -22,16 +22,20 @@ from skillopt.testing.simulator.evidence import (
     read_attempts,
     section,
 )
-from skillopt.testing.simulator.forms import Reading, read_rules
+from skillopt.testing.simulator.forms import Form, Reading, read_rules
 from skillopt.testing.simulator.merging import Offer, merge, rank, read_offers
 from skillopt.testing.simulator.office import FIELDS
+from skillopt.testing.simulator.rethinking import read_directions, rethink
 
-Stage: TypeAlias = Literal["reflection", "merge", "ranking", "slow_update", "meta_skill"]
+Stage: TypeAlias = Literal[
+    "reflection", "merge", "ranking", "slow_update", "meta_skill", "meta_reflect"
+]
 
 _ASKED_FOR: tuple[tuple[str, Stage], ...] = (
     ('"selected_indices"', "ranking"),
     ('"meta_skill_content"', "meta_skill"),
     ('"slow_update_content"', "slow_update"),
+    ('"directions"', "meta_reflect"),
     ('"from"', "merge"),
     ('"patterns"', "reflection"),
 )
@@ -71,6 +75,7 @@ class Optimizer:
             "ranking": _rank,
             "slow_update": self._slow_update,
             "meta_skill": _meta_skill,
+            "meta_reflect": self._meta_reflect,
         }
         text = json.dumps(answers[stage](user), ensure_ascii=False)
         if repairing or unit(self.seed, "broken", system, user) >= self.broken:
@@ -171,6 +176,18 @@ class Optimizer:
         good.update(reading.by_field.get(field.label, ()))
         wrong = [form for form in field.forms if form.name not in good]
         return [pick(wrong, self.seed, "which wrong", user).rules[0]] if good and wrong else []
+
+    def _meta_reflect(self, user: str) -> dict[str, object]:
+        directions = read_directions(section(user, "directions"))
+        history = section(user, "history")
+
+        def word(form: Form, label: str) -> str:
+            rules = [rule for rule in form.rules if rule not in history]
+            return f"- {pick(rules or form.rules, self.seed, 'again', label, user)}"
+
+        edits = rethink(section(user, "skill"), directions, _USELESS, word)[: _budget(user)]
+        told = [f"{len(directions)} directions read, {len(edits)} things to put right."]
+        return {"reasoning": told[0], "directions": told, "edits": edits}
 
     def _slow_update(self, user: str) -> dict[str, object]:
         pairs = [pair for pair in read_attempts(user) if pair.change != "improved"]

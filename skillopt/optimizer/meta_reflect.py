@@ -1,0 +1,71 @@
+"""Edits from further away: what the steps of an epoch, taken together, say about the document."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skillopt.core.memory import Memory
+from skillopt.core.proposal import Bundle, Draft, Proposal, Selection
+from skillopt.core.skill import Skill
+from skillopt.errors import Unusable
+from skillopt.optimizer.repeats import Sieve
+from skillopt.optimizer.update import Update
+from skillopt.prompts.ask import Asker, Question
+from skillopt.prompts.replies import MetaReflectAnswer
+from skillopt.prompts.sections import (
+    budget_section,
+    directions_section,
+    memory_sections,
+    skill_section,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetaReflect:
+    """One question over the accepted and rejected directions of an epoch."""
+
+    asker: Asker
+    update: Update
+
+    async def rethink(self, skill: Skill, memory: Memory, *, epoch: int, budget: int) -> Draft:
+        """At most `budget` higher-level edits, applied; asks nothing where nothing was tried."""
+        tried = memory.of_epoch(epoch)
+        if budget == 0 or not any(each.accepted or each.rejected for each in tried.steps):
+            return Draft(budget=budget)
+        with self.asker.journal.phase("meta_reflect", 1) as progress:
+            question = Question(
+                stage="meta_reflect",
+                prompt="meta_reflect",
+                sections=[
+                    skill_section(skill),
+                    *memory_sections(memory),
+                    budget_section(budget),
+                    directions_section(tried),
+                ],
+                shape=MetaReflectAnswer,
+            )
+            try:
+                answer = await self.asker.ask(question)
+            except Unusable as error:
+                progress.tick("failed")
+                return Draft(budget=budget, merged=Bundle(problems=(str(error),)))
+            progress.tick()
+        return self._draft(skill, memory, answer, budget)
+
+    def _draft(self, skill: Skill, memory: Memory, answer: MetaReflectAnswer, budget: int) -> Draft:
+        sieve = Sieve.of(memory)
+        proposals = tuple(
+            Proposal(each.edit(), "failure", why=each.why, by="meta_reflect")
+            for each in answer.edits[:budget]
+        )
+        reasoning = "\n".join([answer.reasoning, *(f"- {each}" for each in answer.directions)])
+        merged = sieve.bundle(Bundle(proposals, reasoning.strip()))
+        applied = self.update(skill, Selection(merged.proposals)) if merged.proposals else None
+        return Draft(
+            budget=budget,
+            merged=merged,
+            chosen=Selection(merged.proposals),
+            report=applied.report if applied else (),
+            skill=applied.skill if applied else None,
+            repeats=tuple(sieve.held),
+        )

@@ -1,0 +1,50 @@
+"""What a meta reflection leaves in the run directory."""
+
+from __future__ import annotations
+
+from skillopt.core.events import MetaReflected
+from skillopt.store.artefacts import Attempts, Files, draft_rows, rollout_files
+from skillopt.store.chronicle import Chapter
+from skillopt.store.files import json_bytes
+from skillopt.store.history import Json, Spent, tokens
+from skillopt.store.layout import MetaReflectFolder
+
+
+def rethinking_files(
+    folder: MetaReflectFolder,
+    fact: MetaReflected,
+    chapter: Chapter,
+    spent: Spent,
+    attempts: Attempts,
+) -> Files:
+    """The result, the candidate and how it was measured."""
+    yield folder.result, json_bytes(_result(fact, chapter, spent))
+    if fact.draft.skill is not None:
+        yield folder.candidate, fact.draft.skill.render().encode()
+    if fact.decision is not None:
+        yield from rollout_files(folder.selection, fact.decision.candidate.evaluation, attempts)
+
+
+def _result(fact: MetaReflected, chapter: Chapter, spent: Spent) -> Json:
+    draft, decision = fact.draft, fact.decision
+    result: Json = {
+        "epoch": fact.epoch,
+        "action": fact.action,
+        "reasoning": draft.merged.reasoning,
+        "edit_budget": draft.budget,
+        **draft_rows(draft),
+        "n_dropped_repeats": len(draft.repeats),
+        "problems": list(draft.merged.problems),
+        "candidate_hash": draft.skill.digest if draft.skill else None,
+        "update_origin": fact.move,
+        "time_s": round(chapter.wall, 3),
+        "tokens": tokens(spent, fact.move),
+    }
+    if decision is not None:
+        result |= {
+            "selection_hard": decision.candidate.evaluation.hard,
+            "selection_soft": decision.candidate.evaluation.soft,
+            "candidate_gate_score": decision.candidate.value,
+            "reason": decision.reason,
+        }
+    return result
