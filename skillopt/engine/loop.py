@@ -132,10 +132,12 @@ async def examine(run: Run, state: State, move: Exam) -> State:
 async def _compare(run: Run, state: State, move: EpochEnd) -> list[Pair]:
     """The sample under both skills together; block by block more of it while too little is useful.
 
-    Blocks are as large as the sample, so what is looked at depends on the plan alone.
+    Blocks are as large as the sample, so what is looked at depends on the plan alone. Where the
+    skill did not change, no task did: there is nothing to search for.
     """
     size = len(move.tasks)
-    blocks = [move.tasks, *(move.spare[at : at + size] for at in range(0, len(move.spare), size))]
+    spare = move.spare if state.epoch_start.digest != state.current.skill.digest else ()
+    blocks = [move.tasks, *(spare[at : at + size] for at in range(0, len(spare), size))]
     pairs: list[Pair] = []
     for block in blocks:
         async with (

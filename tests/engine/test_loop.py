@@ -277,7 +277,7 @@ async def test_a_comparison_without_useful_pairs_asks_nothing_and_changes_nothin
     world = World(target=Scripted(lambda _: "0"), optimizer=Scripted(never), shape=shape)
     state, record = await trained(world)
     closed = [event for event in record.kept if isinstance(event, EpochClosed)][-1]
-    assert (len(closed.pairs), any(pair.shown for pair in closed.pairs)) == (4, False)
+    assert (len(closed.pairs), any(pair.shown for pair in closed.pairs)) == (2, False)
     assert (closed.decision, state.current.skill) == (None, SEED)
 
 

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rich.text import Text
+from support_store import FIRST, RULE, draft, measured, story
+
+from skillopt.cli.facts import line_for
+from skillopt.cli.step import step_story
+from skillopt.core.events import Decision, MetaReflected, Stepped
+from skillopt.core.proposal import Draft, Proposal
+from skillopt.store.chronicle import Chronicle
+
+AGAIN = (Proposal(RULE, "failure", ("a",)), Proposal(RULE, "success", ("b",)))
+
+
+def test_a_step_tells_how_many_repeats_were_dropped_and_the_step_shows_which() -> None:
+    facts = [
+        replace(event, draft=replace(event.draft, repeats=AGAIN))
+        if isinstance(event, Stepped) and event.step == 2
+        else event
+        for event in story()
+    ]
+    step = next(event for event in facts if isinstance(event, Stepped) and event.step == 2)
+    assert "2 repeats of rejected edits dropped" in line_for(step, 4).plain
+    chapter = next(each for each in Chronicle.of(facts).chapters if each.fact == step)
+    told = "\n".join(str(part) for part in step_story(chapter) if isinstance(part, Text | str))
+    assert "2 repeats of rejected edits dropped, before merging and ranking:" in told
+
+
+def test_a_step_without_repeats_says_nothing_of_them() -> None:
+    step = next(event for event in story() if isinstance(event, Stepped))
+    assert "repeat" not in line_for(step, 4).plain
+
+
+def test_a_meta_reflection_is_told_in_one_line() -> None:
+    taken = Decision(measured(FIRST, "meta_reflect_epoch_01", 2, 1.0), "accept", "1 > 0")
+    thought = MetaReflected(
+        move="meta_reflect_epoch_01",
+        step=2,
+        epoch=1,
+        draft=draft(RULE, FIRST),
+        action="accept",
+        decision=taken,
+    )
+    assert line_for(thought, 4).plain == "meta reflect, epoch 1  edits 1 of 2  val 1 > 0  accepted"
+    idle = replace(thought, draft=Draft(budget=2), action="skip_no_patches", decision=None)
+    assert line_for(idle, 4).plain == ("meta reflect, epoch 1  skipped: no edits were proposed")
