@@ -41,4 +41,4 @@ class Density:
         """The bonus: at most the weight, and 0 for a skill without words."""
         said = [word.casefold() for word in _WORD.findall(skill.body)]
         leading = sum(word in self._folded for word in said)
-        return self.weight * leading / len(said) if said else 0.0
+        return self.weight * (leading / len(said)) if said else 0.0
