@@ -19,8 +19,10 @@ from skillopt.engine.plan import Shape
 from skillopt.evaluation.density import LEADING, Density
 from skillopt.evaluation.gates import Metric, Strict, always
 from skillopt.gradient.aggregate import Aggregate
+from skillopt.gradient.explore import Explore
 from skillopt.gradient.instruct import Instruct
 from skillopt.gradient.patterns import Patterns
+from skillopt.gradient.portfolio import Portfolio
 from skillopt.gradient.reflect import Reflect
 from skillopt.gradient.several import Several, Union
 from skillopt.optimizer.meta_reflect import MetaReflect
@@ -117,6 +119,12 @@ def schedule(optimizer: OptimizerSection) -> Callable[[int, int], int]:
 def _proposer(gradient: GradientSection, asker: Asker) -> Proposer:
     def one(name: str) -> Proposer:
         match name:
+            case "explore":
+                return Explore(
+                    asker=asker,
+                    turns=gradient.explore_turns,
+                    failure_only=gradient.failure_only,
+                )
             case "instruct":
                 return Instruct(asker=asker, samples=gradient.samples)
             case "patterns":
@@ -129,7 +137,11 @@ def _proposer(gradient: GradientSection, asker: Asker) -> Proposer:
                 )
 
     chosen = [one(name) for name in gradient.proposer]
-    return chosen[0] if len(chosen) == 1 else Several(tuple(chosen))
+    if len(chosen) == 1:
+        return chosen[0]
+    if gradient.portfolio_after:
+        return Portfolio(tuple(chosen), gradient.portfolio_after)
+    return Several(tuple(chosen))
 
 
 def _aggregate(gradient: GradientSection, asker: Asker) -> Aggregating:

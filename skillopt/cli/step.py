@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -52,6 +53,8 @@ def _finding(finding: Finding) -> Iterator[RenderableType]:
         (f"from {finding.source}", "cyan"),
         f"  {count(len(finding.tasks), 'item')}: {_ids(finding.tasks)}",
     )
+    if finding.trail:
+        yield indented(f"looked around: {', '.join(_trail(finding.trail))}", "dim")
     if finding.problem:
         yield indented(f"no use: {finding.problem}", "yellow")
     for pattern in finding.patterns:
@@ -61,6 +64,13 @@ def _finding(finding: Finding) -> Iterator[RenderableType]:
         yield indented(finding.reasoning, "dim")
     if not finding.problem:
         yield indented(f"{count(len(finding.proposals), 'proposed edit')}")
+
+
+def _trail(trail: Sequence[str]) -> Iterator[str]:
+    """What was looked at, several files in a row as a number."""
+    for reading, calls in groupby(trail, lambda call: call.startswith("read ")):
+        several = list(calls)
+        yield from [f"read {len(several)} files"] if reading and len(several) > 1 else several
 
 
 def _edits(fact: Stepped) -> Iterator[RenderableType]:

@@ -45,6 +45,7 @@ MOVED: Final = {
     "env.judge_model": "model.judge",
     "env.judge_max_completion_tokens": "model.judge_max_tokens",
     "env.judge_retries": "model.judge_retries",
+    "optimizer.proposer": "gradient.proposer",
 }
 """Dotted keys that have another section now."""
 

@@ -58,7 +58,7 @@ def _several(names: object) -> object:
 
 
 Proposers: TypeAlias = Annotated[
-    tuple[Literal["analyst", "instruct", "patterns"], ...],
+    tuple[Literal["analyst", "explore", "instruct", "patterns"], ...],
     Field(min_length=1),
     BeforeValidator(_several),
 ]
@@ -290,6 +290,8 @@ class GradientSection(Section):
     analyst_workers: Positive = 16
     failure_only: bool = False
     proposer: Proposers = ("analyst",)
+    portfolio_after: Count = 0
+    explore_turns: Annotated[int, Field(ge=2)] = 12
     samples: Positive = 3
     merge_mode: Literal["model", "union"] = "model"
     trajectory_tokens: Annotated[Count, AfterValidator(_at_least(200))] = 6000

@@ -59,6 +59,12 @@ class Memory:
 
     steps: tuple[Entry, ...] = ()
     lessons: str = ""
+    fruitless: int = 0
+    """Steps in a row that did not change the skill; epochs do not break the row."""
+
+    def after_step(self, *, accepted: bool) -> Memory:
+        """Count a step."""
+        return replace(self, fruitless=0 if accepted else self.fruitless + 1)
 
     def remember(self, entry: Entry) -> Memory:
         """Add a step."""
@@ -67,7 +73,7 @@ class Memory:
     def turn_page(self, lessons: str | None, *, forgets: bool) -> Memory:
         """Start an epoch: keep or replace lessons, keep or forget steps."""
         kept = self.lessons if lessons is None else lessons
-        return Memory(() if forgets else self.steps, kept)
+        return replace(self, steps=() if forgets else self.steps, lessons=kept)
 
     def of_epoch(self, epoch: int) -> Memory:
         """The same memory, with the steps of one epoch only."""

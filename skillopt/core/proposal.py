@@ -55,6 +55,8 @@ class Finding:
     patterns: tuple[Pattern, ...] = ()
     proposals: tuple[Proposal, ...] = ()
     problem: str = ""
+    trail: tuple[str, ...] = ()
+    """What was looked at on the way, where the proposer chose it."""
 
 
 @dataclass(frozen=True, slots=True)

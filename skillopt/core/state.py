@@ -53,7 +53,7 @@ class State:
         """The state after one more fact."""
         match fact:
             case Stepped():
-                state = self._remember(fact)._decide(fact.decision)
+                state = self._count(fact)._remember(fact)._decide(fact.decision)
             case MetaReflected():
                 state = self._learn(fact)._decide(fact.decision)
             case EpochClosed():
@@ -63,6 +63,10 @@ class State:
             case Examined():
                 return replace(self, exam=fact)
         return replace(state, closed=self.closed | {fact.move})
+
+    def _count(self, fact: Stepped) -> State:
+        accepted = fact.decision is not None and fact.decision.accepted
+        return replace(self, memory=self.memory.after_step(accepted=accepted))
 
     def _remember(self, fact: Stepped) -> State:
         if fact.action == "skip_no_patches":

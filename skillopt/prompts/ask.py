@@ -30,6 +30,8 @@ class Question(Generic[T]):
     shape: type[T]
     check: Callable[[T], str] | None = None
     """Says in words what is wrong with a well-shaped answer; empty when nothing is."""
+    said: Sequence[Message] = ()
+    """What followed the first message, where the question goes on with a conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class Asker:
         asked = (
             Message("system", self.prompts.text(question.prompt)),
             Message("user", "\n\n".join(question.sections)),
+            *question.said,
         )
         text = await _complete(self.model, question.stage, asked)
         answer = _read(text, question)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -24,6 +24,38 @@ def _text(value: object) -> object:
 
 def _listed(value: object) -> object:
     return [] if value is None else [value] if isinstance(value, str | int) else value
+
+
+_TOOLS = {
+    "ls": "list",
+    "list_files": "list",
+    "cat": "read",
+    "open": "read",
+    "read_file": "read",
+    "search": "grep",
+}
+
+
+def _tool(value: object) -> object:
+    """Models write `read_file` and `search` too."""
+    if not isinstance(value, str):
+        return value
+    word = value.strip().lower()
+    return _TOOLS.get(word, word)
+
+
+def _first(value: object) -> object:
+    return 1 if value is None else value
+
+
+def _together(value: object) -> object:
+    match value:
+        case None:
+            return []
+        case dict():
+            return [cast("object", value)]
+        case _:
+            return value
 
 
 Text = Annotated[str, BeforeValidator(_text)]
@@ -77,6 +109,43 @@ class Analysis(Answer):
     reasoning: Text = ""
     patterns: list[PatternAnswer] = Field(default_factory=list[PatternAnswer])
     edits: list[EditAnswer]
+
+
+class CallAnswer(Answer):
+    """Something that an explorer wants to see."""
+
+    tool: Annotated[Literal["list", "read", "grep"], BeforeValidator(_tool)]
+    file: Text = ""
+    line: Annotated[int, BeforeValidator(_first)] = 1
+    text: Text = ""
+
+
+class Exploration(Answer):
+    """A turn of an explorer: what to look at next, or the conclusion."""
+
+    reasoning: Text = ""
+    calls: Annotated[list[CallAnswer], BeforeValidator(_together)] = Field(
+        default_factory=list[CallAnswer]
+    )
+    patterns: list[PatternAnswer] = Field(default_factory=list[PatternAnswer])
+    edits: list[EditAnswer] | None = None
+
+    @property
+    def concluded(self) -> bool:
+        """Whether it wants to see nothing more."""
+        return bool(self.edits) or (self.edits is not None and not self.calls)
+
+    def complaint(self, *, last: bool) -> str:
+        """What is wrong with the turn."""
+        if self.concluded or (self.calls and not last):
+            return ""
+        if last:
+            return 'no turns are left; conclude with "edits", an empty list if need be.'
+        return 'it needs "calls", or "edits" to conclude.'
+
+    def said(self) -> str:
+        """The turn as the next ones remember it."""
+        return self.model_dump_json(include={"reasoning", "calls"})
 
 
 class Merge(Answer):

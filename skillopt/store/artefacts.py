@@ -162,10 +162,12 @@ def draft_rows(draft: Draft) -> Json:
 
 def _finding(finding: Finding) -> Json:
     key = "failure_summary" if finding.source == "failure" else "success_patterns"
+    trail: Json = {"trail": list(finding.trail)} if finding.trail else {}
     return {
         "source_type": finding.source,
         "batch_size": len(finding.tasks),
         "task_ids": list(finding.tasks),
+        **trail,
         key: [
             {"failure_type": each.name, "count": each.count, "description": each.description}
             if finding.source == "failure"

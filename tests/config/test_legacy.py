@@ -106,3 +106,13 @@ def test_later_overrides_win_and_reach_into_mappings() -> None:
     )
     assert config.train.seed == 2
     assert config.env.own == {"a": {"x": 3, "y": 2, "z": {"q": [4]}}}
+
+
+@pytest.mark.parametrize("name", ["gradient.proposer", "optimizer.proposer", "proposer"])
+def test_the_proposer_is_known_in_two_sections(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(yaml_of(name, "[analyst, explore]"), encoding="utf-8")
+    assert load_config(path).gradient.proposer == ("analyst", "explore")
+    assert load_config(overrides=[f"{name}=explore"]).gradient.proposer == ("explore",)
+    with pytest.raises(ConfigError, match=r"gradient\.proposer"):
+        load_config(overrides=[f"{name}=exploring"])

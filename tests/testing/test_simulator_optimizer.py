@@ -81,6 +81,7 @@ def about(label: str, n: int = 2) -> list[dict[str, str]]:
     [
         ("analyst_error", "reflection"),
         ("analyst_success", "reflection"),
+        ("explore", "exploration"),
         ("merge_failure", "merge"),
         ("merge_success", "merge"),
         ("merge_final", "merge"),

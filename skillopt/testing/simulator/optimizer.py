@@ -22,16 +22,24 @@ from skillopt.testing.simulator.evidence import (
     read_attempts,
     section,
 )
+from skillopt.testing.simulator.explorer import next_look
 from skillopt.testing.simulator.forms import Form, Reading, read_rules
 from skillopt.testing.simulator.merging import Offer, merge, rank, read_offers
 from skillopt.testing.simulator.office import FIELDS
 from skillopt.testing.simulator.rethinking import read_directions, rethink
 
 Stage: TypeAlias = Literal[
-    "reflection", "merge", "ranking", "slow_update", "meta_skill", "meta_reflect"
+    "reflection",
+    "exploration",
+    "merge",
+    "ranking",
+    "slow_update",
+    "meta_skill",
+    "meta_reflect",
 ]
 
 _ASKED_FOR: tuple[tuple[str, Stage], ...] = (
+    ('"calls"', "exploration"),
     ('"selected_indices"', "ranking"),
     ('"meta_skill_content"', "meta_skill"),
     ('"slow_update_content"', "slow_update"),
@@ -71,6 +79,7 @@ class Optimizer:
         """Answer one question; a repair question gets what should have come at first."""
         answers: Mapping[Stage, Callable[[str], dict[str, object]]] = {
             "reflection": self._reflect,
+            "exploration": self._explore,
             "merge": _merge,
             "ranking": _rank,
             "slow_update": self._slow_update,
@@ -81,6 +90,10 @@ class Optimizer:
         if repairing or unit(self.seed, "broken", system, user) >= self.broken:
             return text
         return _break(text, pick(range(3), self.seed, "how", system, user))
+
+    def _explore(self, user: str) -> dict[str, object]:
+        look = next_look(user)
+        return self._reflect(user) if look is None else look
 
     def _reflect(self, user: str) -> dict[str, object]:
         attempts = read_attempts(user)

@@ -21,6 +21,8 @@ from skillopt.testing.simulator.target import Target
 
 _HEADERS = {"Server": "skillopt-simulator (SIMULATION)", "Content-Type": "application/json"}
 _PING = "Reply with OK"
+_NEWS = "<turns_left>"
+"""What a message holds that goes on with a conversation."""
 
 
 class Simulator:
@@ -156,9 +158,10 @@ class Simulator:
         stage = stage_of(system)
         if stage is None:
             return "target", self._target.answer(system, last)
-        # A repair question continues the conversation in which the first reply was broken.
-        repairing = len(said) > 1
-        text = self._optimizer.answer(stage, system, said[0] if said else "", repairing=repairing)
+        # A message that brings nothing new asks for a broken answer once more.
+        repairing = len(said) > 1 and _NEWS not in last
+        user = "\n\n".join(said[:-1] if repairing else said)
+        text = self._optimizer.answer(stage, system, user, repairing=repairing)
         return ("repair" if repairing else stage), text
 
     async def _wait(self, digest: str, time: int) -> None:
