@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from support_runs import Uncut, kill_and_resume, run_uncut
+from support_runs import Job, Uncut, kill_and_resume, make_data, run_uncut
+
+from skillopt.testing.simulator import Simulator
 
 MOMENTS = [pytest.param(n, marks=[pytest.mark.slow] if n >= 2 else []) for n in range(10)]
 
@@ -37,3 +39,21 @@ def test_a_run_that_explores_ends_above_its_baseline_and_tells_what_it_saw(
     assert {each["proposer"] for each in patch["patch"]["edits"]} == {"explore"}
     assert all(set(each["task_ids"]) <= set(patch["task_ids"]) for each in patch["patch"]["edits"])
     assert summary["token_summary"]["explore"]["calls"] >= 4
+
+
+async def test_a_portfolio_asks_whose_turn_it_is_by_what_the_record_says(tmp_path: Path) -> None:
+    more = {"gradient.proposer": ["patterns", "explore"], "gradient.portfolio_after": 1}
+    data = make_data(tmp_path / "data")
+    async with Simulator(seed=1) as sim:
+        job = Job(url=sim.url, data=data, out=tmp_path / "run", batch=10, more=more)
+        await job.here()
+    fruitless, used = 0, list[str]()
+    for row in json.loads((job.out / "history.json").read_text(encoding="utf-8")):
+        used.append(("patterns", "explore")[fruitless % 2])
+        folder = job.out / f"steps/step_{row['step']:04d}"
+        patches = [json.loads(each.read_text("utf-8")) for each in folder.glob("patches/*.json")]
+        made_by = {edit["proposer"] for each in patches for edit in each["patch"]["edits"]}
+        assert made_by <= {used[-1]}
+        fruitless = 0 if row["action"].startswith("accept") else fruitless + 1
+    assert set(used) == {"patterns", "explore"}
+    assert used[0] == "patterns"
