@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import ParamSpec, TypeAlias, TypeVar
 
-from skillopt.build.data import read_skill
 from skillopt.build.evaluating import Examinee, Verdict
 from skillopt.build.evaluating import evaluate as run_evaluation
 from skillopt.build.training import Supplied, open_training, prepare
@@ -18,12 +18,14 @@ from skillopt.config.schema import Config
 from skillopt.core.chat import Model, Usage
 from skillopt.core.events import Event, Signal
 from skillopt.core.ports import Watcher
+from skillopt.core.references import MAIN
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.datasets.rows import rows_of
 from skillopt.datasets.splits import Splits, by_ratio
 from skillopt.errors import ConfigError
 from skillopt.model.scripted import PlainCallable, from_callable
+from skillopt.store.packages import read_skill
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,7 +33,8 @@ Rows: TypeAlias = Sequence[Mapping[str, object]]
 ModelLike: TypeAlias = str | PlainCallable
 """A model's name, or a function from prompt to answer."""
 SkillLike: TypeAlias = str | Path | None
-"""A path, the text of a document, or None for what the configuration says."""
+"""A path (of a document, or of a package's folder), the text of a document, or None for what the
+configuration says."""
 
 
 def _front_door(work: Callable[P, Coroutine[object, object, R]]) -> Callable[P, R]:
@@ -55,7 +58,7 @@ class Result:
     """What a training run came to."""
 
     best_skill: str
-    """The document to use."""
+    """The document to use; a package is all in it, and also a folder in `out`, `best_skill`."""
     state: State
     """Everything: scores per task, the exam, the last skill."""
     out: Path
@@ -101,7 +104,7 @@ async def train_async(
         scorer: A scorer's name, or `fn(answer, row)` returning a number or a `Score`.
         target: The model that does the tasks: a name, or a function from prompt to answer.
         optimizer: The model that proposes edits, likewise.
-        skill: The document to start from: a path, or its text.
+        skill: The skill to start from: the path of a document or of a folder, or a text.
         out: The run directory.
         settings: Any setting by its flat or dotted name: `{"num_epochs": 2, "env.limit": 50}`.
         watch: Called with every event of the run as it happens.
@@ -210,16 +213,20 @@ def _callable(model: ModelLike | None) -> Model | None:
 
 
 def _skill(skill: SkillLike) -> Skill | None:
-    """A path is read; a text of one line that names an existing file is a path too."""
+    """A path is read; so is a text of one line that names a document or a package's folder."""
     match skill:
         case None:
             return None
         case Path():
             return read_skill(skill)
-        case str() if "\n" not in skill and skill.endswith(".md"):
+        case str() if "\n" not in skill and (skill.endswith(".md") or _is_package(skill)):
             return read_skill(Path(skill))
         case str():
             return Skill.parse(skill)
+
+
+def _is_package(text: str) -> bool:
+    return os.path.isfile(os.path.join(text, MAIN))  # noqa: PTH113, PTH118 - any text will do
 
 
 def _silent(event: Event | Signal) -> None:

@@ -16,7 +16,8 @@ from skillopt.core.task import Split, Task
 from skillopt.datasets.manifests import write_manifest
 from skillopt.datasets.rows import read_rows
 from skillopt.datasets.splits import Splits, by_ratio, from_directory, limit, require
-from skillopt.errors import DataError, SkillError
+from skillopt.errors import DataError
+from skillopt.store.packages import read_skill
 
 BLANK = "blank"
 """What `env.skill_init` says when the start is meant to be an empty document."""
@@ -129,27 +130,13 @@ def _first(tasks: Sequence[Task], count: int) -> Sequence[Task]:
 
 
 def initial_skill(config: Config, kind: EnvironmentKind) -> Skill:
-    """The document to start from: a file, the environment's own, or an empty one on request."""
+    """The skill to start from: a file or folder, the environment's own, or an empty one."""
     if config.env.skill_init == BLANK:
         return Skill()
     path = config.path("env.skill_init") or kind.initial_skill
     if path is None:
         raise config.complaint(
             "env.skill_init",
-            f"should be the path of a skill document, or {BLANK!r} to start from an empty one",
+            f"should be the path of a skill (a document or a folder), or {BLANK!r} to start empty",
         )
     return read_skill(path)
-
-
-def read_skill(path: Path) -> Skill:
-    """A skill document from a file."""
-    try:
-        return Skill.parse(path.read_bytes().decode("utf-8"))
-    except FileNotFoundError as error:
-        message = f"there is no skill document {path}; check env.skill_init or --skill"
-        raise SkillError(message) from error
-    except (OSError, UnicodeDecodeError) as error:
-        what = "is not UTF-8; save it as UTF-8" if isinstance(error, ValueError) else str(error)
-        raise SkillError(f"{path}: {what}") from error
-    except SkillError as error:
-        raise SkillError(f"{path}: {error}") from error

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillopt.build.data import exam_tasks, open_world, read_skill
+from skillopt.build.data import exam_tasks, open_world
 from skillopt.build.models import Switchboard, preflight
 from skillopt.build.places import out_root
 from skillopt.config.schema import Config
@@ -29,6 +29,7 @@ from skillopt.store.desk import QuestionDesk
 from skillopt.store.files import Scribe, write_atomic, write_json
 from skillopt.store.layout import Layout, RolloutFolder
 from skillopt.store.lock import RunLock
+from skillopt.store.packages import read_skill
 from skillopt.store.unrecorded import Unrecorded
 
 
@@ -64,7 +65,7 @@ class Examinee:
 
 
 def examinee_from(path: Path, split: str) -> Examinee:
-    """A skill document from a file."""
+    """A skill from a file, or from the folder of a package."""
     return Examinee(skill=read_skill(path), name=str(path), split=split)
 
 

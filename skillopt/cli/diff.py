@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.text import Text
 
 from skillopt.cli.render import Screen
+from skillopt.core.references import MAIN
 from skillopt.core.skill import Skill
 from skillopt.store.reader import RunReader
 
@@ -26,13 +27,20 @@ def diff(run: Path, a: str, b: str) -> None:
 
 
 def changes(old: Skill, new: Skill, a: str, b: str) -> Text:
-    """A coloured unified diff."""
-    before, after = old.render().splitlines(), new.render().splitlines()
-    if before == after:
-        return Text(f"{a} and {b} differ in line endings only")
+    """A coloured unified diff; of packages, file by file."""
     text = Text()
-    for number, line in enumerate(unified_diff(before, after, a, b, lineterm="", n=2)):
-        style = "bold" if number < 2 else _COLOURS.get(line[:1], "")
-        text.append(f"{line}\n", style=style)
+    before, after = _files(old), _files(new)
+    for path in dict.fromkeys([*before, *after]):
+        tail = f"/{path}" if len(before) + len(after) > 2 else ""
+        was, now = before.get(path, "").splitlines(), after.get(path, "").splitlines()
+        lines = unified_diff(was, now, f"{a}{tail}", f"{b}{tail}", lineterm="", n=2)
+        for number, line in enumerate(lines):
+            style = "bold" if number < 2 else _COLOURS.get(line[:1], "")
+            text.append(f"{line}\n", style=style)
     text.rstrip()
-    return text
+    return text or Text(f"{a} and {b} differ in line endings only")
+
+
+def _files(skill: Skill) -> dict[str, str]:
+    references = {each.path: each.text for each in skill.references}
+    return {MAIN: skill.main.render(), **references}

@@ -111,7 +111,9 @@ def train(ctx: click.Context, **_: object) -> None:
     short_help="Measure a skill.",
 )
 @_settings
-@click.option("--skill", type=_FILE, required=True, help="The document to measure.")
+@click.option(
+    "--skill", type=_FILE, required=True, help="The document, or the folder of a package."
+)
 @click.option("--split", default="all", show_default=True, help="train, val, test or all.")
 @click.pass_context
 def evaluate(ctx: click.Context, skill: Path, split: str, **_: object) -> None:
@@ -174,7 +176,8 @@ def show(run: Path, *, step: int | None, item: str | None, rebuild: bool) -> Non
 def diff(run: Path, a: str, b: str) -> None:
     """Compare two skills of the run directory RUN: what was learnt, by default.
 
-    A and B: initial, best, last, a step's number, the first characters of a digest, or a file.
+    A and B: initial, best, last, a step's number, the first characters of a digest, a file, or
+    the folder of a package.
     """
     from skillopt.cli.diff import diff
 

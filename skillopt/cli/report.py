@@ -138,7 +138,8 @@ def cost(spent: Mapping[tuple[str, str, str], Usage], *, stages: bool = False) -
 
 def best_at(state: State, path: Path) -> str:
     """Where the best skill is, and where it came from."""
-    return f"best skill ({origin(state.best)}): {path}"
+    folder = f" (as a folder: {path.with_suffix('')})" if state.best.skill.references else ""
+    return f"best skill ({origin(state.best)}): {path}{folder}"
 
 
 def next_commands(run: Path) -> Text:

@@ -13,6 +13,7 @@ from skillopt.cli.render import indented
 from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Placement, Replace
 from skillopt.core.events import Stepped
 from skillopt.core.proposal import Finding, Proposal
+from skillopt.core.references import MAIN
 from skillopt.core.rollout import FULL_MARKS
 from skillopt.store.chronicle import Chapter
 
@@ -96,6 +97,8 @@ def _edit(proposal: Proposal, placement: Placement) -> Iterator[RenderableType]:
         f"{approximate}  by {proposal.by} from {proposal.source}, "
         f"{count(proposal.support, 'item')}",
     )
+    if placement.edit.file != MAIN:
+        yield indented(f"in {placement.edit.file}", "dim")
     old, new = _texts(placement.edit)
     if old:
         yield indented(f"{_VERB[placement.edit.op]} {old}", "dim")

@@ -82,6 +82,8 @@ def _introduce(brief: Brief, screen: Screen) -> None:
         f"{tested} items; {count(steps, 'step')} in {count(config.train.num_epochs, 'epoch')}"
     )
     screen.tell(f"target {target.model}, optimizer {optimizer.model}")
+    if files := brief.skill.references:
+        screen.tell(f"skill SKILL.md with {count(len(files), 'reference')}")
     screen.tell(f"run directory {brief.out}")
 
 

@@ -1,4 +1,4 @@
-"""Bounded changes to a skill's body, and their application."""
+"""Bounded changes to the files of a skill, and their application."""
 
 from __future__ import annotations
 
@@ -9,15 +9,21 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from typing_extensions import assert_never
 
+from skillopt.core.references import MAIN, Reference, is_reference
 from skillopt.core.skill import Region, Skill, Text, scrub
+from skillopt.errors import SkillError
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Add text at the end of the body, before a region that closes the document."""
+    """Add text at the end of the body, before a region that closes the document.
+
+    In a package, a file that is not there yet is made.
+    """
 
     content: str
     op: Literal["append"] = "append"
+    file: str = MAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +33,7 @@ class InsertAfter:
     target: str
     content: str
     op: Literal["insert_after"] = "insert_after"
+    file: str = MAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +43,7 @@ class Replace:
     target: str
     content: str
     op: Literal["replace"] = "replace"
+    file: str = MAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +52,7 @@ class Delete:
 
     target: str
     op: Literal["delete"] = "delete"
+    file: str = MAIN
 
 
 Edit: TypeAlias = Append | InsertAfter | Replace | Delete
@@ -56,6 +65,8 @@ Status: TypeAlias = Literal[
     "applied_insert_after_fallback_before_protected_region",
     "applied_replace",
     "applied_delete",
+    "applied_append_new_file",
+    "skipped_unknown_file",
     "skipped_protected_region",
     "skipped_no_change",
     "skipped_empty_content",
@@ -111,15 +122,48 @@ def exactly(text: str, target: str) -> Found | None:
 
 
 def apply_edits(skill: Skill, edits: Iterable[Edit], locate: Locate = exactly) -> Applied:
-    """Apply edits in order, each to the outcome of those before it; regions stay untouched."""
+    """Apply edits in order, each to the outcome of those before it.
+
+    An edit reaches its own file only. Regions, front matter and marks stay untouched: an edit that
+    would change where they are is not made.
+    """
     report: list[Placement] = []
     for edit in edits:
-        changed, placement = _apply(skill, edit, locate)
-        if placement.applied and changed == skill:
-            placement = Placement(edit, "skipped_no_change", placement.how)
+        skill, placement = _apply_soundly(skill, edit, locate)
         report.append(placement)
-        skill = changed
     return Applied(skill, tuple(report))
+
+
+def _apply_soundly(skill: Skill, edit: Edit, locate: Locate) -> tuple[Skill, Placement]:
+    """Apply an edit only if what comes out still reads as what it is."""
+    try:
+        changed, placement = _apply_in_file(skill, edit, locate)
+        if Skill.parse(changed.render()) != changed:
+            return skill, Placement(edit, "skipped_protected_region")
+    except SkillError:
+        return skill, Placement(edit, "skipped_protected_region")
+    if placement.applied and changed == skill:
+        placement = Placement(edit, "skipped_no_change", placement.how)
+    return changed, placement
+
+
+def _apply_in_file(skill: Skill, edit: Edit, locate: Locate) -> tuple[Skill, Placement]:
+    """Treat the edit's file as a document of its own, and put it back in its place."""
+    if edit.file == MAIN:
+        changed, placement = _apply(skill.main, edit, locate)
+        return Skill.of(changed.front, changed.parts, skill.references), placement
+    for reference in skill.references:
+        if reference.path == edit.file:
+            document = Skill.of("", [Text(reference.text)])
+            changed, placement = _apply(document, edit, locate)
+            return skill.with_reference(Reference(edit.file, changed.render())), placement
+    if not (isinstance(edit, Append) and skill.references and is_reference(edit.file)):
+        return skill, Placement(edit, "skipped_unknown_file")
+    changed, placement = _apply(Skill(), edit, locate)
+    if not placement.applied:
+        return skill, placement
+    made = skill.with_reference(Reference(edit.file, changed.render()))
+    return made, Placement(edit, "applied_append_new_file")
 
 
 def _apply(skill: Skill, edit: Edit, locate: Locate) -> tuple[Skill, Placement]:

@@ -1,13 +1,17 @@
-"""The trained artefact: a Markdown document with a body and regions that edits cannot reach."""
+"""The trained artefact: a Markdown document with a body and regions that edits cannot reach.
+
+A skill may be a package: that document is then SKILL.md, and further files stand beside it.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from skillopt.core.references import Reference, ordered, split_references, without_file_marks
 from skillopt.errors import SkillError
 
 RegionKind: TypeAlias = Literal["guidance", "notes"]
@@ -50,10 +54,13 @@ class Skill:
     front: str = ""
     """YAML front matter with its fences, byte for byte."""
     parts: tuple[Part, ...] = ()
+    references: tuple[Reference, ...] = ()
+    """The further files of a package, by path; a harness with tools can offer them one by one."""
 
     @classmethod
     def parse(cls, document: str) -> Skill:
         """Read a document, with or without regions; `parse(t).render() == t` for every `t`."""
+        document, references = split_references(document)
         found = _FRONT.match(document)
         front = found[0] if found and not _ANY_MARK.search(found[0]) else ""
         parts: list[Part] = []
@@ -62,10 +69,10 @@ class Skill:
             region, after = _take_region(rest, mark)
             parts += [Text(rest[: mark.start()]), region]
             rest = after
-        return cls.of(front, [*parts, Text(rest)])
+        return cls.of(front, [*parts, Text(rest)], references)
 
     @classmethod
-    def of(cls, front: str, parts: Iterable[Part]) -> Skill:
+    def of(cls, front: str, parts: Iterable[Part], references: Iterable[Reference] = ()) -> Skill:
         """Put parts together in canonical form: no empty text, no two texts side by side."""
         kept: list[Part] = []
         for part in parts:
@@ -78,12 +85,30 @@ class Skill:
         for kind, (start, _) in _MARKS.items():
             if sum(region.kind == kind for region in regions) > 1:
                 raise SkillError(f"the skill has more than one {start} region")
-        return cls(front, tuple(kept))
+        files = ordered(references)
+        for each in files:
+            if mark := _ANY_MARK.search(each.text):
+                raise SkillError(f"{each.path} has a region mark {mark[0]!r}: only SKILL.md may")
+        return cls(front, tuple(kept), files)
 
     def render(self) -> str:
-        """The document that an agent reads."""
+        """The whole skill as one text, references after the document: what an agent reads."""
         pieces = [part.text if isinstance(part, Text) else part.render() for part in self.parts]
-        return self.front + "".join(pieces)
+        return self.front + "".join(pieces) + "".join(each.render() for each in self.references)
+
+    @property
+    def main(self) -> Skill:
+        """The document alone, without references: SKILL.md."""
+        return replace(self, references=())
+
+    def with_parts(self, parts: Iterable[Part]) -> Skill:
+        """The same skill with another document; front matter and references stay."""
+        return Skill.of(self.front, parts, self.references)
+
+    def with_reference(self, reference: Reference) -> Skill:
+        """The same skill with this file in place of the one of its path, or as a new one."""
+        others = [each for each in self.references if each.path != reference.path]
+        return Skill.of(self.front, self.parts, [*others, reference])
 
     @property
     def digest(self) -> str:
@@ -108,11 +133,11 @@ class Skill:
                 region if isinstance(part, Region) and part.kind == "guidance" else part
                 for part in self.parts
             ]
-            return Skill.of(self.front, parts)
-        document = self.render()
+            return self.with_parts(parts)
+        document = self.main.render()
         gap = "" if not document or document.endswith("\n\n") else "\n"
         gap += "" if not document or document.endswith("\n") else "\n"
-        return Skill.of(self.front, [*self.parts, Text(gap), region, Text("\n")])
+        return self.with_parts([*self.parts, Text(gap), region, Text("\n")])
 
     def _region(self, kind: RegionKind) -> str:
         for part in self.parts:
@@ -122,9 +147,9 @@ class Skill:
 
 
 def scrub(text: str) -> str:
-    """Remove region marks, so that no written text can open or close a region."""
-    while _ANY_MARK.search(text):
-        text = _ANY_MARK.sub("", text)
+    """Remove marks, so that no written text can open or close a region or a file."""
+    while (less := without_file_marks(_ANY_MARK.sub("", text))) != text:
+        text = less
     return text
 
 

@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Replace
 from skillopt.core.proposal import Bundle
+from skillopt.core.references import MAIN
 
 
 def _word(value: object) -> object:
@@ -20,6 +21,14 @@ def _word(value: object) -> object:
 
 def _text(value: object) -> object:
     return "" if value is None else value
+
+
+def _file(value: object) -> object:
+    """Models write `skill.md` and `./references/x.md` too, or nothing."""
+    if not isinstance(value, str):
+        return MAIN if value is None else value
+    path = value.strip().removeprefix("./")
+    return MAIN if path.lower() in {"", MAIN.lower()} else path
 
 
 def _listed(value: object) -> object:
@@ -75,6 +84,8 @@ class EditAnswer(Answer):
     op: Annotated[Literal["append", "insert_after", "replace", "delete"], BeforeValidator(_word)]
     target: Text = ""
     content: Text = ""
+    file: Annotated[str, BeforeValidator(_file)] = MAIN
+    """Which file of a package it changes."""
     why: Text = ""
     tasks: Words = Field(default_factory=list[str])
     """Ids of the attempts that speak for it."""
@@ -85,13 +96,13 @@ class EditAnswer(Answer):
         """The value."""
         match self.op:
             case "append":
-                return Append(self.content)
+                return Append(self.content, file=self.file)
             case "insert_after":
-                return InsertAfter(self.target, self.content)
+                return InsertAfter(self.target, self.content, file=self.file)
             case "replace":
-                return Replace(self.target, self.content)
+                return Replace(self.target, self.content, file=self.file)
             case "delete":
-                return Delete(self.target)
+                return Delete(self.target, file=self.file)
 
 
 class PatternAnswer(Answer):

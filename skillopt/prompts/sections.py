@@ -9,6 +9,7 @@ from xml.sax.saxutils import quoteattr
 from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Replace
 from skillopt.core.memory import Entry, Memory
 from skillopt.core.proposal import Proposal
+from skillopt.core.references import MAIN
 from skillopt.core.rollout import Failure, Pair, Rollout, Score
 from skillopt.core.skill import Skill
 from skillopt.core.tokens import estimate
@@ -16,8 +17,9 @@ from skillopt.prompts.digest import Digest, Excerpt, Story, cut
 
 
 def skill_section(skill: Skill, tag: str = "skill") -> str:
-    """The document, as it stands."""
-    return f"<{tag}>\n{skill.render()}\n</{tag}>"
+    """The whole skill, as it stands; of a package, how its files are named in edits."""
+    document = f"<{tag}>\n{skill.render()}\n</{tag}>"
+    return f"{document}\n\n{_files_note(skill)}" if skill.references else document
 
 
 def budget_section(budget: int) -> str:
@@ -101,15 +103,29 @@ def pair_sections(pairs: Sequence[Pair], digest: Digest) -> list[str]:
 
 def describe(edit: Edit) -> dict[str, str]:
     """An edit as a model reads and writes it."""
+    file = {} if edit.file == MAIN else {"file": edit.file}
     match edit:
         case Append(content):
-            return {"op": "append", "target": "", "content": content}
+            return {"op": "append", **file, "target": "", "content": content}
         case InsertAfter(target, content):
-            return {"op": "insert_after", "target": target, "content": content}
+            return {"op": "insert_after", **file, "target": target, "content": content}
         case Replace(target, content):
-            return {"op": "replace", "target": target, "content": content}
+            return {"op": "replace", **file, "target": target, "content": content}
         case Delete(target):
-            return {"op": "delete", "target": target, "content": ""}
+            return {"op": "delete", **file, "target": target, "content": ""}
+
+
+def _files_note(skill: Skill) -> str:
+    """What a model must know about a skill of several files."""
+    listed = "\n".join(f"- {path}" for path in (MAIN, *(each.path for each in skill.references)))
+    return (
+        f"<files>\n{listed}\n\nThis skill has several files. {MAIN} comes first; each other file "
+        "stands between two `<!-- ... FILE ... -->` marks, which belong to no file. Give each edit "
+        f'a key "file" with the path of the file that it changes; without one, {MAIN} is meant. A '
+        "target is looked for in that file only. Put a rule where a reader would look for it. An "
+        "`append` may start a new file `references/NAME.md` when no file has room for a subject; "
+        f"then another edit should mention it in {MAIN}.\n</files>"
+    )
 
 
 def _pair(pair: Pair, shown: Iterator[str]) -> str:

@@ -10,11 +10,13 @@ from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Placement, Re
 from skillopt.core.events import Compared, Decision, EpochClosed, Examined, Stepped
 from skillopt.core.memory import Entry
 from skillopt.core.proposal import Draft, Finding, Pattern, Proposal
+from skillopt.core.references import MAIN
 from skillopt.core.rollout import Evaluation, Failure, Rollout, Score, Trajectory
 from skillopt.store.chronicle import Chapter
 from skillopt.store.files import json_bytes, json_row
 from skillopt.store.history import Json
 from skillopt.store.layout import EpochFolder, Layout, RolloutFolder, StepFolder
+from skillopt.store.packages import skill_files
 
 Files: TypeAlias = Iterator[tuple[Path, bytes]]
 Attempts: TypeAlias = Callable[[str, Sequence[str]], Mapping[str, Rollout]]
@@ -47,7 +49,7 @@ def epoch_files(
     if fact.pairs:
         yield from _pair_files(folder, fact, attempts)
     if decision is not None:
-        yield folder.candidate, decision.candidate.skill.render().encode()
+        yield from skill_files(folder.candidate, decision.candidate.skill)
         yield from rollout_files(folder.selection, decision.candidate.evaluation, attempts)
 
 
@@ -149,7 +151,7 @@ def _draft_files(folder: StepFolder, fact: Stepped) -> Files:
     report = [_placement(index, each) for index, each in enumerate(draft.report)]
     yield folder.report, json_bytes(report)
     if draft.skill is not None:
-        yield folder.candidate, draft.skill.render().encode()
+        yield from skill_files(folder.candidate, draft.skill)
 
 
 def draft_rows(draft: Draft) -> Json:
@@ -196,17 +198,19 @@ def _proposal(proposal: Proposal) -> Json:
 def _edit(edit: Edit) -> Json:
     match edit:
         case Append(content):
-            return {"op": edit.op, "target": "", "content": content}
+            told: Json = {"op": edit.op, "target": "", "content": content}
         case InsertAfter(target, content) | Replace(target, content):
-            return {"op": edit.op, "target": target, "content": content}
+            told = {"op": edit.op, "target": target, "content": content}
         case Delete(target):
-            return {"op": edit.op, "target": target, "content": ""}
+            told = {"op": edit.op, "target": target, "content": ""}
+    return told if edit.file == MAIN else told | {"file": edit.file}
 
 
 def _placement(index: int, placement: Placement) -> Json:
     edit = _edit(placement.edit)
     return {
         "index": index,
+        **({"file": edit["file"]} if "file" in edit else {}),
         "op": edit["op"],
         "target": str(edit["target"])[:200],
         "content_preview": str(edit["content"])[:200],

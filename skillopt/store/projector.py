@@ -26,6 +26,7 @@ from skillopt.store.chronicle import Chapter, Chronicle
 from skillopt.store.files import json_bytes, sweep, write_atomic
 from skillopt.store.history import Json, Spent, history, runtime_state, step_record, summary
 from skillopt.store.layout import Layout
+from skillopt.store.packages import skill_files
 from skillopt.store.rethinking import rethinking_files
 
 _LIVE = ("version", "config", "total_wall_time_s", "token_summary")
@@ -117,9 +118,9 @@ class Projector:
     def _common(self, state: State, spent: Spent, steps: Sequence[int]) -> Files:
         """Files about the run as it stands, and the skills after some of its steps."""
         layout, chronicle = self._layout, self._chronicle
-        yield layout.best_skill, state.best.skill.render().encode()
+        yield from skill_files(layout.best_skill, state.best.skill)
         for step in steps:
-            yield layout.skill(step), chronicle.versions[step].render().encode()
+            yield from skill_files(layout.skill(step), chronicle.versions[step])
         current = layout.skill(chronicle.last_step).relative_to(layout.root).as_posix()
         stands = runtime_state(chronicle, state, current, layout.best_skill.name)
         yield layout.runtime_state, json_bytes(stands)

@@ -13,11 +13,12 @@ from skillopt.core.events import EpochClosed, Event, Fact, MetaReflected, Steppe
 from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
-from skillopt.errors import SkillError, StoreError
+from skillopt.errors import StoreError
 from skillopt.store.cache import Cache
 from skillopt.store.chronicle import Chapter, Chronicle
 from skillopt.store.events import read_log
 from skillopt.store.layout import Layout
+from skillopt.store.packages import read_skill
 
 
 class RunReader:
@@ -84,7 +85,8 @@ class RunReader:
         """A skill by name.
 
         `initial`, `best`, `current` or `last`; a step (`3`, `v0003`), after which it was current;
-        the first characters (at least four) of a digest, rejected candidates included; a file.
+        the first characters (at least four) of a digest, rejected candidates included; a file,
+        or the folder of a package.
         """
         versions = self._chronicle.versions
         match name:
@@ -132,12 +134,10 @@ class RunReader:
 
 
 def _read_skill(path: Path, last: int) -> Skill:
-    if not path.is_file():
+    if not path.exists():
         raise StoreError(
             f"no skill is called {str(path)!r}: say initial, best, current, a step from 0 to "
-            f"{last}, the first characters of a digest, or the path of a file"
+            f"{last}, the first characters of a digest, or the path of a file "
+            "or of a package's folder"
         )
-    try:
-        return Skill.parse(path.read_bytes().decode())
-    except UnicodeDecodeError as error:
-        raise SkillError(f"{path} is not UTF-8 text; save it as UTF-8") from error
+    return read_skill(path)

@@ -15,6 +15,7 @@ class Offer(BaseModel):
 
     index: int
     op: str
+    file: str | None = None
     target: str | None = None
     content: str | None = None
     why: str | None = None

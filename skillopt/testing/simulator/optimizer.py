@@ -23,6 +23,7 @@ from skillopt.testing.simulator.evidence import (
     section,
 )
 from skillopt.testing.simulator.explorer import next_look
+from skillopt.testing.simulator.filing import file_for
 from skillopt.testing.simulator.forms import Form, Reading, read_rules
 from skillopt.testing.simulator.merging import Offer, merge, rank, read_offers
 from skillopt.testing.simulator.office import FIELDS
@@ -141,6 +142,7 @@ class Optimizer:
             op, target = "insert_after", reading.claims[-1].statement
         return {
             "op": op,
+            **file_for(section(user, "skill"), target, insight.field.subject),
             "target": target,
             "content": content,
             "why": f"{len(insight.tasks)} attempts needed this form of the {label}.",
@@ -226,6 +228,7 @@ def _merge(user: str) -> dict[str, object]:
 def _edit(offer: Offer, sources: list[int]) -> dict[str, object]:
     return {
         "op": offer.op,
+        **({"file": offer.file} if offer.file else {}),
         "target": offer.target,
         "content": offer.content,
         "why": offer.why,

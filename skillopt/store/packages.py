@@ -1,0 +1,74 @@
+"""Skills on disk: one document, or the folder of a package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from skillopt.core.references import FOLDER, MAIN, MOST, Reference
+from skillopt.core.skill import Skill
+from skillopt.errors import SkillError
+
+LARGEST = 1_000_000
+"""Bytes that all files of a package may have together."""
+
+
+def read_skill(path: Path) -> Skill:
+    """A document from a file, or a package from its folder; the error names the file at fault.
+
+    Of a folder, SKILL.md and `references/*.md` are read; whatever else lies there is left alone.
+    """
+    if not path.exists():
+        message = f"there is no skill document {path}; check env.skill_init or --skill"
+        raise SkillError(message)
+    try:
+        return _read_package(path) if path.is_dir() else Skill.parse(_text(path, "it"))
+    except (OSError, SkillError) as error:
+        raise SkillError(f"{path}: {error}") from error
+
+
+def skill_files(path: Path, skill: Skill) -> Iterator[tuple[Path, bytes]]:
+    """Where a skill goes: `X.md` holds all of it, and a package also stands in the folder `X`."""
+    yield path, skill.render().encode()
+    if skill.references:
+        folder = path.with_suffix("")
+        yield folder / MAIN, skill.main.render().encode()
+        for each in skill.references:
+            yield folder / each.path, each.text.encode()
+
+
+def _read_package(folder: Path) -> Skill:
+    if not (folder / MAIN).is_file():
+        raise SkillError(f"there is no {MAIN} in this folder; a skill package has one")
+    found = sorted(path for path in (folder / FOLDER).glob("*.md") if not path.name.startswith("."))
+    if len(found) > MOST:
+        raise SkillError(f"{FOLDER}/ holds {len(found)} files; at most {MOST} are allowed")
+    _check(folder, [folder / MAIN, *found])
+    main = Skill.parse(_text(folder / MAIN, MAIN))
+    if main.references:
+        raise SkillError(f"{MAIN} holds marks of files; put each file into {FOLDER}/")
+    names = [f"{FOLDER}/{path.name}" for path in found]
+    references = [Reference(name, _text(folder / name, name)) for name in names]
+    return Skill.of(main.front, main.parts, references)
+
+
+def _check(folder: Path, paths: list[Path]) -> None:
+    """Refuse links that lead elsewhere, and more than an agent could read."""
+    home = folder.resolve()
+    for path in paths:
+        if not path.resolve().is_relative_to(home):
+            name = path.relative_to(folder).as_posix()
+            raise SkillError(f"{name} is a link that leads out of the folder; put the file there")
+    size = sum(path.stat().st_size for path in paths)
+    if size > LARGEST:
+        raise SkillError(
+            f"the files have {size:,} bytes; at most {LARGEST:,} are allowed, because an agent "
+            "has to read them all"
+        )
+
+
+def _text(path: Path, name: str) -> str:
+    try:
+        return path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise SkillError(f"{name} is not UTF-8; save it as UTF-8") from error
