@@ -33,6 +33,8 @@ class Job:
     workers: int = 16
     analysts: int = 16
     seed: int = 42
+    start: str = "start.md"
+    """The skill to start from, within the data."""
     more: Mapping[str, object] = field(default_factory=dict[str, object])
     """Settings of the mode under test."""
 
@@ -57,12 +59,12 @@ class Job:
     async def here(self, more: Mapping[str, object] | None = None) -> Result:
         """Run in this process."""
         settings = {**self.settings(), **(more or {})}
-        return await train_async(skill=initial_skill(), settings=settings)
+        return await train_async(skill=self.data / self.start, settings=settings)
 
     async def apart(self) -> asyncio.subprocess.Process:
         """Start in a process of its own."""
         words = [f"{key}={json.dumps(value)}" for key, value in self.settings().items()]
-        start = f"env.skill_init={self.data / 'start.md'}"
+        start = f"env.skill_init={self.data / self.start}"
         return await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "skillopt", "train", *words, start),
             cwd=ROOT,
@@ -76,6 +78,21 @@ def make_data(folder: Path, sizes: tuple[int, int, int] = (40, 30, 20), seed: in
     """Data and a skill to start from."""
     write_data(folder, sizes, seed)
     (folder / "start.md").write_text(initial_skill(), encoding="utf-8")
+    return folder
+
+
+def make_package(folder: Path) -> Path:
+    """The skill to start from, as a package whose references have no rules yet."""
+    references = folder / "references"
+    references.mkdir(parents=True)
+    front = "---\nname: office-clerk\ndescription: Fills in forms.\n---\n"
+    (folder / "SKILL.md").write_text(front + initial_skill(), encoding="utf-8")
+    for name, about in (
+        ("money", "Invoice amounts and billable time."),
+        ("times", "Delivery dates, planning weeks and start times."),
+    ):
+        text = f"# House style: {name}\n\n{about}\n"
+        (references / f"{name}.md").write_text(text, encoding="utf-8")
     return folder
 
 

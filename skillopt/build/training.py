@@ -154,7 +154,7 @@ async def open_training(
         record = EventLog(layout.events)
         before = replay(record.events())
         if before is not None:
-            recognise(brief.identity, before.identity)
+            recognise(brief.identity, before.identity, Config().identity())
         cache = Cache(layout.cache)
         try:
             async with Http() as http:
@@ -204,6 +204,7 @@ def _run(brief: Brief, bench: Bench, asker: Asker) -> Run:
         slow_gate=slow_gate,
         meta_reflector=meta_reflector(config.optimizer, asker),
         identity=brief.identity,
+        defaults=Config().identity(),
     )
 
 

@@ -29,7 +29,7 @@ async def train(run: Run, initial: Skill) -> State:
         state = run.begin(await run.measure(initial, "initial_skill", 0))
     else:
         run.journal.begun = True
-        recognise(run.identity, state.identity)
+        recognise(run.identity, state.identity, run.defaults)
     while move := run.plan.next(state):
         run.enter(move.id)
         match move:

@@ -31,6 +31,8 @@ class Run:
     meta_reflector: MetaReflector | None = None
     """For plans with meta reflections."""
     identity: Mapping[str, str] = field(default_factory=dict[str, str])
+    defaults: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What settings are that a record does not name, because they are younger than it."""
 
     @property
     def journal(self) -> Journal:
@@ -78,8 +80,11 @@ class Run:
         return after
 
 
-def recognise(mine: Mapping[str, str], theirs: Mapping[str, str]) -> None:
+def recognise(
+    mine: Mapping[str, str], theirs: Mapping[str, str], defaults: Mapping[str, str]
+) -> None:
     """Refuse to continue a record whose identity is not that of this run."""
+    theirs = {**{key: defaults[key] for key in mine if key in defaults}, **theirs}
     changed = [
         f"  {key}: {theirs.get(key, 'absent')} there, {mine.get(key, 'absent')} now"
         for key in sorted({*mine, *theirs})

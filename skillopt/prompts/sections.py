@@ -17,9 +17,10 @@ from skillopt.prompts.digest import Digest, Excerpt, Story, cut
 
 
 def skill_section(skill: Skill, tag: str = "skill") -> str:
-    """The whole skill, as it stands; of a package, how its files are named in edits."""
+    """The whole skill, as it stands; of a package to be edited, how edits name its files."""
     document = f"<{tag}>\n{skill.render()}\n</{tag}>"
-    return f"{document}\n\n{_files_note(skill)}" if skill.references else document
+    told = skill.references and tag == "skill"
+    return f"{document}\n\n{_files_note(skill)}" if told else document
 
 
 def budget_section(budget: int) -> str:

@@ -8,6 +8,7 @@ from skillopt.store.chronicle import Chapter
 from skillopt.store.files import json_bytes
 from skillopt.store.history import Json, Spent, tokens
 from skillopt.store.layout import MetaReflectFolder
+from skillopt.store.packages import skill_files
 
 
 def rethinking_files(
@@ -20,7 +21,7 @@ def rethinking_files(
     """The result, the candidate and how it was measured."""
     yield folder.result, json_bytes(_result(fact, chapter, spent))
     if fact.draft.skill is not None:
-        yield folder.candidate, fact.draft.skill.render().encode()
+        yield from skill_files(folder.candidate, fact.draft.skill)
     if fact.decision is not None:
         yield from rollout_files(folder.selection, fact.decision.candidate.evaluation, attempts)
 

@@ -470,3 +470,14 @@ async def test_more_epochs_continue_the_run_and_repeat_the_exam_only_if_somethin
     assert len(exams) == 2
     await train(short.but(shape=replace(one, epochs=4)).run(), SEED)
     assert len([event for event in record.kept if isinstance(event, Examined)]) == 2
+
+
+async def test_a_setting_younger_than_the_record_counts_as_its_default() -> None:
+    record = MemoryRecord()
+    await train(World(record=record, identity={"train.seed": "1"}).run(), SEED)
+    newer = World(record=record, identity={"train.seed": "1", "train.new": "0"}).run()
+    await train(replace(newer, defaults={"train.seed": "7", "train.new": "0"}), SEED)
+    with pytest.raises(StoreError, match=r"train\.new: 5 there, 0 now"):
+        await train(replace(newer, defaults={"train.new": "5"}), SEED)
+    with pytest.raises(StoreError, match=r"train\.new: absent there, 0 now"):
+        await train(newer, SEED)

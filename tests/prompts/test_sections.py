@@ -1,16 +1,23 @@
 from __future__ import annotations
 
+import pytest
+
 from skillopt.core.chat import Message
 from skillopt.core.edits import Append, Delete, InsertAfter, Replace
 from skillopt.core.memory import Entry, Memory
 from skillopt.core.proposal import Pattern, Proposal
+from skillopt.core.references import Reference
 from skillopt.core.rollout import Failure, Pair, Rollout, Score, Trajectory
+from skillopt.core.skill import Skill, Text
 from skillopt.prompts.digest import Digest
+from skillopt.prompts.replies import EditAnswer
 from skillopt.prompts.sections import (
     attempt_section,
+    describe,
     memory_sections,
     pair_sections,
     proposals_section,
+    skill_section,
 )
 
 
@@ -106,3 +113,35 @@ def test_proposals_are_numbered_with_their_support() -> None:
     shown = proposals_section([Proposal(Append("é"), "failure", ("a", "b"), "why")])
     assert '{"index": 0, "op": "append", "target": "", "content": "é"' in shown
     assert '"support": 2, "source": "failure"' in shown
+
+
+def test_a_single_document_is_shown_as_it_stands_and_a_package_with_how_to_name_its_files() -> None:
+    assert skill_section(Skill.parse("a\n")) == "<skill>\na\n\n</skill>"
+    package = Skill.of("", [Text("a\n")], [Reference("references/b.md", "b\n")])
+    shown = skill_section(package)
+    assert shown.startswith(f"<skill>\n{package.render()}\n</skill>\n\n<files>\n- SKILL.md\n")
+    assert "- references/b.md\n" in shown
+    assert '"file"' in shown
+
+
+@pytest.mark.parametrize(
+    ("written", "file"),
+    [
+        (None, "SKILL.md"),
+        ("", "SKILL.md"),
+        ("skill.md", "SKILL.md"),
+        ("./references/b.md", "references/b.md"),
+        (" references/b.md ", "references/b.md"),
+        ("../b.md", "../b.md"),
+    ],
+)
+@pytest.mark.parametrize("op", ["append", "insert_after", "replace", "delete"])
+def test_an_edit_names_its_file_or_means_the_document(
+    op: str, written: str | None, file: str
+) -> None:
+    raw = {"op": op, "target": "t", "content": "c", "file": written}
+    edit = EditAnswer.model_validate(raw).edit()
+    assert edit.file == file
+    told = describe(edit)
+    assert told.get("file", "SKILL.md") == file
+    assert EditAnswer.model_validate(told).edit() == edit

@@ -142,7 +142,7 @@ class Optimizer:
             op, target = "insert_after", reading.claims[-1].statement
         return {
             "op": op,
-            **file_for(section(user, "skill"), target, insight.field.subject),
+            **file_for(section(user, "skill"), target, rule),
             "target": target,
             "content": content,
             "why": f"{len(insight.tasks)} attempts needed this form of the {label}.",
@@ -200,7 +200,9 @@ class Optimizer:
             rules = [rule for rule in form.rules if rule not in history]
             return f"- {pick(rules or form.rules, self.seed, 'again', label, user)}"
 
-        edits = rethink(section(user, "skill"), directions, _USELESS, word)[: _budget(user)]
+        skill = section(user, "skill")
+        found = rethink(skill, directions, _USELESS, word)[: _budget(user)]
+        edits = [{**each, **file_for(skill, each["target"], each["content"])} for each in found]
         told = [f"{len(directions)} directions read, {len(edits)} things to put right."]
         return {"reasoning": told[0], "directions": told, "edits": edits}
 

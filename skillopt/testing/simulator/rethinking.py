@@ -42,7 +42,7 @@ def rethink(
     directions: Sequence[Direction],
     useless: Sequence[str],
     word: Callable[[Form, str], str],
-) -> list[dict[str, object]]:
+) -> list[dict[str, str]]:
     """Contradictions settled by what was accepted, rejected rules brought back, ballast dropped."""
     reading = read_rules(skill, FIELDS)
     taken = _claimed(directions, accepted=True)
@@ -65,7 +65,7 @@ def _claimed(directions: Sequence[Direction], *, accepted: bool) -> Counter[tupl
     return found
 
 
-def _settled(reading: Reading, taken: Counter[tuple[str, str]]) -> Iterator[dict[str, object]]:
+def _settled(reading: Reading, taken: Counter[tuple[str, str]]) -> Iterator[dict[str, str]]:
     for claim in reading.claims:
         forms = reading.by_field[claim.field]
         others = [form for form in forms if form != claim.form and taken[claim.field, form]]
@@ -75,18 +75,18 @@ def _settled(reading: Reading, taken: Counter[tuple[str, str]]) -> Iterator[dict
 
 def _brought_back(
     reading: Reading, refused: Counter[tuple[str, str]], word: Callable[[Form, str], str]
-) -> Iterator[dict[str, object]]:
+) -> Iterator[dict[str, str]]:
     for (label, name), _ in sorted(refused.items(), key=lambda each: (-each[1], each[0])):
         if label not in reading.by_field:
             rule = word(BY_LABEL[label].form(name), label)
             yield _edit("append", "", rule, f"the {label} was only tried beside other edits")
 
 
-def _unloaded(skill: str, useless: Sequence[str]) -> Iterator[dict[str, object]]:
+def _unloaded(skill: str, useless: Sequence[str]) -> Iterator[dict[str, str]]:
     for text in useless:
         if line := re.search(rf"^.*{re.escape(text)}.*$", skill, re.MULTILINE):
             yield _edit("delete", line[0], "", "nobody can act on it")
 
 
-def _edit(op: str, target: str, content: str, why: str) -> dict[str, object]:
+def _edit(op: str, target: str, content: str, why: str) -> dict[str, str]:
     return {"op": op, "target": target, "content": content, "why": why}
