@@ -105,11 +105,11 @@ def told(out: Path) -> dict[str, object]:
 
 
 def timeless(value: object) -> object:
-    """The same JSON without durations and places."""
+    """The same JSON without durations, places and what a process found finished."""
     match value:
         case dict():
             items = cast("dict[str, object]", value).items()
-            skipped = TIMES | {"config", "out_root", "base_url"}
+            skipped = TIMES | {"config", "out_root", "base_url", "reused"}
             return {key: timeless(each) for key, each in items if key not in skipped}
         case list():
             return [timeless(each) for each in cast("list[object]", value)]

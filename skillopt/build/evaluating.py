@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skillopt.build.data import exam_tasks, open_world
-from skillopt.build.models import Switchboard, preflight
+from skillopt.build.models import Switchboard, caps_of, preflight
 from skillopt.build.places import out_root
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
@@ -22,7 +22,8 @@ from skillopt.engine.bench import Bench
 from skillopt.evaluation.report import outcome
 from skillopt.harness.chat import Chat
 from skillopt.model.http import Http
-from skillopt.model.wrap import Meter
+from skillopt.model.meter import Meter
+from skillopt.model.purse import Purse
 from skillopt.store.artefacts import conversation_files, result_rows
 from skillopt.store.cache import Cache
 from skillopt.store.desk import QuestionDesk
@@ -75,6 +76,7 @@ async def evaluate(
     """Measure a skill; finished attempts are kept, so a cut evaluation goes on where it was."""
     named = resolve_split(examinee.split)
     wanted: Sequence[Split] = SPLITS if named == "all" else (named,)
+    caps = caps_of(config, ("target",))
     world = open_world(config, wanted, examinee.splits)
     out = _out(config, examinee, world.environment)
     folder = RolloutFolder(out)
@@ -86,7 +88,7 @@ async def evaluate(
                     secrets or Secrets.load(),
                     http,
                     cache,
-                    Meter(),
+                    Purse(Meter.after(cache.spent()), caps),
                     QuestionDesk(Layout(out).handoff),
                 )
                 target = _target(config, examinee, board)
@@ -125,9 +127,8 @@ def _tasks(config: Config, environment: Environment, split: Split) -> Sequence[T
 
 
 def _target(config: Config, examinee: Examinee, board: Switchboard) -> Model:
-    if examinee.target is not None:
-        return board.wrap(examinee.target, "target")
-    return board.connect(config.model.role("target"))
+    role = config.model.role("target")
+    return board.connect(role) if examinee.target is None else board.wrap(examinee.target, role)
 
 
 def _out(config: Config, examinee: Examinee, environment: Environment) -> Path:

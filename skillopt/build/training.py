@@ -19,7 +19,7 @@ from skillopt.build.data import (
     validation_tasks,
     write_cut,
 )
-from skillopt.build.models import Switchboard, preflight
+from skillopt.build.models import Switchboard, caps_of, preflight
 from skillopt.build.places import out_root, short
 from skillopt.build.policies import (
     gates,
@@ -47,10 +47,11 @@ from skillopt.engine.run import Run, recognise
 from skillopt.evaluation.report import figures
 from skillopt.harness.chat import Chat
 from skillopt.model.http import Http
-from skillopt.model.wrap import Meter
+from skillopt.model.meter import Meter
+from skillopt.model.purse import Caps, Purse
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
-from skillopt.store.cache import Cache
+from skillopt.store.cache import Cache, Reused
 from skillopt.store.desk import QuestionDesk
 from skillopt.store.events import EventLog
 from skillopt.store.layout import Layout
@@ -80,6 +81,7 @@ class Brief:
     supplied: Supplied
     identity: Mapping[str, str]
     out: Path
+    caps: Caps
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,8 @@ class Training:
     layout: Layout
     repaired: tuple[Path, ...]
     """Files of the run directory that were missing or damaged and were written anew."""
+    reused: Reused
+    """What this process found finished."""
     models: tuple[Model, ...]
     """Those to be tried before work is paid for."""
 
@@ -141,7 +145,8 @@ def prepare(config: Config, supplied: Supplied | None = None) -> Brief:
         "prompts": short(prompts.fingerprint),
     }
     out = out_root(config, "skillopt", config.model.role("optimizer").model, identity)
-    return Brief(config, world, skill, plan, prompts, given, identity, out)
+    caps = caps_of(config, ("target", "optimizer"))
+    return Brief(config, world, skill, plan, prompts, given, identity, out, caps)
 
 
 @asynccontextmanager
@@ -160,7 +165,11 @@ async def open_training(
             async with Http() as http:
                 meter = Meter.after(cache.spent())
                 board = Switchboard(
-                    secrets or Secrets.load(), http, cache, meter, QuestionDesk(layout.handoff)
+                    secrets or Secrets.load(),
+                    http,
+                    cache,
+                    Purse(meter, brief.caps),
+                    QuestionDesk(layout.handoff),
                 )
                 config = brief.config
                 projector = Projector(layout, cache, config.flat(), extra=figures)
@@ -186,7 +195,7 @@ async def open_training(
                     )
                     if own is None
                 ]
-                yield Training(brief, run, meter, layout, repaired, tuple(called))
+                yield Training(brief, run, meter, layout, repaired, cache.reused, tuple(called))
         finally:
             cache.close()
 
@@ -211,15 +220,15 @@ def _run(brief: Brief, bench: Bench, asker: Asker) -> Run:
 def _target(brief: Brief, board: Switchboard) -> Model:
     own = brief.supplied.target
     role = brief.config.model.role("target")
-    return board.connect(role) if own is None else board.wrap(own, "target")
+    return board.connect(role) if own is None else board.wrap(own, role)
 
 
 def _optimizer(brief: Brief, board: Switchboard) -> Model:
     own = brief.supplied.optimizer
+    role = brief.config.model.role("optimizer")
     if own is not None:
-        return board.wrap(own, "optimizer")
-    workers = brief.config.gradient.analyst_workers
-    return board.connect(brief.config.model.role("optimizer"), concurrency=workers)
+        return board.wrap(own, role)
+    return board.connect(role, concurrency=brief.config.gradient.analyst_workers)
 
 
 def _cut(brief: Brief) -> Watcher:

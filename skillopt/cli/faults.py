@@ -11,7 +11,7 @@ from skillopt.cli.running import INTERRUPTED, Interrupted
 from skillopt.cli.session import Session
 from skillopt.config.redaction import redact
 from skillopt.config.secrets import Secrets
-from skillopt.errors import Pending, SkilloptError
+from skillopt.errors import BudgetSpent, Pending, SkilloptError
 
 
 def explain(error: BaseException, session: Session) -> int:
@@ -26,7 +26,7 @@ def explain(error: BaseException, session: Session) -> int:
             return INTERRUPTED
         case click.ClickException():
             return _usage(error, screen)
-        case Pending():
+        case Pending() | BudgetSpent():
             screen.tell(str(error))
             return error.exit_code
         case SkilloptError():

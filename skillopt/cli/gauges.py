@@ -20,7 +20,7 @@ from skillopt.core.events import (
 )
 from skillopt.core.state import State
 from skillopt.engine.plan import EpochEnd, Exam, MetaReflection, Move, Plan, Step
-from skillopt.model.wrap import Meter
+from skillopt.model.meter import Meter
 
 _ENOUGH = 10
 """Attempts before a pace is worth telling."""

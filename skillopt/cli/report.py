@@ -28,6 +28,7 @@ from skillopt.core.rollout import Evaluation
 from skillopt.core.state import State
 from skillopt.evaluation.report import lift
 from skillopt.evaluation.statistics import Interval
+from skillopt.store.cache import Reused
 from skillopt.store.reader import RunReader
 
 
@@ -134,6 +135,13 @@ def cost(spent: Mapping[tuple[str, str, str], Usage], *, stages: bool = False) -
     for name, usage in [*sums.items(), ("total", total)]:
         made.add_row(name, *(tell(usage) for tell in columns.values()))
     return made
+
+
+def reused(found: Reused) -> str:
+    """What was not paid for, because it was finished before; empty when nothing was."""
+    parts = [(found.attempts, "attempt"), (found.calls, "call")]
+    listed = " and ".join(count(number, noun) for number, noun in parts if number)
+    return f"free, because finished before: {listed}" if listed else ""
 
 
 def best_at(state: State, path: Path) -> str:

@@ -15,7 +15,7 @@ from skillopt.cli.gauges import Course
 from skillopt.cli.phrases import count
 from skillopt.cli.progress import reporting
 from skillopt.cli.render import Screen
-from skillopt.cli.report import best_at, cost, next_commands, scores, tally
+from skillopt.cli.report import best_at, cost, next_commands, reused, scores, tally
 from skillopt.cli.running import run
 from skillopt.cli.session import Session
 from skillopt.cli.settings import configured, unlocked
@@ -23,6 +23,7 @@ from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
 from skillopt.core.state import State, replay
 from skillopt.engine.plan import Step
+from skillopt.errors import BudgetSpent
 from skillopt.store.layout import Layout
 from skillopt.store.reader import RunReader
 
@@ -42,7 +43,13 @@ def conduct(config: Config, screen: Screen, secrets: Secrets) -> Brief:
     for each in brief.world.warnings:
         screen.warn(each)
     _introduce(brief, screen)
-    run(_train(brief, screen, secrets), screen, lambda: _farewell(Layout(brief.out)))
+    layout = Layout(brief.out)
+    try:
+        run(_train(brief, screen, secrets), screen, lambda: _farewell(layout))
+    except BudgetSpent:
+        if layout.best_skill.exists():
+            summarise(brief.out, screen, label=" so far")
+        raise
     return brief
 
 
@@ -68,7 +75,11 @@ async def _train(brief: Brief, screen: Screen, secrets: Secrets) -> None:
             val = len(validation_tasks(brief.config, brief.world.environment))
             watch.follow(Course(brief.plan, val, training.meter, before))
             _recall(training, before, screen)
-            await training.go()
+            try:
+                await training.go()
+            finally:
+                if told := reused(training.reused):
+                    screen.tell(told)
 
 
 def _introduce(brief: Brief, screen: Screen) -> None:

@@ -23,6 +23,7 @@ from skillopt.config.sections import (
     EnvSection,
     EvaluationSection,
     GradientSection,
+    LimitsSection,
     ModelSection,
     OptimizerSection,
     Role,
@@ -37,6 +38,7 @@ __all__ = [
     "EnvSection",
     "EvaluationSection",
     "GradientSection",
+    "LimitsSection",
     "ModelSection",
     "OptimizerSection",
     "Role",
@@ -54,6 +56,10 @@ _MAY_CHANGE: Final = frozenset(
         "gradient.analyst_workers",
         "evaluation.eval_test",
         "evaluation.test_env_num",
+        "limits.dollars",
+        "limits.tokens",
+        "limits.calls",
+        "limits.minutes",
         "env.workers",
         "env.out_root",
         "env.split_output_dir",
@@ -75,6 +81,7 @@ class Config:
     gradient: GradientSection = field(default_factory=GradientSection)
     optimizer: OptimizerSection = field(default_factory=OptimizerSection)
     evaluation: EvaluationSection = field(default_factory=EvaluationSection)
+    limits: LimitsSection = field(default_factory=LimitsSection)
     env: EnvSection = field(default_factory=EnvSection)
     warnings: tuple[str, ...] = field(default=(), compare=False)
     """What the user should be told although nothing is wrong."""

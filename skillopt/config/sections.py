@@ -332,6 +332,15 @@ class EvaluationSection(Section):
     max_failure_share: Share = 0.1
 
 
+class LimitsSection(Section):
+    """What a run may spend at most."""
+
+    dollars: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    tokens: Positive | None = None
+    calls: Positive | None = None
+    minutes: Seconds | None = None
+
+
 class EnvSection(Section):
     """The environment, its data, and the keys that only this environment knows."""
 
@@ -357,6 +366,7 @@ SECTIONS: Final[Mapping[str, type[Section]]] = {
     "gradient": GradientSection,
     "optimizer": OptimizerSection,
     "evaluation": EvaluationSection,
+    "limits": LimitsSection,
     "env": EnvSection,
 }
 KEYS: Final = tuple(

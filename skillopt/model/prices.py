@@ -24,3 +24,8 @@ class Price:
         cached_price = self.input if self.cached_input is None else self.cached_input
         fresh = (usage.input - cached) * self.input
         return (fresh + cached * cached_price + usage.output * self.output) / _MILLION
+
+    def most(self, usage: Usage) -> float:
+        """The most that so many tokens can cost, whatever the provider had cached."""
+        dearest = max(self.input, self.cost(Usage(input=_MILLION, cached=_MILLION)))
+        return (usage.input * dearest + usage.output * self.output) / _MILLION

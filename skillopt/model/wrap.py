@@ -11,14 +11,15 @@ import hashlib
 import json
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 
 from skillopt.core.chat import Model, Reply, Request, Usage
 from skillopt.core.ports import Work
 from skillopt.errors import ModelError
 from skillopt.model.endpoint import Endpoint
 from skillopt.model.prices import Price
+from skillopt.model.purse import Purse, worst_case
 
 LONGEST_ASKED = 120.0
 """Seconds; a server that asks for a longer wait is not waited for."""
@@ -98,40 +99,17 @@ class Limited:
         return await self.endpoint.call(self.inner, request)
 
 
-@dataclass(slots=True)
-class Meter:
-    """What was paid so far, by (role, stage). Starts from earlier totals when a run resumes."""
-
-    totals: dict[tuple[str, str], Usage] = field(default_factory=dict[tuple[str, str], Usage])
-
-    @classmethod
-    def after(cls, spent: Mapping[tuple[str, str, str], Usage]) -> Meter:
-        """A meter that goes on from what `Work.spent` tells."""
-        meter = cls()
-        for (_, role, stage), usage in spent.items():
-            meter.add(role, stage, usage)
-        return meter
-
-    def add(self, role: str, stage: str, usage: Usage) -> None:
-        """Count."""
-        known = self.totals.get((role, stage))
-        self.totals[role, stage] = usage if known is None else known + usage
-
-    @property
-    def total(self) -> Usage:
-        """All roles and stages together."""
-        return sum(self.totals.values(), Usage())
-
-
 @dataclass(frozen=True, slots=True)
 class Metered:
-    """Counts each answer as one call, puts a price on it and reports it."""
+    """Pays for each answer from a purse: one call, its tokens and, where known, its price."""
 
     inner: Model
     role: str
-    meter: Meter
+    purse: Purse
     price: Price | None = None
-    """None: unknown, and counted as nothing."""
+    """None: unknown, and counted as what the model itself says, if it does."""
+    max_tokens: int = 0
+    """The longest answer where a request does not say."""
 
     @property
     def fingerprint(self) -> str:
@@ -139,12 +117,16 @@ class Metered:
         return self.inner.fingerprint
 
     async def complete(self, request: Request) -> Reply:
-        """Answer, with `calls` and `dollars` set."""
-        reply = await self.inner.complete(request)
-        used = reply.usage
-        dollars = used.dollars if self.price is None else self.price.cost(used)
-        usage = Usage(1, used.input, used.output, used.cached, dollars)
-        self.meter.add(self.role, request.stage, usage)
+        """Answer, with `calls` and `dollars` set, unless it might cost more than there is."""
+        worst = worst_case(request, self.max_tokens)
+        most = worst.dollars if self.price is None else self.price.most(worst)
+        what = f"{self.role}, {request.stage.replace('_', ' ')}"
+        async with self.purse.hold(replace(worst, dollars=most), what):
+            reply = await self.inner.complete(request)
+            used = self.purse.counted(reply.usage, request, reply.text)
+            dollars = used.dollars if self.price is None else self.price.cost(used)
+            usage = Usage(1, used.input, used.output, used.cached, dollars)
+            self.purse.meter.add(self.role, request.stage, usage)
         return Reply(text=reply.text, usage=usage, stop=reply.stop)
 
 

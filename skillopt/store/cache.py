@@ -9,6 +9,7 @@ import time
 import zlib
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -52,6 +53,15 @@ FROM calls GROUP BY move, role, stage
 """
 
 
+@dataclass(slots=True)
+class Reused:
+    """What was asked for again and cost nothing."""
+
+    attempts: int = 0
+    calls: int = 0
+    """Other than those of the attempts."""
+
+
 class Cache:
     """`Work` in a file: on disk before it is returned, so that it survives `kill -9`.
 
@@ -62,6 +72,8 @@ class Cache:
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self._path = path
         self._read_only = read_only
+        self.reused = Reused()
+        """In this process."""
         self._move = ""
         self._flights: dict[str, asyncio.Future[object]] = {}
         self._keys: set[str] = set()
@@ -82,7 +94,9 @@ class Cache:
         async def finish() -> Rollout:
             return self._keep_rollout(key, await make())
 
-        return await self._once(key, self._find_rollout, finish)
+        rollout, there = await self._once(key, self._find_rollout, finish)
+        self.reused.attempts += there
+        return rollout, there
 
     async def reply(
         self, key: str, *, role: str, stage: str, make: Callable[[], Awaitable[Reply]]
@@ -92,7 +106,8 @@ class Cache:
         async def finish() -> Reply:
             return self._keep_reply(key, role, stage, await make())
 
-        reply, _ = await self._once(key, self._find_reply, finish)
+        reply, there = await self._once(key, self._find_reply, finish)
+        self.reused.calls += there
         return reply
 
     def spent(self) -> dict[tuple[str, str, str], Usage]:

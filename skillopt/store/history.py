@@ -97,6 +97,23 @@ def tokens(spent: Spent, move: str | None = None) -> Json:
     return {name: _usage(usage) for name, usage in [*stages.items(), ("_total", total)]}
 
 
+def receipt(spent: Spent) -> Json:
+    """Usage by role and stage, each role's total, and all together."""
+    roles: dict[str, dict[str, Usage]] = {}
+    for (_, role, stage), usage in sorted(spent.items(), key=lambda each: each[0][1:]):
+        stages = roles.setdefault(role, {})
+        stages[stage] = stages.get(stage, Usage()) + usage
+    totals = {role: sum(stages.values(), Usage()) for role, stages in roles.items()}
+    told: Json = {
+        role: {
+            **{stage: _usage(usage) for stage, usage in stages.items()},
+            "_total": _usage(totals[role]),
+        }
+        for role, stages in roles.items()
+    }
+    return told | {"_total": _usage(sum(totals.values(), Usage()))}
+
+
 def _usage(usage: Usage) -> Json:
     return {
         "calls": usage.calls,

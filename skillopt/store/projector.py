@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from skillopt.core.events import (
@@ -16,20 +17,30 @@ from skillopt.core.events import (
     PhaseOpened,
     Signal,
     Stepped,
+    Stopped,
     Ticked,
 )
 from skillopt.core.rollout import Rollout
 from skillopt.core.state import State
+from skillopt.errors import StoreError
 from skillopt.store.artefacts import Files, epoch_files, exam_files, rollout_files, step_files
 from skillopt.store.cache import Cache
 from skillopt.store.chronicle import Chapter, Chronicle
 from skillopt.store.files import json_bytes, sweep, write_atomic
-from skillopt.store.history import Json, Spent, history, runtime_state, step_record, summary
+from skillopt.store.history import (
+    Json,
+    Spent,
+    history,
+    receipt,
+    runtime_state,
+    step_record,
+    summary,
+)
 from skillopt.store.layout import Layout
 from skillopt.store.packages import skill_files
 from skillopt.store.rethinking import rethinking_files
 
-_LIVE = ("version", "config", "total_wall_time_s", "token_summary")
+_LIVE = ("version", "config", "total_wall_time_s", "token_summary", "receipt", "reused")
 """Parts of the summary that change without a new fact."""
 
 
@@ -63,6 +74,8 @@ class Projector:
         if isinstance(event, PhaseOpened | Ticked | PhaseClosed):
             return
         chapter = self._chronicle.add(event)
+        if isinstance(event, Stopped):
+            self._close()
         if chapter is not None:
             spent = self._cache.spent()
             for path, data in self._own(chapter, spent):
@@ -88,6 +101,22 @@ class Projector:
             for path, data in self._all(state)
             if self._repair(path, data)
         ]
+
+    def _close(self) -> None:
+        """Tell what was spent since the last fact; a full disk must not hide why a run stopped."""
+        if (state := self._chronicle.state) is not None:
+            with suppress(StoreError):
+                told = self._summary(state, self._cache.spent())
+                write_atomic(self._layout.summary, json_bytes(told), durable=False)
+
+    def _summary(self, state: State, spent: Spent) -> Json:
+        free = self._cache.reused
+        return {
+            **summary(self._chronicle, state, spent, self._config),
+            **self._extra(state),
+            "receipt": receipt(spent),
+            "reused": {"attempts": free.attempts, "calls": free.calls},
+        }
 
     def _all(self, state: State) -> Files:
         spent = self._cache.spent()
@@ -125,8 +154,7 @@ class Projector:
         stands = runtime_state(chronicle, state, current, layout.best_skill.name)
         yield layout.runtime_state, json_bytes(stands)
         yield layout.history, json_bytes(history(chronicle, spent, self._config))
-        told = summary(chronicle, state, spent, self._config) | dict(self._extra(state))
-        yield layout.summary, json_bytes(told)
+        yield layout.summary, json_bytes(self._summary(state, spent))
         yield layout.config, json_bytes(dict(self._config))
 
     def _attempts(self, skill: str, tasks: Sequence[str]) -> dict[str, Rollout]:

@@ -15,7 +15,8 @@ from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Message, Request
 from skillopt.errors import ConfigError
 from skillopt.model.http import Http
-from skillopt.model.wrap import Meter
+from skillopt.model.meter import Meter
+from skillopt.model.purse import Purse
 from skillopt.testing.doubles import MemoryWork
 from skillopt.testing.simulator import Simulator
 
@@ -25,7 +26,7 @@ HELLO = Request(stage="test", messages=(Message("user", "hello"),))
 async def ask(role: Role, variables: dict[str, str], *settings: str) -> Meter:
     meter = Meter()
     async with Http() as http:
-        board = Switchboard(Secrets(variables), http, MemoryWork(), meter)
+        board = Switchboard(Secrets(variables), http, MemoryWork(), Purse(meter))
         model = board.connect(load_config(overrides=settings).model.role(role))
         await model.complete(HELLO)
     return meter

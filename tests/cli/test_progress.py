@@ -14,7 +14,7 @@ from skillopt.core.events import PhaseClosed, PhaseOpened, Ticked, Timed
 from skillopt.core.skill import Skill
 from skillopt.core.state import replay
 from skillopt.engine.loop import train
-from skillopt.model.wrap import Meter
+from skillopt.model.meter import Meter
 
 
 @dataclass(slots=True)

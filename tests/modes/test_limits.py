@@ -1,0 +1,101 @@
+"""Limits in whole runs: never exceeded, and no obstacle to going on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support_cli import make_project, skillopt
+from support_runs import Job, Uncut, facts, make_data, run_uncut, told
+
+from skillopt.errors import BudgetSpent, ConfigError
+from skillopt.store.cache import Cache
+from skillopt.testing.simulator import Simulator
+
+PRICES = {"model.input_price": 1.0, "model.output_price": 4.0, "model.max_tokens": 400}
+
+
+@pytest.fixture(scope="module")
+def uncut(tmp_path_factory: pytest.TempPathFactory) -> Uncut:
+    more = {key.replace(".", "__"): value for key, value in PRICES.items()}
+    return run_uncut(tmp_path_factory.mktemp("uncut"), epochs=1, **more)
+
+
+def paid(out: Path) -> float:
+    cache = Cache(out / "cache.sqlite", read_only=True)
+    dollars = sum(usage.dollars for usage in cache.spent().values())
+    cache.close()
+    return dollars
+
+
+async def test_a_limit_raised_again_and_again_is_never_exceeded_and_changes_nothing(
+    uncut: Uncut, tmp_path: Path
+) -> None:
+    whole = paid(uncut.job.out)
+    async with Simulator(seed=1, latency=(0.0, 0.002)) as sim:
+        job = replace(uncut.job, url=sim.url, out=tmp_path / "run")
+        for share in (0.05, 0.3, 0.6, 0.9):
+            cap = whole * share
+            with pytest.raises(BudgetSpent, match=r"limits.dollars is reached"):
+                await job.here({"limits.dollars": cap})
+            assert 0 < paid(job.out) <= cap
+            if (job.out / "summary.json").exists():
+                receipt = json.loads((job.out / "summary.json").read_text("utf-8"))["receipt"]
+                assert receipt["_total"]["dollars"] == pytest.approx(paid(job.out), abs=1e-5)
+        assert (job.out / "best_skill.md").exists()
+        await job.here({"limits.dollars": whole * 2})
+        assert sim.stats().repeated == {}
+    assert facts(job.out) == uncut.facts
+    assert told(job.out) == uncut.says
+
+
+async def test_calls_and_tokens_are_limited_alike(tmp_path: Path) -> None:
+    data = make_data(tmp_path / "data", (8, 6, 4))
+    async with Simulator() as sim:
+        job = Job(url=sim.url, data=data, out=tmp_path / "run", epochs=1, batch=8)
+        with pytest.raises(BudgetSpent, match=r"limits.calls is reached: 11 allowed, 11 were made"):
+            await job.here({"limits.calls": 11})
+        assert sum(sim.stats().completed.values()) == 11
+        with pytest.raises(BudgetSpent, match=r"limits.tokens is reached: 20,000 allowed"):
+            await job.here({"limits.tokens": 20_000})
+
+
+async def test_a_limit_in_dollars_without_prices_is_an_error_before_anything_is_spent(
+    tmp_path: Path,
+) -> None:
+    data = make_data(tmp_path / "data", (8, 6, 4))
+    job = Job(url="http://127.0.0.1:9", data=data, out=tmp_path / "run")
+    for more, missing in (
+        ({}, "model.target_input_price and _output_price, model.optimizer_input_price"),
+        (
+            {"model.target_input_price": 1.0, "model.target_output_price": 0.0},
+            "set model.optimizer",
+        ),
+    ):
+        with pytest.raises(ConfigError, match=rf"limits.dollars: cannot be kept.*{missing}"):
+            await job.here({"limits.dollars": 1.0, **more})
+    assert not job.out.exists()
+
+
+async def test_the_command_ends_with_code_4_a_usable_skill_and_what_it_needs(
+    tmp_path: Path,
+) -> None:
+    async with Simulator() as sim:
+        make_project(tmp_path, sim.url)
+        done = await skillopt("train", "c.yaml", "limits.calls=20", cwd=tmp_path)
+        assert done.code == 4, done.err
+        assert "result so far" in done.out
+        assert "Traceback" not in done.err
+        assert "error:" not in done.err
+        last = done.err.splitlines()[-1]
+        assert last.startswith("limits.calls is reached: 20 allowed, 20 were made.")
+        assert last.endswith("raise limits.calls and run the same command again.")
+        assert (tmp_path / "run" / "best_skill.md").exists()
+        told = json.loads((tmp_path / "run" / "summary.json").read_text("utf-8"))
+        assert told["receipt"]["_total"]["calls"] == 20
+        done = await skillopt("train", "c.yaml", "limits.calls=2000", cwd=tmp_path)
+        assert done.code == 0, done.err
+        assert "free, because finished before: " in done.err
+        assert sim.stats().repeated == {}
