@@ -5,12 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING  # noqa: TID251 - for laziness, not for a cycle
 
 if TYPE_CHECKING:
-    from skillopt.api import evaluate, evaluate_async, train, train_async
+    from skillopt.api import (
+        estimate,
+        estimate_async,
+        evaluate,
+        evaluate_async,
+        train,
+        train_async,
+    )
     from skillopt.core.rollout import Score
 
 __version__ = "0.3.0"
 
-__all__ = ["Score", "__version__", "evaluate", "evaluate_async", "train", "train_async"]
+__all__ = [
+    "Score",
+    "__version__",
+    "estimate",
+    "estimate_async",
+    "evaluate",
+    "evaluate_async",
+    "train",
+    "train_async",
+]
 
 _HOMES = {"Score": "skillopt.core.rollout"}
 

@@ -10,9 +10,11 @@ from functools import wraps
 from pathlib import Path
 from typing import ParamSpec, TypeAlias, TypeVar
 
+from skillopt.build.estimate import Estimate
+from skillopt.build.estimate import estimate as run_estimate
 from skillopt.build.evaluating import Examinee, Verdict
 from skillopt.build.evaluating import evaluate as run_evaluation
-from skillopt.build.training import Supplied, open_training, prepare
+from skillopt.build.training import Brief, Supplied, open_training, prepare
 from skillopt.config.load import load_config
 from skillopt.config.schema import Config
 from skillopt.core.chat import Model, Usage
@@ -112,21 +114,56 @@ async def train_async(
     Raises:
         SkilloptError: With a message that says what to do. Finished work is kept.
     """
-    more = dict(settings or {})
-    splits = _splits(train, val, test, data, more)
-    if splits is not None and not splits.test:
-        more.setdefault("eval_test", False)
-    settled = _configure(config, splits, scorer, target, optimizer, out, more)
-    supplied = Supplied(
-        splits=splits,
-        target=_callable(target),
-        optimizer=_callable(optimizer),
-        skill=_skill(skill),
+    brief = _brief(
+        config=config,
+        train=train,
+        val=val,
+        test=test,
+        data=data,
+        scorer=scorer,
+        target=target,
+        optimizer=optimizer,
+        skill=skill,
+        out=out,
+        settings=settings or {},
     )
-    brief = prepare(settled, supplied)
     async with open_training(brief, watch or _silent) as training:
         state = await training.go()
         return Result(state.best.skill.render(), state, training.layout.root, training.meter.total)
+
+
+async def estimate_async(
+    config: str | Path | None = None,
+    *,
+    train: Rows | None = None,
+    val: Rows | None = None,
+    test: Rows | None = None,
+    data: Rows | None = None,
+    scorer: str | Callable[..., object] | None = None,
+    target: ModelLike | None = None,
+    optimizer: ModelLike | None = None,
+    skill: SkillLike = None,
+    settings: Mapping[str, object] | None = None,
+) -> Estimate:
+    """Calls, tokens and, where prices are known, dollars that a training would take, from to.
+
+    `estimate` does the same outside of an event loop. Arguments as in `train`; no model is asked
+    and nothing is written.
+    """
+    brief = _brief(
+        config=config,
+        train=train,
+        val=val,
+        test=test,
+        data=data,
+        scorer=scorer,
+        target=target,
+        optimizer=optimizer,
+        skill=skill,
+        out=None,
+        settings=settings or {},
+    )
+    return await run_estimate(brief)
 
 
 async def evaluate_async(
@@ -160,7 +197,37 @@ async def evaluate_async(
 
 
 train = _front_door(train_async)
+estimate = _front_door(estimate_async)
 evaluate = _front_door(evaluate_async)
+
+
+def _brief(
+    *,
+    config: str | Path | None,
+    train: Rows | None,
+    val: Rows | None,
+    test: Rows | None,
+    data: Rows | None,
+    scorer: str | Callable[..., object] | None,
+    target: ModelLike | None,
+    optimizer: ModelLike | None,
+    skill: SkillLike,
+    out: str | Path | None,
+    settings: Mapping[str, object],
+) -> Brief:
+    """A training as its caller describes it, read and checked."""
+    more = dict(settings)
+    splits = _splits(train, val, test, data, more)
+    if splits is not None and not splits.test:
+        more.setdefault("eval_test", False)
+    settled = _configure(config, splits, scorer, target, optimizer, out, more)
+    supplied = Supplied(
+        splits=splits,
+        target=_callable(target),
+        optimizer=_callable(optimizer),
+        skill=_skill(skill),
+    )
+    return prepare(settled, supplied)
 
 
 def _configure(

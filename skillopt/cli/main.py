@@ -137,6 +137,21 @@ def config(ctx: click.Context, **_: object) -> None:
 
 
 @app.command(
+    cls=SettingsCommand,
+    context_settings=_CONTEXT,
+    epilog=_SETTINGS,
+    short_help="Tell what a training will take.",
+)
+@_settings
+@click.pass_context
+def estimate(ctx: click.Context, **_: object) -> None:
+    """Calls, tokens and dollars of a training, phase by phase and from to. Asks no model."""
+    from skillopt.cli.estimate import show_estimate
+
+    show_estimate(given(ctx))
+
+
+@app.command(
     cls=SettingsCommand, context_settings=_CONTEXT, short_help="Check keys, models and data."
 )
 @_settings

@@ -7,7 +7,7 @@ import json
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,7 +51,9 @@ class Wishes:
         return sys.stdin.isatty() and not self.yes
 
 
-def choose(secrets: Secrets, wishes: Wishes, screen: Screen, estimate: str) -> Means:
+def choose(
+    secrets: Secrets, wishes: Wishes, screen: Screen, estimate: Callable[[Means], str]
+) -> Means:
     """The first means that is there and that the user agrees to."""
     if wishes.model is None:
         found = _paid(secrets, wishes, screen, estimate) or _served()
@@ -60,7 +62,9 @@ def choose(secrets: Secrets, wishes: Wishes, screen: Screen, estimate: str) -> M
     return _embedded(secrets, wishes)
 
 
-def _paid(secrets: Secrets, wishes: Wishes, screen: Screen, estimate: str) -> Means | None:
+def _paid(
+    secrets: Secrets, wishes: Wishes, screen: Screen, estimate: Callable[[Means], str]
+) -> Means | None:
     if secrets.get("OPENAI_API_KEY") is None:
         return None
     means = Means(
@@ -73,7 +77,7 @@ def _paid(secrets: Secrets, wishes: Wishes, screen: Screen, estimate: str) -> Me
     if not wishes.asked:
         screen.tell("OPENAI_API_KEY is set; it is not used, because --spend was not given")
         return None
-    question = f"Use OpenAI with the key in OPENAI_API_KEY? It costs money: {estimate}"
+    question = f"Use OpenAI with the key in OPENAI_API_KEY? It costs money: {estimate(means)}."
     return means if click.confirm(question, default=False, err=True) else None
 
 

@@ -7,10 +7,13 @@ import shutil
 import time
 from importlib.resources import as_file, files
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from rich.text import Text
 
+from skillopt.build.training import prepare
 from skillopt.cli.diff import changes
+from skillopt.cli.estimate import estimated, one_line
 from skillopt.cli.means import Means, Wishes, choose
 from skillopt.cli.phrases import quoted
 from skillopt.cli.render import Screen
@@ -22,8 +25,6 @@ from skillopt.cli.train import conduct, summarise
 from skillopt.config.load import load_config
 from skillopt.store.files import write_atomic
 from skillopt.store.reader import RunReader
-
-_ESTIMATE = "at most 500 short calls, about 150,000 tokens in and 20,000 out"
 
 
 def quickstart(
@@ -42,13 +43,21 @@ def quickstart(
     config = folder / "config.yaml"
     if not config.exists():
         check_folder(folder, sure=yes)
-        means = choose(secrets, Wishes(model, yes=yes, spend=spend), screen, _ESTIMATE)
+        wishes = Wishes(model, yes=yes, spend=spend)
+        means = choose(secrets, wishes, screen, outlook)
         screen.tell(f"training with {means.words}")
         make_folder(folder, means, 0 if seed is None else seed)
         screen.tell(f"made config.yaml, skill.md and data/ in {folder}")
     start = time.monotonic()
     conduct(load_config(config), screen, secrets)
     _tell(folder, config, time.monotonic() - start, screen)
+
+
+def outlook(means: Means) -> str:
+    """What the quickstart would take with these means."""
+    with TemporaryDirectory() as folder:
+        make_folder(Path(folder), means, 0)
+        return one_line(estimated(prepare(load_config(Path(folder) / "config.yaml"))))
 
 
 def make_folder(out: Path, means: Means, seed: int) -> None:

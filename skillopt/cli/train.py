@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 from rich.text import Text
@@ -11,6 +12,7 @@ from skillopt import __version__
 from skillopt.build.data import validation_tasks
 from skillopt.build.training import Brief, Training, open_training, prepare
 from skillopt.cli.arguments import Given
+from skillopt.cli.estimate import estimated, one_line
 from skillopt.cli.gauges import Course
 from skillopt.cli.phrases import count
 from skillopt.cli.progress import reporting
@@ -23,7 +25,7 @@ from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
 from skillopt.core.state import State, replay
 from skillopt.engine.plan import Step
-from skillopt.errors import BudgetSpent
+from skillopt.errors import BudgetSpent, RolloutError
 from skillopt.store.layout import Layout
 from skillopt.store.reader import RunReader
 
@@ -96,6 +98,8 @@ def _introduce(brief: Brief, screen: Screen) -> None:
     if files := brief.skill.references:
         screen.tell(f"skill SKILL.md with {count(len(files), 'reference')}")
     screen.tell(f"run directory {brief.out}")
+    with suppress(RolloutError):  # a task that cannot be opened is the run's own matter
+        screen.tell(f"the whole run, estimated: {one_line(estimated(brief))}")
 
 
 def _recall(training: Training, before: State | None, screen: Screen) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skillopt.cli.means import Wishes, choose, first_model
+from skillopt.cli.means import Means, Wishes, choose, first_model
 from skillopt.cli.recipes import CAPABLE, SMALL
 from skillopt.cli.render import Screen
 from skillopt.config.load import load_config
@@ -17,6 +17,10 @@ from skillopt.errors import ConfigError
 from skillopt.model.weights.catalogue import CATALOGUE
 
 QUIET = Wishes(None, yes=False, spend=False)
+
+
+def little(_: Means) -> str:
+    return "little"
 
 
 class Models(BaseHTTPRequestHandler):
@@ -61,11 +65,11 @@ def test_a_key_is_used_only_if_the_user_allows_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     secrets = Secrets({"OPENAI_API_KEY": "sk-not-a-real-key", "SKILLOPT_CACHE": str(tmp_path)})
-    allowed = choose(secrets, Wishes(None, yes=False, spend=True), Screen(), "little")
+    allowed = choose(secrets, Wishes(None, yes=False, spend=True), Screen(), little)
     assert (allowed.settings["backend"], allowed.recipe) == ("openai_chat", CAPABLE)
     pytest.importorskip("xllamacpp", reason="the embedded engine is not installed")
     with pytest.raises(ConfigError, match="model fetch"):
-        choose(secrets, QUIET, Screen(), "little")
+        choose(secrets, QUIET, Screen(), little)
     assert "--spend was not given" in capsys.readouterr().err
 
 
@@ -75,17 +79,17 @@ def test_weights_that_are_here_are_used_and_without_any_the_way_to_them_is_told(
     pytest.importorskip("xllamacpp", reason="the embedded engine is not installed")
     secrets = Secrets({"SKILLOPT_CACHE": str(tmp_path)})
     with pytest.raises(ConfigError, match=r"skillopt model fetch qwen2\.5-coder-1\.5b.*--sim"):
-        choose(secrets, QUIET, Screen(), "little")
+        choose(secrets, QUIET, Screen(), little)
     smaller = CATALOGUE[1]
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / smaller.file).write_bytes(b"GGUF")
-    means = choose(secrets, QUIET, Screen(), "little")
+    means = choose(secrets, QUIET, Screen(), little)
     assert dict(means.settings) == {
         "backend": "local",
         "target": smaller.name,
         "optimizer": smaller.name,
     }
-    own = choose(secrets, Wishes("./mine.gguf", yes=False, spend=False), Screen(), "little")
+    own = choose(secrets, Wishes("./mine.gguf", yes=False, spend=False), Screen(), little)
     assert own.settings["target"] == "./mine.gguf"
 
 

@@ -1,0 +1,97 @@
+"""`skillopt estimate`: what a run will take, before it takes anything."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from skillopt.build.estimate import Estimate, Line, Range, estimate
+from skillopt.build.training import Brief, prepare
+from skillopt.cli.arguments import Given
+from skillopt.cli.phrases import short
+from skillopt.cli.render import Screen
+from skillopt.cli.report import table
+from skillopt.cli.settings import configured
+
+_NOTE = (
+    "Low: nothing is needed that the data does not force. High: every question is asked and\n"
+    "every gate is needed once, without retries. Tokens are letters / 4 of the real prompts and\n"
+    "data; how long answers are, of models that think first above all, shows when they come."
+)
+
+
+def show_estimate(given: Given) -> None:
+    """Print what the configuration asks for; no model is called."""
+    screen = Screen()
+    brief = prepare(configured(given, screen))
+    found = estimated(brief)
+    screen.show(phases(found), "", _NOTE)
+    if missing := price_note(found):
+        screen.show("", missing)
+
+
+def estimated(brief: Brief) -> Estimate:
+    """The estimate, for callers that have no event loop."""
+    return asyncio.run(estimate(brief))
+
+
+def phases(found: Estimate) -> Table:
+    """One row per phase, then one per role."""
+    numbers = ["calls", "tokens in", "tokens out", *(["dollars"] if found.prices else [])]
+    made = table("phase", "role", *numbers, right=numbers)
+    for line in found.lines:
+        _row(made, line, found)
+    for line in found.roles:
+        _row(made, line, found, style="bold")
+    return made
+
+
+def one_line(found: Estimate) -> str:
+    """`312-1,250 calls, $0.10-$1.90`."""
+    dollars = found.dollars
+    tokens = sum((line.input + line.output for line in found.lines), Range(0, 0))
+    size = f"{_whole(found.calls)} calls, {_short(tokens)} tokens"
+    return size if dollars is None else f"{size}, {_money(dollars)}"
+
+
+def price_note(found: Estimate) -> str:
+    """Which prices are missing, and how to give them; empty when none is."""
+    if not found.unpriced:
+        return ""
+    keys = " and ".join(f"model.{role}_input_price, _output_price" for role in found.unpriced)
+    return f"Dollars are unknown: set {keys} (dollars per million tokens)."
+
+
+def _row(made: Table, line: Line, found: Estimate, style: str = "") -> None:
+    dollars = found.cost(line)
+    money = [] if not found.prices else ["unknown" if dollars is None else _money(dollars)]
+    cells: Sequence[str] = [
+        line.phase or "all",
+        line.role,
+        _whole(line.calls),
+        _short(line.input),
+        _short(line.output),
+        *money,
+    ]
+    made.add_row(*cells, style=style)
+
+
+def _span(low: str, high: str) -> str:
+    return low if low == high else f"{low}-{high}"
+
+
+def _whole(range_: Range) -> str:
+    return _span(f"{round(range_.low):,}", f"{round(range_.high):,}")
+
+
+def _short(range_: Range) -> str:
+    return _span(short(round(range_.low)), short(round(range_.high)))
+
+
+def _money(range_: Range) -> str:
+    finer = range_.high < 1
+    return _span(
+        *(f"${each:,.4f}" if finer else f"${each:,.2f}" for each in (range_.low, range_.high))
+    )

@@ -1,0 +1,101 @@
+"""What a run really calls lies within what was estimated, role by role, in every mode."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from support_runs import Job, make_data
+
+from skillopt.api import estimate, estimate_async
+from skillopt.build.estimate import Range
+from skillopt.errors import ConfigError
+from skillopt.store.cache import Cache
+from skillopt.testing.simulator import Simulator, initial_skill
+
+MODES: dict[str, dict[str, object]] = {
+    "default": {},
+    "three epochs, small minibatches": {
+        "train.num_epochs": 3,
+        "gradient.minibatch_size": 2,
+        "gradient.merge_batch_size": 2,
+        "optimizer.slow_update_samples": 5,
+    },
+    "accumulation, failures only": {
+        "train.batch_size": 5,
+        "train.accumulation": 2,
+        "gradient.failure_only": True,
+        "optimizer.use_meta_skill": False,
+    },
+    "meta reflect, changed pairs": {
+        "optimizer.use_meta_reflect": True,
+        "optimizer.longitudinal_pair_policy": "changed",
+        "optimizer.slow_update_samples": 4,
+        "optimizer.learning_rate": 1,
+        "optimizer.min_learning_rate": 1,
+    },
+    "small models": {
+        "gradient.proposer": ["instruct", "patterns"],
+        "gradient.merge_mode": "union",
+        "optimizer.select_mode": "trial",
+        "optimizer.use_slow_update": False,
+        "optimizer.use_meta_skill": False,
+    },
+    "explore, no gate, no exam": {
+        "gradient.proposer": "explore",
+        "evaluation.use_gate": False,
+        "evaluation.eval_test": False,
+    },
+    "portfolio": {"gradient.proposer": ["analyst", "explore"], "gradient.portfolio_after": 1},
+}
+
+
+def within(number: float, found: Range) -> bool:
+    return found.low <= number <= found.high
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_what_is_really_called_lies_within_the_range(mode: str, tmp_path: Path) -> None:
+    data = make_data(tmp_path / "data", (20, 12, 8))
+    async with Simulator(seed=1) as sim:
+        job = Job(
+            url=sim.url, data=data, out=tmp_path / "run", epochs=2, batch=10, more=MODES[mode]
+        )
+        before = await estimate_async(skill=initial_skill(), settings=job.settings())
+        assert sim.stats().requests == 0
+        await job.here()
+    cache = Cache(job.out / "cache.sqlite", read_only=True)
+    spent = cache.spent()
+    cache.close()
+    calls = Counter[str]()
+    for (_, role, _), usage in spent.items():
+        calls[role] += usage.calls
+    ranges = {line.role: line.calls for line in before.roles}
+    assert calls.keys() <= ranges.keys()
+    for role, found in ranges.items():
+        assert within(calls[role], found), (role, calls[role], found)
+
+
+def test_dollars_are_told_only_when_all_prices_are_known(tmp_path: Path) -> None:
+    data = make_data(tmp_path / "data", (20, 12, 8))
+    job = Job(url="http://127.0.0.1:9", data=data, out=tmp_path / "run")
+    settings = job.settings()
+    assert estimate(skill=initial_skill(), settings=settings).dollars is None
+    settings |= {"model.target_input_price": 1.0, "model.target_output_price": 2.0}
+    half = estimate(skill=initial_skill(), settings=settings)
+    assert (half.dollars, half.unpriced) == (None, ["optimizer"])
+    settings |= {"model.optimizer_input_price": 0.0, "model.optimizer_output_price": 0.0}
+    dollars = estimate(skill=initial_skill(), settings=settings).dollars
+    assert dollars is not None
+    assert 0 < dollars.low < dollars.high
+    assert not job.out.exists()
+
+
+def test_an_estimate_takes_the_arguments_of_a_training() -> None:
+    rows = [{"input": str(n), "answer": str(n)} for n in range(20)]
+    found = estimate(data=rows, target=str, optimizer=str, skill="Count.")
+    assert {line.phase for line in found.lines} >= {"initial skill on val", "rollout", "analysts"}
+    assert "preflight" not in {line.phase for line in found.lines}
+    with pytest.raises(ConfigError):
+        estimate(data=rows, train=rows, target=str, optimizer=str)
