@@ -168,6 +168,31 @@ def doctor(ctx: click.Context, *, offline: bool, **_: object) -> int:
     return doctor(ctx.ensure_object(Session), given(ctx), offline=offline)
 
 
+@app.command(
+    cls=SettingsCommand, context_settings=_CONTEXT, short_help="Check data, scorer and skill."
+)
+@_settings
+@click.option("--skill", type=_FILE, help="Check this trained document instead of the data.")
+@click.option("--spend", is_flag=True, help="Ask the target model, too: a bare-prompt baseline.")
+@click.option("--sample", type=click.IntRange(1), default=20, help="Items for it. [default: 20]")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.pass_context
+def check(
+    ctx: click.Context, *, skill: Path | None, spend: bool, sample: int, as_json: bool, **_: object
+) -> int:
+    """Check whether data and scorer can be trusted, before anything is spent.
+
+    Duplicates, leaked answers, shortcuts, label balance, the scorer itself. In place of CONFIG, the
+    directory of a run: whether its best skill copies items or has their answers in it. Ends with 1
+    if something is bad.
+    """
+    from skillopt.cli.check import check
+
+    session = ctx.ensure_object(Session)
+    leave = sample if spend else None
+    return check(session, given(ctx), skill=skill, sample=leave, as_json=as_json)
+
+
 @app.command(context_settings=_CONTEXT, short_help="Show a run, a step or an item.")
 @click.argument("run", type=_FILE)
 @click.option("--step", type=int, metavar="N", help="One step: evidence, edits and verdict.")

@@ -156,6 +156,7 @@ def next_commands(run: Path) -> Text:
     lines = [
         ("skillopt show " + where, "what happened, step by step"),
         ("skillopt diff " + where, "what was learnt"),
+        ("skillopt check " + where, "whether the skill recites items"),
     ]
     width = max(len(command) for command, _ in lines)
     return Text("\n".join(f"  {command:<{width}}   {what}" for command, what in lines))

@@ -10,11 +10,12 @@ from rich.text import Text
 
 from skillopt import __version__
 from skillopt.build.data import validation_tasks
+from skillopt.build.integrity import scan_skill
 from skillopt.build.training import Brief, Training, open_training, prepare
 from skillopt.cli.arguments import Given
 from skillopt.cli.estimate import estimated, one_line
 from skillopt.cli.gauges import Course
-from skillopt.cli.phrases import count
+from skillopt.cli.phrases import count, quoted
 from skillopt.cli.progress import reporting
 from skillopt.cli.render import Screen
 from skillopt.cli.report import best_at, cost, next_commands, reused, scores, tally
@@ -23,6 +24,7 @@ from skillopt.cli.session import Session
 from skillopt.cli.settings import configured, unlocked
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
+from skillopt.core.ports import TellsGold
 from skillopt.core.state import State, replay
 from skillopt.engine.plan import Step
 from skillopt.errors import BudgetSpent, RolloutError
@@ -36,6 +38,7 @@ def train(session: Session, given: Given) -> None:
     secrets = unlocked(session)
     brief = conduct(configured(given, screen), screen, secrets)
     summarise(brief.out, screen)
+    _distrust(brief, screen)
     screen.show("", next_commands(brief.out))
 
 
@@ -68,6 +71,22 @@ def summarise(out: Path, screen: Screen, *, label: str = "") -> None:
             "",
             best_at(reader.state, reader.layout.best_skill),
         )
+
+
+def _distrust(brief: Brief, screen: Screen) -> None:
+    """Warn if the best skill recites items, where right answers are there to compare with."""
+    environment = brief.world.environment
+    if not isinstance(environment, TellsGold):
+        return
+    with RunReader(brief.out) as reader:
+        best, initial = reader.state.best.skill, reader.state.initial.skill
+    if best == initial:
+        return
+    scan = scan_skill(environment, best, initial)
+    for each in run(scan, screen, lambda: _farewell(Layout(brief.out))):
+        if each.verdict in {"look", "bad"}:
+            told = f"{each.check}: {each.found}; see skillopt check {quoted(brief.out)}"
+            screen.warn(told)
 
 
 async def _train(brief: Brief, screen: Screen, secrets: Secrets) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from skillopt.core.chat import Reply, Usage
 from skillopt.core.events import Event, Measured, Signal
@@ -12,7 +12,7 @@ from skillopt.core.memory import Memory
 from skillopt.core.proposal import Draft, Finding, Review
 from skillopt.core.rollout import Evaluation, Pair, Rollout, Score, Trajectory
 from skillopt.core.skill import Skill
-from skillopt.core.task import Split, Task
+from skillopt.core.task import Gold, Split, Task
 
 
 class Episode(Protocol):
@@ -52,6 +52,15 @@ class Environment(Protocol):
 
     def open(self, task: Task) -> AbstractAsyncContextManager[Episode]:
         """Acquire what the task needs; release it on exit, whatever happened."""
+        ...
+
+
+@runtime_checkable
+class TellsGold(Protocol):
+    """What an environment may offer besides, so that its data and scorer can be checked."""
+
+    def gold(self, task: Task) -> Gold | None:
+        """The right answer; None where the task has none that can be told."""
         ...
 
 

@@ -25,3 +25,18 @@ class Task:
         """Name of this exact content."""
         text = json.dumps([self.id, self.kind, self.data], sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gold:
+    """The right answer to a task. For checks of data and scorer; no harness gets to see it."""
+
+    answers: tuple[str, ...]
+    """Acceptable answers; with options, the text of the right one."""
+    options: tuple[str, ...] = ()
+    right: int | None = None
+    """Which of the options is right."""
+    reply: str | None = None
+    """A reply that deserves full marks, as an agent would write it; None where none is known."""
+    quoted: bool = False
+    """Whether the brief is meant to hold the answer: it is to be found in a text."""

@@ -120,6 +120,11 @@ def label_of(index: int) -> str:
     return string.ascii_uppercase[index]
 
 
+def index_of(label: str) -> int:
+    """The place of the option with this letter."""
+    return string.ascii_uppercase.index(label)
+
+
 def option(text: str, options: Sequence[str] = ()) -> str | None:
     """The letter of the option that a text names, or None.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from skillopt.core.rollout import Score
-from skillopt.core.task import Split, Task
+from skillopt.core.task import Gold, Split, Task
 from skillopt.datasets.rows import Row
 from skillopt.datasets.splits import Splits
 from skillopt.envs import metrics
@@ -52,6 +52,13 @@ class Custom:
     def tasks(self, split: Split) -> Sequence[Task]:
         """All tasks of a split, in the order of their rows."""
         return self._tasks.splits[split]
+
+    def gold(self, task: Task) -> Gold | None:
+        """The answer column, as the scorer reads it."""
+        found = self._scorer.gold(Row(task.data, f"task {task.id!r}"))
+        if found is None or found.reply is None or self._settings.extract == "whole":
+            return found
+        return replace(found, reply=f"<answer>{found.reply}</answer>")
 
     @asynccontextmanager
     async def open(self, task: Task) -> AsyncGenerator[Question, None]:

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from typing import Protocol
 
 from skillopt.core.rollout import Score
+from skillopt.core.task import Gold
 from skillopt.datasets.rows import Row
 from skillopt.envs import metrics, patterns
 from skillopt.envs.custom import columns, functions
@@ -26,6 +27,10 @@ class Scorer(Protocol):
 
     def check(self, row: Row) -> None:
         """Refuse a row against which no answer could be judged."""
+        ...
+
+    def gold(self, row: Row) -> Gold | None:
+        """The right answer, with a bare text that earns full marks; None where it is not known."""
         ...
 
     async def score(self, answer: str, row: Row) -> Score:
@@ -51,12 +56,21 @@ class Reference:
     answers: tuple[str, ...]
     options: tuple[str, ...] = ()
 
+    @property
+    def gold(self) -> Gold:
+        """The answers as they stand, where they are texts to be met."""
+        return Gold(answers=self.answers, reply=self.answers[0])
+
 
 class Rule(Protocol):
     """How an answer compares with a reference."""
 
     def complaint(self, reference: Reference) -> str | None:
         """Why no answer could be judged against this reference; None if one can."""
+        ...
+
+    def gold(self, reference: Reference) -> Gold | None:
+        """The right answer; None where the reference only describes it."""
         ...
 
     async def judge(self, answer: str, reference: Reference) -> Score:
@@ -76,6 +90,10 @@ class Ruled:
         """The reference must be of use to the rule."""
         if complaint := self.rule.complaint(self._reference(row)):
             raise DataError(f"{row.where}: {self.settings.answer!r}: {complaint}")
+
+    def gold(self, row: Row) -> Gold | None:
+        """Ask the rule."""
+        return self.rule.gold(self._reference(row))
 
     async def score(self, answer: str, row: Row) -> Score:
         """Ask the rule."""
@@ -103,6 +121,11 @@ class Called:
     def check(self, row: Row) -> None:
         """Only the function knows what it needs."""
 
+    def gold(self, row: Row) -> Gold | None:
+        """The answer column, where the row has one."""
+        golds = columns.answers_to_quote(row, self.answer)
+        return Gold(answers=golds, reply=golds[0]) if golds else None
+
     async def score(self, answer: str, row: Row) -> Score:
         """Call the function; whatever goes wrong in it is named after the task."""
         doing = f"{row.where}: scorer {functions.name_of(self.function)}"
@@ -123,6 +146,10 @@ class Compared:
     def complaint(self, reference: Reference) -> str | None:
         """Any text can be compared."""
 
+    def gold(self, reference: Reference) -> Gold | None:
+        """Any of the references."""
+        return reference.gold
+
     async def judge(self, answer: str, reference: Reference) -> Score:
         """All or nothing."""
         return metrics.verdict(
@@ -136,6 +163,10 @@ class Words:
 
     def complaint(self, reference: Reference) -> str | None:
         """Any text can be compared."""
+
+    def gold(self, reference: Reference) -> Gold | None:
+        """Any of the references."""
+        return reference.gold
 
     async def judge(self, answer: str, reference: Reference) -> Score:
         """Partial credit in the soft score only."""
@@ -156,6 +187,9 @@ class Regex:
         except re.error as error:
             return f"{error.pattern!r} is not a regular expression ({error})"
         return None
+
+    def gold(self, reference: Reference) -> Gold | None:
+        """A pattern is not an answer."""
 
     async def judge(self, answer: str, reference: Reference) -> Score:
         """All or nothing."""
@@ -178,6 +212,10 @@ class Numeric:
         bad = next((each for each in reference.answers if metrics.number(each) is None), None)
         return None if bad is None else f"{bad!r} is not a number"
 
+    def gold(self, reference: Reference) -> Gold | None:
+        """Any of the references."""
+        return reference.gold
+
     async def judge(self, answer: str, reference: Reference) -> Score:
         """All or nothing."""
         golds = reference.answers
@@ -197,6 +235,15 @@ class Choice:
                 known = ", ".join(reference.options) if reference.options else "A to Z"
                 return f"{gold!r} names none of the options ({known})"
         return None
+
+    def gold(self, reference: Reference) -> Gold | None:
+        """The option that the first reference names."""
+        letter = metrics.option(reference.answers[0], reference.options)
+        if letter is None or not reference.options:
+            return reference.gold
+        right = metrics.index_of(letter)
+        text = reference.options[right]
+        return Gold(answers=(text,), options=reference.options, right=right, reply=letter)
 
     async def judge(self, answer: str, reference: Reference) -> Score:
         """All or nothing."""

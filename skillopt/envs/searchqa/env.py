@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from skillopt.core.rollout import Score
-from skillopt.core.task import Split, Task
+from skillopt.core.task import Gold, Split, Task
 from skillopt.datasets.rows import Row
 from skillopt.datasets.splits import Splits
 from skillopt.envs.dataset import Question, Tasks, fingerprint, text_field, texts_field
@@ -64,6 +64,11 @@ class SearchQA:
     def tasks(self, split: Split) -> Sequence[Task]:
         """All tasks of a split, in the order of their rows."""
         return self._tasks.splits[split]
+
+    def gold(self, task: Task) -> Gold:
+        """The acceptable names; snippets are there to hold one."""
+        golds = texts_field(Row(task.data, f"task {task.id!r}"), "answers")
+        return Gold(answers=golds, reply=f"<answer>{golds[0]}</answer>", quoted=True)
 
     @asynccontextmanager
     async def open(self, task: Task) -> AsyncGenerator[Question, None]:

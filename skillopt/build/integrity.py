@@ -1,0 +1,238 @@
+"""Checks of data, scorer and skills put together: which parts, on which items."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from skillopt.build.data import World, open_world, validation_tasks
+from skillopt.build.models import Switchboard, preflight
+from skillopt.build.training import prepare
+from skillopt.config.schema import Config
+from skillopt.config.secrets import Secrets
+from skillopt.core.journal import Journal
+from skillopt.core.ports import Environment, Episode, TellsGold, Watcher
+from skillopt.core.rollout import Evaluation, Score, Trajectory
+from skillopt.core.skill import Skill
+from skillopt.core.task import Gold, Split, Task
+from skillopt.datasets.splits import SPLITS
+from skillopt.engine.bench import Bench
+from skillopt.errors import EnvironmentFault, RolloutError, SkilloptError, attributed_to
+from skillopt.evaluation.integrity.copying import copying
+from skillopt.evaluation.integrity.duplicates import duplicates
+from skillopt.evaluation.integrity.findings import LEARNING, Finding, Item
+from skillopt.evaluation.integrity.labels import balance
+from skillopt.evaluation.integrity.leaks import brief_leaks, skill_leaks
+from skillopt.evaluation.integrity.shortcuts import shortcuts
+from skillopt.evaluation.integrity.trials import Trial, baseline, scorer
+from skillopt.harness.chat import Chat
+from skillopt.model.http import Http
+from skillopt.model.wrap import Meter
+from skillopt.store.cache import Cache
+from skillopt.store.unrecorded import Unrecorded
+
+_TRIED = 200
+"""Items of a split whose answers are put to the scorer."""
+_UNTOLD = "the environment does not tell right answers; give it a method gold(task)"
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """Leave to ask the target model."""
+
+    sample: int
+    watch: Watcher
+    secrets: Secrets
+
+
+async def check_config(config: Config, spending: Spending | None = None) -> list[Finding]:
+    """Everything about data, scorer and first skill; models are asked only with leave to spend."""
+    try:
+        brief = prepare(config)
+        items, instructions = await _read(brief.world.environment)
+    except SkilloptError as error:
+        return [Finding("data", "bad", "cannot be used", str(error))]
+    environment = brief.world.environment
+    fixed = f"{instructions}\n\n{brief.skill.render()}"
+    return [
+        Finding("data", "ok", _sizes(brief.world)),
+        *duplicates(items),
+        *_answers(items, fixed),
+        await _scorer(environment),
+        await _bare(config, environment, brief.skill, spending),
+    ]
+
+
+async def check_skill(config: Config, skill: Skill, initial: Skill | None = None) -> list[Finding]:
+    """Whether a trained skill has the items in it instead of what they teach.
+
+    Without the initial skill, that of the configuration is what it is compared with.
+    """
+    if initial is None:
+        brief = prepare(config)
+        world, initial = brief.world, brief.skill
+    else:
+        world = open_world(config, LEARNING)
+    return await scan_skill(world.environment, skill, initial)
+
+
+async def scan_skill(environment: Environment, skill: Skill, initial: Skill) -> list[Finding]:
+    """Copied phrases and answers in a skill that were not in the initial one."""
+    items, _ = await _read(environment)
+    document, before = skill.render(), initial.render()
+    told = [item for item in items if item.gold is not None]
+    name = "gold in the skill"
+    leaks = (
+        skill_leaks(told, document, name=name, before=before)
+        if told
+        else Finding(name, "left out", _UNTOLD)
+    )
+    return [copying(items, document, before), leaks]
+
+
+def _answers(items: Sequence[Item], fixed: str) -> list[Finding]:
+    """What can be said only where right answers are known."""
+    told = [item for item in items if item.gold is not None]
+    if not told:
+        return [Finding("gold answers", "left out", _UNTOLD)]
+    learning = [item for item in told if item.split in LEARNING]
+    golds = [item.gold for item in learning if item.gold is not None]
+    return [
+        brief_leaks(told),
+        skill_leaks(told, fixed, name="gold in the first skill"),
+        *([balance(golds)] if golds else []),
+        shortcuts(learning),
+    ]
+
+
+async def _read(environment: Environment) -> tuple[list[Item], str]:
+    """Every task as the agent sees it, and what the agent is told with each of them."""
+    items: list[Item] = []
+    instructions = ""
+    for split in SPLITS:
+        for task in environment.tasks(split):
+            with attributed_to(EnvironmentFault, f"opening task {task.id!r}"):
+                gold = _gold(environment, task)
+                async with environment.open(task) as episode:
+                    items.append(Item(task.id, split, episode.brief, gold))
+                    instructions = episode.instructions
+    return items, instructions
+
+
+def _gold(environment: Environment, task: Task) -> Gold | None:
+    return environment.gold(task) if isinstance(environment, TellsGold) else None
+
+
+async def _scorer(environment: Environment) -> Finding:
+    trials: list[Trial] = []
+    try:
+        for split in SPLITS:
+            for task in _spread(environment.tasks(split), _TRIED):
+                gold = _gold(environment, task)
+                reply = None if gold is None else gold.reply
+                right = None if reply is None else await _score(environment, task, reply)
+                empty = await _score(environment, task, "")
+                trials.append(Trial(f"{split} {task.id}", right, empty))
+    except RolloutError as error:
+        return Finding("scorer", "bad", "fails on a right or an empty answer", str(error))
+    return scorer(trials)
+
+
+async def _score(environment: Environment, task: Task, answer: str) -> Score:
+    with attributed_to(EnvironmentFault, f"scoring task {task.id!r}"):
+        async with environment.open(task) as episode:
+            return await episode.score(Trajectory((), answer))
+
+
+def _spread(tasks: Sequence[Task], most: int) -> Sequence[Task]:
+    """So many of them, evenly spaced."""
+    return [tasks[k * len(tasks) // most] for k in range(most)] if len(tasks) > most else tasks
+
+
+async def _bare(
+    config: Config, environment: Environment, skill: Skill, spending: Spending | None
+) -> Finding:
+    if spending is None:
+        asks = "asks the target model, which may cost money: add --spend"
+        return Finding("bare prompt", "left out", asks)
+    tasks = _spread(validation_tasks(config, environment), spending.sample)
+    try:
+        with TemporaryDirectory() as folder:
+            bare, first = await _measure(config, environment, skill, tasks, spending, Path(folder))
+    except SkilloptError as error:
+        return Finding("bare prompt", "bad", "the target model does not answer", str(error))
+    return baseline(bare, first)
+
+
+async def _measure(
+    config: Config,
+    environment: Environment,
+    skill: Skill,
+    tasks: Sequence[Task],
+    spending: Spending,
+    folder: Path,
+) -> tuple[Evaluation, Evaluation]:
+    cache = Cache(folder / "cache.sqlite")
+    try:
+        async with Http() as http:
+            board = Switchboard(spending.secrets, http, cache, Meter())
+            target = board.connect(config.model.role("target"))
+            await preflight(target)
+            bench = Bench(
+                environment=_Bare(environment),
+                harness=Chat(target),
+                work=cache,
+                journal=Journal(Unrecorded(), spending.watch),
+                workers=config.env.workers,
+                max_failed=config.evaluation.max_failure_share,
+            )
+            bare = await bench.measure(Skill(), "val", tasks, "bare prompt")
+            bench = replace(bench, environment=environment)
+            return bare, await bench.measure(skill, "val", tasks, "first skill")
+    finally:
+        cache.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Bare:
+    """The same environment without a word beyond the request."""
+
+    inner: Environment
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def fingerprint(self) -> str:
+        return f"bare/{self.inner.fingerprint}"
+
+    def tasks(self, split: Split) -> Sequence[Task]:
+        return self.inner.tasks(split)
+
+    @asynccontextmanager
+    async def open(self, task: Task) -> AsyncGenerator[Episode, None]:
+        async with self.inner.open(task) as episode:
+            yield _Uninstructed(episode)
+
+
+@dataclass(frozen=True, slots=True)
+class _Uninstructed:
+    inner: Episode
+    instructions: str = ""
+
+    @property
+    def brief(self) -> str:
+        return self.inner.brief
+
+    async def score(self, trajectory: Trajectory) -> Score:
+        return await self.inner.score(trajectory)
+
+
+def _sizes(world: World) -> str:
+    splits = world.splits
+    sizes = f"{len(splits.train)} train, {len(splits.val)} val, {len(splits.test)} test items"
+    return f"{world.environment.name}: {sizes}; no shared ids, no shared rows"

@@ -1,0 +1,116 @@
+"""`skillopt check`: can the data be trusted, and does a trained skill keep to the rules?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Coroutine, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import cast
+
+import click
+from rich.text import Text
+
+from skillopt.build.data import read_skill
+from skillopt.build.integrity import Spending, check_config, check_skill
+from skillopt.cli.arguments import Given
+from skillopt.cli.phrases import count, quoted
+from skillopt.cli.progress import reporting
+from skillopt.cli.render import Screen
+from skillopt.cli.report import table
+from skillopt.cli.running import run
+from skillopt.cli.session import Session
+from skillopt.cli.settings import configured, unlocked
+from skillopt.config.load import load_config
+from skillopt.config.secrets import Secrets
+from skillopt.errors import ConfigError, DataError
+from skillopt.evaluation.integrity.findings import Finding, Verdict
+from skillopt.store.reader import RunReader
+
+_STYLES: dict[Verdict, str] = {"ok": "green", "look": "yellow", "bad": "bold red", "left out": ""}
+
+
+def check(
+    session: Session,
+    given: Given,
+    *,
+    skill: Path | None,
+    sample: int | None,
+    as_json: bool,
+) -> int:
+    """Look at everything, show it; the exit code."""
+    screen = Screen()
+    secrets = unlocked(session)
+    if given.config is not None and given.config.is_dir():
+        if given.overrides or given.flags:
+            raise click.UsageError(
+                "a run is checked with its own settings; for others: "
+                "skillopt check CONFIG KEY=VALUE --skill FILE"
+            )
+        work = _of_run(given.config, skill)
+    elif skill is not None:
+        work = check_skill(configured(given, screen), read_skill(skill))
+    else:
+        work = _of_config(given, sample, secrets, screen)
+    found = run(work, screen, lambda: "interrupted")
+    bad = sum(each.verdict == "bad" for each in found)
+    if as_json:
+        document = {"ok": not bad, "findings": [asdict(each) for each in found]}
+        screen.show(session.hide(json.dumps(document, indent=2, ensure_ascii=False)))
+    else:
+        show(found, session, screen)
+        screen.tell(
+            f"{count(bad, 'finding')} bad" if bad else "nothing bad", "bold red" * bool(bad)
+        )
+    return 1 if bad else 0
+
+
+async def _of_config(
+    given: Given, sample: int | None, secrets: Secrets, screen: Screen
+) -> list[Finding]:
+    config = configured(given, screen)
+    if sample is None:
+        return await check_config(config)
+    with reporting(screen) as watch:
+        return await check_config(config, Spending(sample, watch, secrets))
+
+
+def _of_run(folder: Path, skill: Path | None) -> Coroutine[object, object, list[Finding]]:
+    """The best skill of a run, or another one, on the data that its own settings name."""
+    with RunReader(folder) as reader:
+        best = reader.state.best.skill if skill is None else read_skill(skill)
+        initial = reader.state.initial.skill
+        place = reader.layout.config
+        kept = reader.layout.best_skill
+    try:
+        settings = cast("dict[str, object]", json.loads(place.read_bytes()))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{place} cannot be read ({error}); {_instead(kept)}") from error
+
+    async def work() -> list[Finding]:
+        try:
+            return await check_skill(load_config(values=settings), best, initial)
+        except (ConfigError, DataError) as error:
+            raise type(error)(f"{error}\nif the data has moved: {_instead(kept)}") from error
+
+    return work()
+
+
+def _instead(skill: Path) -> str:
+    return f"skillopt check CONFIG --skill {quoted(skill)}"
+
+
+def show(found: Sequence[Finding], session: Session, screen: Screen) -> None:
+    """The table, then what to do, with examples."""
+    made = table("check", "verdict", "found")
+    for each in found:
+        verdict = Text(each.verdict, style=_STYLES[each.verdict])
+        made.add_row(each.check, verdict, session.hide(each.found))
+    screen.show(made)
+    advised = [each for each in found if each.advice]
+    if advised:
+        screen.show(Text("\nwhat to do", style="bold"))
+    for each in advised:
+        screen.show(f"  {each.check}: {session.hide(each.advice)}")
+        for example in each.examples:
+            screen.show(Text(f"    {session.hide(example)}", style="dim"))

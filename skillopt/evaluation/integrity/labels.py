@@ -1,0 +1,59 @@
+"""How the right answers are spread, and what answering without reading would score."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from math import exp, lgamma, log, log1p
+
+from skillopt.core.task import Gold
+from skillopt.evaluation.integrity.findings import Finding, closed, label, percent
+
+_CONSTANT, _LOPSIDED = 0.95, 0.8
+_BY_LUCK = 0.001
+_NAMED = 4
+
+
+def balance(golds: Sequence[Gold]) -> Finding:
+    """The most frequent answers, and the score of always giving the first."""
+    name, n = "label balance", len(golds)
+    counts = Counter(label(gold) for gold in golds).most_common()
+    top, times = counts[0]
+    share = times / n
+    shown = ", ".join(f"{each!r} {percent(count / n)}" for each, count in counts[:_NAMED])
+    more = f" and {len(counts) - _NAMED} more" if len(counts) > _NAMED else ""
+    if closed(golds) or share >= _LOPSIDED:
+        found = f"{len(counts)} answers over {n} items: {shown}{more}"
+    else:
+        found = f"{len(counts)} different answers over {n} items; most frequent {top!r}"
+    found += f"; always answering {top!r} scores {percent(share)}"
+    if n > 1 and share >= _CONSTANT:
+        advice = "nothing can be learnt from this: add items with other answers, or shuffle options"
+        return Finding(name, "bad", found, advice)
+    if share >= _LOPSIDED or _skewed(golds, times):
+        advice = f"compare every score with {percent(share)}, not with 0; shuffle or rebalance"
+        return Finding(name, "look", found, advice)
+    return Finding(name, "ok", found)
+
+
+def _skewed(golds: Sequence[Gold], times: int) -> bool:
+    """Whether options are right in one place more often than luck explains."""
+    if any(gold.right is None for gold in golds):
+        return False
+    places = max(len(gold.options) for gold in golds)
+    return luck(times, len(golds), 1 / places) * places < _BY_LUCK
+
+
+def luck(hits: int, n: int, chance: float) -> float:
+    """Probability of at least so many hits in `n` tries."""
+    if hits <= n * chance:
+        return 1.0
+    if chance <= 0:
+        return 0.0
+    return min(1.0, sum(exp(_log_binomial(n, k, chance)) for k in range(hits, n + 1)))
+
+
+def _log_binomial(n: int, k: int, chance: float) -> float:
+    ways = lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)
+    misses = (n - k) * log1p(-chance) if n > k else 0.0
+    return ways + k * log(chance) + misses

@@ -1,0 +1,133 @@
+"""Answers that stand where the agent can read them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from statistics import fmean
+
+from skillopt.core.task import Gold
+from skillopt.evaluation.integrity.findings import (
+    Finding,
+    Item,
+    Verdict,
+    few,
+    label,
+    percent,
+    spoken,
+    words,
+)
+
+_TOLD = re.compile(
+    r"\b(?:answer|solution|gold|label|correct|expected|target|reference)[\w ]{0,20}"
+    r"[\"'*_`]*\s*(?::|=|\bis\b)\s*(.+?)\s*$",
+    re.IGNORECASE,
+)
+_ABOVE_LUCK = 0.05
+_STRIKING, _STRIKING_BESIDE_OPTIONS = 0.2, 0.1
+_OFFSETS = (1, 7, 31)
+_LETTERS, _DIGITS = 6, 4
+_COMMON = 0.02
+_MANY, _MOST = 3, 0.05
+_SHARED = 6
+
+
+def brief_leaks(items: Sequence[Item]) -> Finding:
+    """How often a brief tells its own answer, compared with telling that of another item."""
+    name = "gold in the brief"
+    known = [item for item in items if item.gold is not None]
+    told, by_luck = _rates(known, _tells)
+    there, anyway = _rates(known, _holds)
+    found = f"{percent(there)} of {len(known):,} briefs hold their answer ({percent(anyway)} hold "
+    found += "another's)"
+    if told > by_luck:
+        found += f"; {percent(told)} say it outright, as in 'answer: ...'"
+        shown = few([str(item) for item in known if item.gold and _tells(item, item.gold)])
+        advice = "take the answer out of the columns that env.template or env.input shows"
+        verdict: Verdict = "bad" if told - by_luck >= _ABOVE_LUCK else "look"
+        return Finding(name, verdict, found, advice, shown)
+    if all(item.gold and item.gold.quoted for item in known):
+        return Finding(name, "ok", f"{found}; they are meant to, it is to be found in a text")
+    choosing = any(item.gold and item.gold.options for item in known)
+    if there - anyway >= (_STRIKING_BESIDE_OPTIONS if choosing else _STRIKING):
+        advice = "right where the answer is to be found in a text that is shown; a leak otherwise"
+        shown = few([str(item) for item in known if item.gold and _holds(item, item.gold)])
+        return Finding(name, "look", f"{found}{' beside the options' * choosing}", advice, shown)
+    return Finding(name, "ok", found)
+
+
+def _rates(items: Sequence[Item], test: Callable[[Item, Gold], bool]) -> tuple[float, float]:
+    """How often the test holds for an item's own answer, and for those of others."""
+    golds = [item.gold for item in items if item.gold is not None]
+    own = fmean(test(item, gold) for item, gold in zip(items, golds, strict=True))
+    others = [
+        test(item, other)
+        for offset in _OFFSETS
+        for index, item in enumerate(items)
+        if label(other := golds[(index + offset) % len(golds)]) != label(golds[index])
+    ]
+    return own, fmean(others) if others else 0.0
+
+
+def _tells(item: Item, gold: Gold) -> bool:
+    """Whether a line announces an answer, and it is this one."""
+    accepted = {words(each) for each in (*gold.answers, label(gold))} - {()}
+    lines = (_TOLD.search(line) for line in item.brief.splitlines())
+    return any(line is not None and words(line[1]) in accepted for line in lines)
+
+
+def _holds(item: Item, gold: Gold) -> bool:
+    text = f" {' '.join(item.words)} "
+    for option in item.gold.options if item.gold else ():
+        text = text.replace(spoken(option), " | ", 1)
+    return any(each in text for each in map(spoken, gold.answers) if each.strip())
+
+
+def skill_leaks(items: Sequence[Item], document: str, *, name: str, before: str = "") -> Finding:
+    """Answers in a text that is shown with every item; those of `before` are not counted."""
+    text, old = spoken(document), spoken(before)
+    telling = _telling(items)
+    if not telling:
+        return Finding(name, "left out", "the answers are too common to recognise in a text")
+    hits = [
+        item
+        for item, answers in telling
+        if any(each in text and each not in old for each in answers)
+    ]
+    found = f"{len(hits):,} of {len(telling):,} telling answers stand in it"
+    if not hits:
+        return Finding(name, "ok", found)
+    asked = [item for item in hits if _quotes(text, item)]
+    many = len(hits) >= _MANY and len(hits) > _MOST * len(telling)
+    if asked:
+        found += f"; {len(asked):,} beside words of their own question"
+    advice = "look at these passages: a skill should say how to find answers, not what they are"
+    shown = few([f"{item}: {item.gold.answers[0]!r}" for item in asked or hits if item.gold])
+    return Finding(name, "bad" if asked or many else "look", found, advice, shown)
+
+
+def _telling(items: Sequence[Item]) -> list[tuple[Item, list[str]]]:
+    """Items whose answers are long and rare enough not to stand somewhere by chance."""
+    counts = Counter(label(item.gold) for item in items if item.gold)
+    most = max(1, int(_COMMON * len(items)))
+    found: list[tuple[Item, list[str]]] = []
+    for item in items:
+        gold = item.gold
+        if gold is None or (counts[label(gold)] > most and gold.right is None):
+            continue
+        answers = [spoken(each) for each in gold.answers if _long(words(each))]
+        if answers:
+            found.append((item, answers))
+    return found
+
+
+def _long(answer: Sequence[str]) -> bool:
+    text = "".join(answer)
+    return len(text) >= (_DIGITS if text.isdigit() else _LETTERS)
+
+
+def _quotes(text: str, item: Item) -> bool:
+    """Whether some words in a row of the brief stand in the text."""
+    grams = (item.words[k : k + _SHARED] for k in range(len(item.words) - _SHARED + 1))
+    return any(f" {' '.join(gram)} " in text for gram in grams)

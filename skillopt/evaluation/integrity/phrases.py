@@ -1,0 +1,65 @@
+"""Phrases that come up again and again, and labels that go with them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+from skillopt.evaluation.integrity.findings import Item, label
+from skillopt.evaluation.integrity.guesses import Cue
+from skillopt.evaluation.integrity.labels import luck
+
+Phrase = tuple[str, ...]
+
+_LONGEST = 2
+_RARE = 0.02
+_RARELY = 5
+_SURE = 0.9
+_BY_LUCK = 0.001
+_ALONE = 0.95
+_ABOVE = 0.1
+"""How much more than the most frequent label a cue must score to spoil the data."""
+
+
+def frequent(
+    texts: Sequence[Sequence[str]], n: int, *, longest: int
+) -> Mapping[Phrase, Sequence[int]]:
+    """Phrases of up to `longest` words, each with the texts that hold it.
+
+    Those in fewer than 2 % of `n` texts are left out. Longer ones are grown from shorter ones, so
+    that only few are ever counted.
+    """
+    least = max(_RARELY, int(_RARE * n))
+    found: dict[Phrase, list[int]] = {}
+    for size in range(1, longest + 1):
+        level: dict[Phrase, list[int]] = defaultdict(list)
+        for index, text in enumerate(texts):
+            grams = {tuple(text[start : start + size]) for start in range(len(text) - size + 1)}
+            for gram in grams:
+                if size == 1 or (gram[1:] in found and gram[:-1] in found):
+                    level[gram].append(index)
+        grown = {gram: where for gram, where in level.items() if len(where) >= least}
+        if not grown:
+            break
+        found |= grown
+    return found
+
+
+def label_cues(items: Sequence[Item]) -> list[Cue]:
+    """Phrases of the brief that nearly settle which label is right."""
+    labels = [label(item.gold) if item.gold else "" for item in items]
+    totals, n = Counter(labels), len(items)
+    base = max(totals.values()) / n
+    phrases = frequent([item.words for item in items], n, longest=_LONGEST)
+    found: list[Cue] = []
+    for phrase, where in phrases.items():
+        inside = Counter(labels[index] for index in where)
+        outside = totals - inside
+        named, hits = inside.most_common(1)[0]
+        score = (hits + max(outside.values(), default=0)) / n
+        gains = score >= (1 + base) / 2 and hits >= _SURE * len(where)
+        if gains and luck(hits, len(where), totals[named] / n) * len(phrases) <= _BY_LUCK:
+            says = f"{' '.join(phrase)!r} in the brief goes with {named!r}"
+            spoils = score >= _ALONE and score >= base + _ABOVE
+            found.append(Cue(says, hits, frozenset(where), score, base, giveaway=spoils))
+    return found
