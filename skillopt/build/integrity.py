@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from skillopt.build.data import World, open_world, validation_tasks
-from skillopt.build.models import Switchboard, preflight
+from skillopt.build.models import Switchboard, caps_of, preflight
 from skillopt.build.training import prepare
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
@@ -30,7 +30,8 @@ from skillopt.evaluation.integrity.shortcuts import shortcuts
 from skillopt.evaluation.integrity.trials import Trial, baseline, scorer
 from skillopt.harness.chat import Chat
 from skillopt.model.http import Http
-from skillopt.model.wrap import Meter
+from skillopt.model.meter import Meter
+from skillopt.model.purse import Purse
 from skillopt.store.cache import Cache
 from skillopt.store.unrecorded import Unrecorded
 
@@ -163,7 +164,7 @@ async def _bare(
         with TemporaryDirectory() as folder:
             bare, first = await _measure(config, environment, skill, tasks, spending, Path(folder))
     except SkilloptError as error:
-        return Finding("bare prompt", "bad", "the target model does not answer", str(error))
+        return Finding("bare prompt", "bad", "cannot be measured", str(error))
     return baseline(bare, first)
 
 
@@ -175,10 +176,11 @@ async def _measure(
     spending: Spending,
     folder: Path,
 ) -> tuple[Evaluation, Evaluation]:
+    caps = caps_of(config, ("target",))
     cache = Cache(folder / "cache.sqlite")
     try:
         async with Http() as http:
-            board = Switchboard(spending.secrets, http, cache, Meter())
+            board = Switchboard(spending.secrets, http, cache, Purse(Meter(), caps))
             target = board.connect(config.model.role("target"))
             await preflight(target)
             bench = Bench(
