@@ -172,6 +172,10 @@ def test_a_skill_is_read_from_a_file(tmp_path: Path) -> None:
         skillopt.evaluate(tmp_path / "other.md", rows=VAL, target=pupil)
 
 
+NO_READER = {"use_deep_reflect": True, "gradient.proposer": "patterns"}
+NO_ANALYST = {"use_skill_aware_reflection": True, "gradient.proposer": "patterns"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
@@ -185,6 +189,8 @@ def test_a_skill_is_read_from_a_file(tmp_path: Path) -> None:
         ({"train": [{"input": "x"}], "val": VAL}, DataError, "answer"),
         ({"train": TRAIN, "val": VAL, "skill": "a<!-- APPENDIX_END -->"}, SkillError, "mark"),
         ({"train": TRAIN, "val": VAL, "settings": {"train_size": 9}}, DataError, "6 items"),
+        ({"train": TRAIN, "val": VAL, "settings": NO_READER}, ConfigError, "needs analyst among"),
+        ({"train": TRAIN, "val": VAL, "settings": NO_ANALYST}, ConfigError, "needs analyst among"),
     ],
 )
 def test_bad_input_is_named_before_anything_is_spent(

@@ -148,7 +148,10 @@ class Way:
     reaches: RegionKind | Literal["body"]
 
 
-WAYS = {"with_guidance": Way(Skill.with_guidance, "guidance")}
+WAYS = {
+    "with_guidance": Way(Skill.with_guidance, "guidance"),
+    "with_notes": Way(lambda skill, text: skill.with_notes(text.splitlines()), "notes"),
+}
 PIECES = {"with_parts", "with_reference"}
 """What ways are built of."""
 

@@ -13,16 +13,17 @@ from skillopt.config.schema import (
 from skillopt.core.ports import Gate, MetaReflector, Proposer, Reviewer
 from skillopt.core.rollout import CHANGED, UNCHANGED, Change, Rollout
 from skillopt.core.skill import Skill
-from skillopt.core.task import Task
-from skillopt.engine.bench import Bench
 from skillopt.engine.plan import Shape
+from skillopt.engine.witness import Witness
 from skillopt.evaluation.density import LEADING, Density
 from skillopt.evaluation.gates import Metric, Strict, always
 from skillopt.gradient.aggregate import Aggregate
 from skillopt.gradient.explore import Explore
 from skillopt.gradient.instruct import Instruct
+from skillopt.gradient.lapses import Lapses
 from skillopt.gradient.patterns import Patterns
 from skillopt.gradient.portfolio import Portfolio
+from skillopt.gradient.probe import Probing
 from skillopt.gradient.reflect import Reflect
 from skillopt.gradient.several import Several, Union
 from skillopt.optimizer.meta_reflect import MetaReflect
@@ -44,13 +45,36 @@ _PAIRS: Mapping[str, frozenset[Change]] = {
 }
 
 
-def pipeline(config: Config, train: Sequence[Task], bench: Bench, asker: Asker) -> Pipeline:
-    """The optimizer's four stages."""
+def check(config: Config) -> None:
+    """Refuse settings that exclude each other, before anything is spent."""
+    if "analyst" in config.gradient.proposer:
+        return
+    for key, wanted, why in (
+        (
+            "optimizer.use_skill_aware_reflection",
+            config.optimizer.use_skill_aware_reflection,
+            "the other proposers write no reminders",
+        ),
+        (
+            "gradient.use_deep_reflect",
+            config.gradient.use_deep_reflect,
+            "the other proposers read no probes",
+        ),
+    ):
+        if wanted:
+            raise config.complaint(key, f"needs analyst among gradient.proposer; {why}")
+
+
+def pipeline(config: Config, witness: Witness, asker: Asker) -> Pipeline:
+    """The optimizer's four stages; `witness` is how they reach the target."""
+    lapses = _lapses(config.optimizer, asker)
+    probing = _probing(config, witness, asker)
     return Pipeline(
-        reflect=_proposer(config.gradient, asker),
+        reflect=_proposer(config.gradient, asker, lapses, probing),
         aggregate=_aggregate(config.gradient, asker),
-        select=_select(config.optimizer, {task.id: task for task in train}, bench, asker),
-        update=Update(journal=bench.journal),
+        select=_select(config.optimizer, witness, asker),
+        update=Update(journal=asker.journal),
+        annotate=lapses,
     )
 
 
@@ -116,7 +140,34 @@ def schedule(optimizer: OptimizerSection) -> Callable[[int, int], int]:
             return Cosine(high, low)
 
 
-def _proposer(gradient: GradientSection, asker: Asker) -> Proposer:
+def _lapses(optimizer: OptimizerSection, asker: Asker) -> Lapses | None:
+    if not optimizer.use_skill_aware_reflection:
+        return None
+    both = optimizer.skill_aware_appendix_source == "both"
+    return Lapses(
+        asker=asker,
+        sources=frozenset(("failure", "success") if both else ("failure",)),
+        threshold=optimizer.skill_aware_consolidate_threshold,
+    )
+
+
+def _probing(config: Config, witness: Witness, asker: Asker) -> Probing | None:
+    gradient = config.gradient
+    if not gradient.use_deep_reflect:
+        return None
+    return Probing(
+        asker=asker,
+        subject=witness,
+        failures=gradient.deep_reflect_failures,
+        successes=0 if gradient.failure_only else gradient.deep_reflect_successes,
+        turns=gradient.deep_reflect_turns,
+        seed=config.train.seed,
+    )
+
+
+def _proposer(
+    gradient: GradientSection, asker: Asker, lapses: Lapses | None, probing: Probing | None
+) -> Proposer:
     def one(name: str) -> Proposer:
         match name:
             case "explore":
@@ -134,6 +185,8 @@ def _proposer(gradient: GradientSection, asker: Asker) -> Proposer:
                     asker=asker,
                     minibatch=gradient.minibatch_size,
                     failure_only=gradient.failure_only,
+                    lapses=lapses,
+                    probing=probing,
                 )
 
     chosen = [one(name) for name in gradient.proposer]
@@ -150,16 +203,14 @@ def _aggregate(gradient: GradientSection, asker: Asker) -> Aggregating:
     return Aggregate(asker=asker, merge_batch=gradient.merge_batch_size)
 
 
-def _select(
-    optimizer: OptimizerSection, train: Mapping[str, Task], bench: Bench, asker: Asker
-) -> Selecting:
+def _select(optimizer: OptimizerSection, witness: Witness, asker: Asker) -> Selecting:
     if optimizer.select_mode == "ranking":
         return Select(asker=asker)
 
     async def attempt(skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
-        return await bench.try_out(skill, [train[each] for each in tasks])
+        return await witness.bench.try_out(skill, [witness.tasks[each] for each in tasks])
 
-    return Trial(attempt=attempt, journal=bench.journal, tasks=optimizer.trial_tasks)
+    return Trial(attempt=attempt, journal=asker.journal, tasks=optimizer.trial_tasks)
 
 
 def _metric(config: Config) -> Metric:

@@ -22,6 +22,7 @@ from skillopt.build.data import (
 from skillopt.build.models import Switchboard, caps_of, preflight
 from skillopt.build.places import out_root, short
 from skillopt.build.policies import (
+    check,
     gates,
     limits,
     meta_reflector,
@@ -44,6 +45,7 @@ from skillopt.engine.bench import Bench
 from skillopt.engine.loop import train
 from skillopt.engine.plan import Plan, digest
 from skillopt.engine.run import Run, recognise
+from skillopt.engine.witness import Witness
 from skillopt.evaluation.report import figures
 from skillopt.harness.chat import Chat
 from skillopt.model.http import Http
@@ -119,6 +121,7 @@ class Training:
 
 def prepare(config: Config, supplied: Supplied | None = None) -> Brief:
     """Read and check everything that a run needs; touches no disk and no network."""
+    check(config)
     given = supplied or Supplied()
     needs: list[Split] = ["train", "val"]
     if config.evaluation.eval_test:
@@ -186,7 +189,9 @@ async def open_training(
                     max_failed=config.evaluation.max_failure_share,
                 )
                 asker = Asker(optimizer, brief.prompts, journal, limits(config.gradient))
-                run = _run(brief, bench, asker)
+                tasks = {task.id: task for task in brief.world.environment.tasks("train")}
+                witness = Witness(bench=bench, target=target, tasks=tasks)
+                run = _run(brief, witness, asker)
                 called = [
                     model
                     for model, own in (
@@ -200,14 +205,14 @@ async def open_training(
             cache.close()
 
 
-def _run(brief: Brief, bench: Bench, asker: Asker) -> Run:
+def _run(brief: Brief, witness: Witness, asker: Asker) -> Run:
     config, environment = brief.config, brief.world.environment
     gate, slow_gate = gates(config)
     return Run(
-        bench=bench,
+        bench=witness.bench,
         plan=brief.plan,
         val=validation_tasks(config, environment),
-        optimizer=pipeline(config, environment.tasks("train"), bench, asker),
+        optimizer=pipeline(config, witness, asker),
         reviewer=reviewer(config.optimizer, asker),
         gate=gate,
         slow_gate=slow_gate,

@@ -39,6 +39,8 @@ def _tried(line: Text, fact: Stepped | MetaReflected) -> Text:
         line.append(f"  edits {edits(fact)}")
     if dropped := repeats(fact):
         line.append(f"  {dropped}", style="dim")
+    if fact.draft.appendix is not None and fact.draft.appendix.added:
+        line.append(f"  reminders {len(fact.draft.appendix.added)}")
     words, colour = ACTIONS[fact.action]
     if fact.decision is not None:
         line.append(f"  val {fact.decision.reason}")

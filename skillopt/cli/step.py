@@ -12,7 +12,7 @@ from skillopt.cli.phrases import ACTIONS, count, hard, repeats, sample, spread, 
 from skillopt.cli.render import indented
 from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Placement, Replace
 from skillopt.core.events import Stepped
-from skillopt.core.proposal import Finding, Proposal
+from skillopt.core.proposal import Appendix, Finding, Proposal
 from skillopt.core.references import MAIN
 from skillopt.core.rollout import FULL_MARKS
 from skillopt.store.chronicle import Chapter
@@ -29,6 +29,7 @@ def step_story(chapter: Chapter) -> Iterator[RenderableType]:
     for finding in fact.draft.findings:
         yield from _finding(finding)
     yield from _edits(fact)
+    yield from _reminders(fact.draft.appendix)
     yield from _verdict(fact, chapter)
 
 
@@ -61,10 +62,15 @@ def _finding(finding: Finding) -> Iterator[RenderableType]:
     for pattern in finding.patterns:
         told = f": {pattern.description}" if pattern.description else ""
         yield indented(f"seen {pattern.count}x  {pattern.name}{told}")
+    for probe in finding.probes:
+        turns = count(len(probe.turns), "turn")
+        ended = probe.conclusion or f"no conclusion: {probe.problem}"
+        yield indented(f"looked into {probe.task}, {turns}: {ended}")
     if finding.reasoning:
         yield indented(finding.reasoning, "dim")
     if not finding.problem:
-        yield indented(f"{count(len(finding.proposals), 'proposed edit')}")
+        reminders = f", {count(len(finding.notes), 'reminder')}" if finding.notes else ""
+        yield indented(f"{count(len(finding.proposals), 'proposed edit')}{reminders}")
 
 
 def _trail(trail: Sequence[str]) -> Iterator[str]:
@@ -106,6 +112,19 @@ def _edit(proposal: Proposal, placement: Placement) -> Iterator[RenderableType]:
         yield indented(new)
     if proposal.why:
         yield indented(f"because {proposal.why}", "dim")
+
+
+def _reminders(appendix: Appendix | None) -> Iterator[RenderableType]:
+    if appendix is None:
+        return
+    shorter = f", {appendix.consolidated} fewer by compacting" if appendix.consolidated else ""
+    yield _title(
+        f"\nreminders: {len(appendix.added)} new, {len(appendix.after)} in the candidate{shorter}"
+    )
+    if appendix.problem:
+        yield Text(f"no use: {appendix.problem}", style="yellow")
+    for note in appendix.added:
+        yield indented(note)
 
 
 _VERB = {"insert_after": "after", "replace": "instead of", "delete": "without", "append": ""}

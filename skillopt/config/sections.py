@@ -296,6 +296,10 @@ class GradientSection(Section):
     merge_mode: Literal["model", "union"] = "model"
     trajectory_tokens: Annotated[Count, AfterValidator(_at_least(200))] = 6000
     evidence_tokens: Annotated[Count, AfterValidator(_at_least(2000))] = 60_000
+    use_deep_reflect: bool = False
+    deep_reflect_failures: Count = 4
+    deep_reflect_successes: Count = 2
+    deep_reflect_turns: Positive = 3
 
 
 class OptimizerSection(Section):
@@ -315,6 +319,9 @@ class OptimizerSection(Section):
     use_meta_skill: bool = True
     use_meta_reflect: bool = False
     memory: Literal["run", "epoch"] = "run"
+    use_skill_aware_reflection: bool = False
+    skill_aware_appendix_source: Literal["both", "failure_only"] = "both"
+    skill_aware_consolidate_threshold: Count = 0
 
 
 class EvaluationSection(Section):

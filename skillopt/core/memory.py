@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Replace
 from skillopt.core.likeness import alike, words
+from skillopt.core.notes import bare
 from skillopt.core.proposal import Pattern
 
 Meaning: TypeAlias = tuple[str | tuple[str, ...], ...]
@@ -30,6 +31,12 @@ class Entry:
     score_after: float | None = None
     accepted: tuple[Edit, ...] = ()
     rejected: tuple[Edit, ...] = ()
+    rejected_notes: tuple[str, ...] = ()
+
+    @property
+    def blamed(self) -> tuple[Meaning, ...]:
+        """Everything that was rejected together in this step."""
+        return (*map(meaning, self.rejected), *map(meaning_of_note, self.rejected_notes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +88,9 @@ class Memory:
 
     @property
     def disproved(self) -> frozenset[Meaning]:
-        """Edits that need not be tried again.
+        """Edits and reminders that need not be tried again.
 
-        Edits are tried together, so blame is shared: a rejected bundle of n puts 1/n on each of its
+        They are tried together, so blame is shared: a rejected bundle of n puts 1/n on each of its
         edits. At a whole one, an edit counts as disproved: rejected once alone, twice in pairs. An
         edit that is accepted later is cleared of what was put on it before.
         """
@@ -91,9 +98,9 @@ class Memory:
         for entry in self.steps:
             for edit in entry.accepted:
                 blame.pop(meaning(edit), None)
-            for edit in entry.rejected:
-                share = Fraction(1, len(entry.rejected))
-                blame[meaning(edit)] = blame.get(meaning(edit), Fraction()) + share
+            tried = entry.blamed
+            for each in tried:
+                blame[each] = blame.get(each, Fraction()) + Fraction(1, len(tried))
         return frozenset(each for each, share in blame.items() if share >= 1)
 
     @property
@@ -110,7 +117,7 @@ class Memory:
         """Rejected edits, the most often rejected first, and of these the latest."""
         found: list[Rejection] = []
         for entry in self.steps:
-            alone = len(entry.rejected) == 1
+            alone = len(entry.blamed) == 1
             for edit in entry.rejected:
                 _count(found, Rejection(edit, 1, entry.step, alone))
         return tuple(sorted(found, key=lambda each: (-each.times, -each.last)))
@@ -125,6 +132,11 @@ def meaning(edit: Edit) -> Meaning:
             return "replace", words(target), words(content)
         case Delete(target):
             return "delete", words(target)
+
+
+def meaning_of_note(note: str) -> Meaning:
+    """What a reminder says; it repeats no edit, because it stands elsewhere."""
+    return "note", bare(note)
 
 
 def _unite(found: list[Seen], pattern: Pattern, step: int) -> None:

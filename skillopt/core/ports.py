@@ -77,6 +77,22 @@ class Harness(Protocol):
         ...
 
 
+class Subject(Protocol):
+    """The target as a probe reaches it. What would give the reference away is `Unusable`."""
+
+    def betrayed(self, rollout: Rollout, text: str) -> str:
+        """What the text would tell the target of the reference; empty when nothing."""
+        ...
+
+    async def explain(self, rollout: Rollout, skill: Skill, question: str) -> str:
+        """Ask about an attempt that was made with this skill."""
+        ...
+
+    async def retry(self, rollout: Rollout, skill: Skill, instruction: str) -> Rollout:
+        """Attempt the task again with one more instruction in the skill; it has a score."""
+        ...
+
+
 class Proposer(Protocol):
     """Turns attempts into findings: the first stage of an optimizer."""
 
@@ -88,7 +104,7 @@ class Proposer(Protocol):
         *,
         budget: int,
     ) -> tuple[Finding, ...]:
-        """Read each batch in order, to its end."""
+        """Read each batch in order, to its end; it may be read more than once."""
         ...
 
 

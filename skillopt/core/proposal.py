@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from skillopt.core.edits import Edit, Placement
+from skillopt.core.rollout import Score
 from skillopt.core.skill import Skill
 
 Source: TypeAlias = Literal["failure", "success"]
@@ -41,6 +42,30 @@ class Pattern:
     tasks: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn of a probe: what was put to the target, and what came of it."""
+
+    kind: Literal["ask", "rerun"]
+    sent: str
+    """A question, or an instruction that was added to the skill."""
+    came: str
+    """What the target said, or answered to the task."""
+    score: Score | None = None
+    """Of a re-run."""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One attempt, looked into; `problem` says why nothing was concluded."""
+
+    task: str
+    turns: tuple[Turn, ...] = ()
+    conclusion: str = ""
+    problem: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """What one reflection made of one minibatch; `problem` says why it made nothing."""
@@ -57,6 +82,10 @@ class Finding:
     problem: str = ""
     trail: tuple[str, ...] = ()
     """What was looked at on the way, where the proposer chose it."""
+    notes: tuple[str, ...] = ()
+    """Reminders of rules that the skill states and the agent did not follow."""
+    probes: tuple[Probe, ...] = ()
+    """Attempts of the minibatch that were looked into before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +109,19 @@ class Selection:
     problem: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Appendix:
+    """The reminders that a candidate carries, and how a step's own ones got among them."""
+
+    added: tuple[str, ...] = ()
+    """Those of the step that were new."""
+    after: tuple[str, ...] = ()
+    """All reminders of the candidate."""
+    consolidated: int = 0
+    """How many fewer there are because the list was compacted."""
+    problem: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
     """Everything that the optimizer made of a step's evidence."""
@@ -94,6 +136,8 @@ class Draft:
     """The candidate; None when there was nothing to apply."""
     repeats: tuple[Proposal, ...] = ()
     """Proposals that were left aside because they repeat what is disproved."""
+    appendix: Appendix | None = None
+    """None when reminders are not kept."""
 
 
 @dataclass(frozen=True, slots=True)

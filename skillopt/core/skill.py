@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -21,6 +21,8 @@ _MARKS: dict[RegionKind, tuple[str, str]] = {
     "notes": ("<!-- APPENDIX_START -->", "<!-- APPENDIX_END -->"),
 }
 _ANY_MARK = re.compile(r"<!--\s*(?:SLOW_UPDATE|APPENDIX)_(?:START|END)\s*-->")
+NOTES_HEADING = "## Execution Notes Appendix"
+_BULLET = re.compile(r"\s{0,3}[-*+][ \t]+(?=\S)")
 _FRONT = re.compile(r"\A---\r?\n.*?^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
@@ -127,13 +129,31 @@ class Skill:
 
     def with_guidance(self, guidance: str) -> Skill:
         """Replace the slow-update region in place, or add it at the end of the document."""
-        region = Region("guidance", f"\n{scrub(guidance).strip()}\n")
-        if any(isinstance(part, Region) and part.kind == "guidance" for part in self.parts):
-            parts = [
-                region if isinstance(part, Region) and part.kind == "guidance" else part
-                for part in self.parts
-            ]
-            return self.with_parts(parts)
+        return self._with_region(Region("guidance", f"\n{scrub(guidance).strip()}\n"))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The reminders in the appendix region, each on one line."""
+        return _read_notes(self._region("notes"))[1]
+
+    def with_notes(self, notes: Sequence[str]) -> Skill:
+        """Replace the reminders in the appendix region, or add it at the end of the document.
+
+        What else stands in the region stays in front of them. A skill without reminders that is
+        given none stays as it is.
+        """
+        kept = [line for each in notes if (line := " ".join(scrub(each).split()))]
+        if kept == list(self.notes):
+            return self
+        lead = scrub(_read_notes(self._region("notes"))[0]).strip() or NOTES_HEADING
+        listed = "".join(f"\n- {each}" for each in kept)
+        return self._with_region(Region("notes", f"\n{lead}\n{listed}\n"))
+
+    def _with_region(self, region: Region) -> Skill:
+        kinds = [part.kind if isinstance(part, Region) else "" for part in self.parts]
+        if region.kind in kinds:
+            at = kinds.index(region.kind)
+            return self.with_parts([*self.parts[:at], region, *self.parts[at + 1 :]])
         document = self.main.render()
         gap = "" if not document or document.endswith("\n\n") else "\n"
         gap += "" if not document or document.endswith("\n") else "\n"
@@ -162,3 +182,20 @@ def _take_region(rest: str, mark: re.Match[str]) -> tuple[Region, str]:
             break
         return Region(kind, rest[mark.end() : stop.start()]), rest[stop.end() :]
     raise SkillError(f"the skill has a stray region mark {mark[0]!r}; marks come in pairs")
+
+
+def _read_notes(region: str) -> tuple[str, tuple[str, ...]]:
+    """What an appendix says apart from its bullets, and the bullets; further lines go with them."""
+    lead: list[str] = []
+    notes: list[str] = []
+    within = False
+    for line in region.splitlines():
+        if bullet := _BULLET.match(line):
+            notes.append(line[bullet.end() :].strip())
+            within = True
+        elif within and line.strip() and line[0].isspace():
+            notes[-1] += f" {line.strip()}"
+        else:
+            lead.append(line)
+            within = False
+    return "\n".join(lead).strip(), tuple(notes)

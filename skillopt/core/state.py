@@ -100,6 +100,9 @@ class State:
                 score_after=decision.candidate.value,
                 accepted=tried if decision.accepted else (),
                 rejected=() if decision.accepted else tried,
+                rejected_notes=()
+                if decision.accepted or not draft.appendix
+                else draft.appendix.added,
             )
         return replace(self, memory=self.memory.remember(entry))
 

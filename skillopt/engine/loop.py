@@ -152,7 +152,8 @@ async def _compare(run: Run, state: State, move: EpochEnd) -> list[Pair]:
 
 
 def _skip(draft: Draft) -> Action:
-    return "skip_no_change" if draft.merged.proposals else "skip_no_patches"
+    proposed = draft.merged.proposals or any(each.notes for each in draft.findings)
+    return "skip_no_change" if proposed else "skip_no_patches"
 
 
 def _batch(skill: Skill, rollouts: list[Rollout]) -> Batch:

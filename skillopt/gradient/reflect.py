@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Sequence
+from collections.abc import AsyncIterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from skillopt.aio import Nursery, join, nursery
 from skillopt.core.journal import Phase
 from skillopt.core.memory import Memory
-from skillopt.core.proposal import Finding, Pattern, Proposal, Source
+from skillopt.core.proposal import Finding, Pattern, Probe, Proposal, Source
 from skillopt.core.rollout import Rollout, Score
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
+from skillopt.gradient.lapses import Lapses
+from skillopt.gradient.probe import Probing
 from skillopt.prompts.ask import Asker, Question
+from skillopt.prompts.digest import Digest
 from skillopt.prompts.replies import Analysis
 from skillopt.prompts.sections import (
     attempt_sections,
     budget_section,
     memory_sections,
+    probe_section,
     skill_section,
 )
 
@@ -35,6 +39,10 @@ class Reflect:
     asker: Asker
     minibatch: int = 8
     failure_only: bool = False
+    lapses: Lapses | None = None
+    """Tells rules that are missing from rules that were ignored; None: all failures are edits."""
+    probing: Probing | None = None
+    """Looks into a few attempts first, which are chosen from all of the step; None: into none."""
 
     async def __call__(
         self,
@@ -45,9 +53,12 @@ class Reflect:
         budget: int,
     ) -> tuple[Finding, ...]:
         """Findings on failures first, then on successes, each kind in order."""
+        probes: Mapping[str, Probe] = {}
+        if self.probing is not None:
+            probes = await self.probing(skill, batches)
         with self.asker.journal.phase("reflect") as progress:
             async with nursery() as group:
-                desk = _Desk(self, group, progress, skill, memory, budget)
+                desk = _Desk(self, group, progress, skill, memory, budget, probes)
                 for number, batch in enumerate(batches):
                     await desk.read(number, batch)
                 failure, success = desk.asked["failure"], desk.asked["success"]
@@ -59,21 +70,33 @@ class Reflect:
         """One question about one minibatch."""
         batch, number = place
         tasks = tuple(each.task for each in group)
+        probes = tuple(desk.probes[task] for task in tasks if task in desk.probes)
+        noted = self.lapses.prompts(source) if self.lapses else ()
+        probed = ("probed",) if any(each.conclusion for each in probes) else ()
         sections = [
             skill_section(desk.skill),
             *memory_sections(desk.memory),
             budget_section(desk.budget),
-            *attempt_sections(group, self.asker.digest),
+            *_evidence(group, desk.probes, self.asker.digest),
         ]
         question = Question(
-            stage="analyst", prompt=_PROMPTS[source], sections=sections, shape=Analysis
+            stage="analyst",
+            prompt=_PROMPTS[source],
+            sections=sections,
+            shape=Analysis,
+            also=(*noted, *probed),
         )
         try:
             answer = await self.asker.ask(question)
         except Unusable as error:
             desk.progress.tick("failed")
             return Finding(
-                source=source, batch=batch, number=number, tasks=tasks, problem=str(error)
+                source=source,
+                batch=batch,
+                number=number,
+                tasks=tasks,
+                problem=str(error),
+                probes=probes,
             )
         desk.progress.tick()
         return Finding(
@@ -90,6 +113,8 @@ class Reflect:
                 Proposal(each.edit(), source, _known(each.tasks, tasks), each.why)
                 for each in answer.edits[: desk.budget]
             ),
+            notes=tuple(answer.appendix_notes[: desk.budget]) if noted else (),
+            probes=probes,
         )
 
 
@@ -103,6 +128,7 @@ class _Desk:
     skill: Skill
     memory: Memory
     budget: int
+    probes: Mapping[str, Probe]
     asked: dict[Source, list[asyncio.Task[Finding]]] = field(
         default_factory=lambda: {"failure": [], "success": []}
     )
@@ -128,6 +154,17 @@ class _Desk:
         place = batch, len(self.asked[source])
         work = self.reflect.analyse(self, source, place, pile)
         self.asked[source].append(self.group.start(work))
+
+
+def _evidence(
+    rollouts: Sequence[Rollout], probes: Mapping[str, Probe], digest: Digest
+) -> Iterator[str]:
+    """The attempts, each with what was found out about it."""
+    for rollout, shown in zip(rollouts, attempt_sections(rollouts, digest), strict=True):
+        yield shown
+        probe = probes.get(rollout.task)
+        if probe and probe.conclusion:
+            yield probe_section(probe)
 
 
 def _known(named: Sequence[str], tasks: tuple[str, ...]) -> tuple[str, ...]:

@@ -6,9 +6,10 @@ from collections.abc import AsyncIterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from skillopt.core.edits import Applied
 from skillopt.core.memory import Memory
 from skillopt.core.ports import Proposer
-from skillopt.core.proposal import Bundle, Draft, Finding, Selection
+from skillopt.core.proposal import Appendix, Bundle, Draft, Finding, Selection
 from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
 from skillopt.optimizer.repeats import Sieve
@@ -33,6 +34,14 @@ class Selecting(Protocol):
         ...
 
 
+class Annotating(Protocol):
+    """The reminders that a candidate carries."""
+
+    async def __call__(self, skill: Skill, findings: Sequence[Finding], memory: Memory) -> Appendix:
+        """Gather."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
     """Four stages; replace any of them."""
@@ -41,6 +50,8 @@ class Pipeline:
     aggregate: Aggregating
     select: Selecting
     update: Update
+    annotate: Annotating | None = None
+    """None: reminders are not kept."""
 
     async def propose(
         self,
@@ -50,27 +61,22 @@ class Pipeline:
         *,
         budget: int,
     ) -> Draft:
-        """Run the stages in order; stop as soon as nothing is left."""
+        """Run the stages in order."""
         sieve = Sieve.of(memory)
         findings = await self.reflect(skill, batches, memory, budget=budget)
         merged = await self.aggregate(skill, sieve.findings(findings), memory)
         merged = sieve.bundle(merged)
         chosen = await self.select(skill, merged, memory, budget=budget)
-        if not chosen.proposals:
-            return Draft(
-                budget=budget,
-                findings=findings,
-                merged=merged,
-                chosen=chosen,
-                repeats=tuple(sieve.held),
-            )
-        applied = self.update(skill, chosen)
+        applied = self.update(skill, chosen) if chosen.proposals else Applied(skill, ())
+        appendix = await self.annotate(skill, findings, memory) if self.annotate else None
+        candidate = applied.skill.with_notes(appendix.after) if appendix else applied.skill
         return Draft(
             budget=budget,
             findings=findings,
             merged=merged,
             chosen=chosen,
             report=applied.report,
-            skill=applied.skill,
+            skill=candidate if chosen.proposals or candidate != skill else None,
             repeats=tuple(sieve.held),
+            appendix=appendix,
         )

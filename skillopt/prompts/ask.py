@@ -32,6 +32,8 @@ class Question(Generic[T]):
     """Says in words what is wrong with a well-shaped answer; empty when nothing is."""
     said: Sequence[Message] = ()
     """What followed the first message, where the question goes on with a conversation."""
+    also: Sequence[str] = ()
+    """Names of prompts that add to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +65,9 @@ class Asker:
 
     async def ask(self, question: Question[T]) -> T:
         """Ask, and once more with the complaint if the answer does not fit; then `Unusable`."""
+        named = (question.prompt, *question.also)
         asked = (
-            Message("system", self.prompts.text(question.prompt)),
+            Message("system", "\n\n".join(map(self.prompts.text, named))),
             Message("user", "\n\n".join(question.sections)),
             *question.said,
         )

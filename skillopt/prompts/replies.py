@@ -120,6 +120,16 @@ class Analysis(Answer):
     reasoning: Text = ""
     patterns: list[PatternAnswer] = Field(default_factory=list[PatternAnswer])
     edits: list[EditAnswer]
+    appendix_notes: Words = Field(default_factory=list[str])
+    """Reminders, where they are asked for."""
+
+
+class ProbeMove(Answer):
+    """What a probe does next."""
+
+    reasoning: Text = ""
+    probe: Annotated[Literal["ask", "rerun", "conclude"], BeforeValidator(_word)]
+    text: str
 
 
 class CallAnswer(Answer):
@@ -203,3 +213,10 @@ class MetaSkillAnswer(Answer):
 
     reasoning: Text = ""
     meta_skill_content: str
+
+
+class ConsolidatedNotes(Answer):
+    """What a question to compact reminders answers."""
+
+    reasoning: Text = ""
+    consolidated_notes: list[str]

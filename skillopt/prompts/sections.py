@@ -8,7 +8,8 @@ from xml.sax.saxutils import quoteattr
 
 from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Replace
 from skillopt.core.memory import Entry, Memory
-from skillopt.core.proposal import Proposal
+from skillopt.core.notes import fresh_notes
+from skillopt.core.proposal import Probe, Proposal, Turn
 from skillopt.core.references import MAIN
 from skillopt.core.rollout import Failure, Pair, Rollout, Score
 from skillopt.core.skill import Skill
@@ -73,6 +74,22 @@ def proposals_section(proposals: Sequence[Proposal]) -> str:
         for index, each in enumerate(proposals)
     ]
     return "<proposals>\n[\n" + ",\n".join(rows) + "\n]\n</proposals>"
+
+
+def notes_section(notes: Sequence[str]) -> str:
+    """Reminders, one per line."""
+    return "<notes>\n" + "\n".join(f"- {each}" for each in notes) + "\n</notes>"
+
+
+def turns_section(turns: Sequence[Turn]) -> str:
+    """What a probe has done so far."""
+    return "<turns>\n" + "\n".join(map(_turn, turns)) + "\n</turns>"
+
+
+def probe_section(probe: Probe) -> str:
+    """What was found out about an attempt, and how."""
+    told = "\n".join([*map(_turn, probe.turns), f"[concluded] {probe.conclusion}"])
+    return f"<probe id={quoteattr(probe.task)}>\n{told}\n</probe>"
 
 
 def attempt_sections(rollouts: Sequence[Rollout], digest: Digest) -> list[str]:
@@ -151,6 +168,17 @@ def _story(rollout: Rollout) -> Story:
     return Story(task, tuple(said[1:-1]), rollout.trajectory.answer, word)
 
 
+def _turn(turn: Turn) -> str:
+    match turn.kind:
+        case "ask":
+            return f"[asked] {turn.sent}\n[the agent said] {turn.came}"
+        case "rerun":
+            mark = "" if turn.score is None else f"{turn.score.hard:.2f}"
+            word = "" if turn.score is None else turn.score.feedback
+            told = f"[score {mark}] {turn.came}\n[feedback] {word}"
+            return f"[re-run with] {turn.sent}\n{told}"
+
+
 def _attempt(rollout: Rollout, excerpt: Excerpt) -> str:
     score = rollout.outcome
     mark = f"{score.hard:.2f}" if isinstance(score, Score) else "none"
@@ -187,6 +215,9 @@ def _history(memory: Memory) -> str:
         for each in memory.rejections
     ]
     told += _fitting("Rejected edits, most often rejected first:", edits, "others")
+    notes = [note for entry in reversed(memory.steps) for note in entry.rejected_notes]
+    listed = [f"  rejected reminder: {note}" for note in fresh_notes(notes, ())]
+    told += _fitting("Rejected reminders, the latest first:", listed, "older ones")
     return "\n".join(told)
 
 

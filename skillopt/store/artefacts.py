@@ -15,6 +15,7 @@ from skillopt.core.rollout import Evaluation, Failure, Rollout, Score, Trajector
 from skillopt.store.chronicle import Chapter
 from skillopt.store.files import json_bytes, json_row
 from skillopt.store.history import Json
+from skillopt.store.insights import insight_files
 from skillopt.store.layout import EpochFolder, Layout, RolloutFolder, StepFolder
 from skillopt.store.packages import skill_files
 
@@ -35,6 +36,7 @@ def step_files(folder: StepFolder, fact: Stepped, chapter: Chapter, attempts: At
     if fact.action != "skip_no_patches":
         yield from _draft_files(folder, fact)
         yield folder.digest, json_bytes(_entry(chapter.after.memory.steps[-1]))
+    yield from insight_files(folder, fact.draft, chapter.after.current.skill)
     if fact.decision is not None:
         yield from rollout_files(folder.selection, fact.decision.candidate.evaluation, attempts)
 
@@ -230,8 +232,10 @@ def _entry(entry: Entry) -> Json:
     if entry.score_before is not None:
         told["score_before"] = entry.score_before
         told["score_after"] = entry.score_after
-        kind = "accepted_edits" if entry.accepted else "rejected_edits"
+        kind = "rejected_edits" if entry.action == "reject" else "accepted_edits"
         told[kind] = [_edit(each) for each in entry.accepted or entry.rejected]
+    if entry.rejected_notes:
+        told["rejected_notes"] = list(entry.rejected_notes)
     return told
 
 

@@ -42,6 +42,7 @@ def step_record(
         **_rollout_part(fact),
         **_draft_part(fact, config),
         **(_gate_part(fact.decision, config) if fact.decision else {}),
+        **_notes_part(fact, after),
         "current_score": after.current.value,
         "best_score": after.best.value,
         "best_step": after.best.step,
@@ -157,6 +158,9 @@ def _batch(index: int, batch: Batch, useful: Sequence[Finding]) -> Json:
 def _draft_part(fact: Stepped, config: Mapping[str, object]) -> Json:
     draft = fact.draft
     told = [each.problem for each in draft.findings], draft.merged.problems, [draft.chosen.problem]
+    told[0].extend(probe.problem for each in draft.findings for probe in each.probes)
+    if draft.appendix is not None:
+        told[-1].append(draft.appendix.problem)
     part: Json = {
         "edit_budget": draft.budget,
         "lr_control_mode": config.get("lr_control_mode"),
@@ -189,6 +193,20 @@ def _gate_part(decision: Decision, config: Mapping[str, object]) -> Json:
         "gate_metric": config.get("gate_metric"),
         "candidate_gate_score": decision.candidate.value,
         "reason": decision.reason,
+    }
+
+
+def _notes_part(fact: Stepped, after: State) -> Json:
+    """Reminders in numbers; those of a rejected candidate were not added to anything."""
+    appendix = fact.draft.appendix
+    if appendix is None:
+        return {}
+    kept = fact.decision is not None and fact.decision.accepted
+    return {
+        "n_execution_lapse_notes": sum(len(each.notes) for each in fact.draft.findings),
+        "n_appendix_notes_added": len(appendix.added) if kept else 0,
+        "n_appendix_notes_total": len(after.current.skill.notes),
+        "n_appendix_notes_consolidated": appendix.consolidated if kept else 0,
     }
 
 

@@ -58,6 +58,15 @@ class StepFolder:
         """The step as later steps remember it."""
         return self.root / "trajectory_digest.json"
 
+    def probe(self, task: str) -> Path:
+        """How an attempt was looked into."""
+        return self.root / "deep_reflect" / f"{task}.json"
+
+    @property
+    def notes(self) -> Path:
+        """Reminders of the step, and what became of them."""
+        return self.root / "appendix_notes.json"
+
     @property
     def candidate(self) -> Path:
         """The skill that was tried."""

@@ -80,3 +80,31 @@ def test_scrubbed_text_holds_no_mark_however_it_is_nested(text: str) -> None:
 def test_the_digest_names_the_exact_text() -> None:
     assert Skill.parse("a").digest == Skill.parse("a").digest
     assert Skill.parse("a").digest != Skill.parse("a\n").digest
+
+
+@given(documents(), st.lists(st.text(max_size=20), max_size=4))
+def test_notes_go_into_their_region_and_nowhere_else(document: str, notes: list[str]) -> None:
+    before = Skill.parse(document)
+    after = before.with_notes(notes)
+    assert after.notes == tuple(said for each in notes if (said := " ".join(scrub(each).split())))
+    assert Skill.parse(after.render()) == after
+    assert (after.front, after.body.strip()) == (before.front, before.body.strip())
+    assert after.guidance == before.guidance
+    assert after.with_notes(notes) == after
+
+
+def test_an_appendix_starts_with_a_heading_and_keeps_what_a_person_wrote_in_it() -> None:
+    skill = Skill.parse("a\n").with_notes(["Mind the rule."])
+    assert skill.render() == (
+        "a\n\n<!-- APPENDIX_START -->\n## Execution Notes Appendix\n\n- Mind the rule.\n"
+        "<!-- APPENDIX_END -->\n"
+    )
+    kept = "<!-- APPENDIX_START -->\nOurs:\n* one\n  and more\n<!-- APPENDIX_END -->"
+    assert Skill.parse(kept).notes == ("one and more",)
+    assert Skill.parse(kept).with_notes(["two"]).render() == (
+        "<!-- APPENDIX_START -->\nOurs:\n\n- two\n<!-- APPENDIX_END -->"
+    )
+
+
+def test_a_skill_without_notes_that_is_given_none_stays_as_it_is() -> None:
+    assert Skill.parse("a").with_notes([" "]) == Skill.parse("a")

@@ -89,6 +89,8 @@ def about(label: str, n: int = 2) -> list[dict[str, str]]:
         ("slow_update", "slow_update"),
         ("meta_skill", "meta_skill"),
         ("meta_reflect", "meta_reflect"),
+        ("appendix_consolidate", "consolidation"),
+        ("probe", "probe"),
     ],
 )
 def test_every_prompt_of_the_framework_is_recognised(prompt: str, stage: Stage) -> None:

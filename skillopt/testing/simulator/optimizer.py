@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, TypeAlias
 
 from skillopt.testing.simulator.chance import pick, unit
@@ -27,6 +28,8 @@ from skillopt.testing.simulator.filing import file_for
 from skillopt.testing.simulator.forms import Form, Reading, read_rules
 from skillopt.testing.simulator.merging import Offer, merge, rank, read_offers
 from skillopt.testing.simulator.office import FIELDS
+from skillopt.testing.simulator.probing import confirmed, probe
+from skillopt.testing.simulator.reminders import compact, remind
 from skillopt.testing.simulator.rethinking import read_directions, rethink
 
 Stage: TypeAlias = Literal[
@@ -37,11 +40,15 @@ Stage: TypeAlias = Literal[
     "slow_update",
     "meta_skill",
     "meta_reflect",
+    "consolidation",
+    "probe",
 ]
 
 _ASKED_FOR: tuple[tuple[str, Stage], ...] = (
     ('"calls"', "exploration"),
     ('"selected_indices"', "ranking"),
+    ('"consolidated_notes"', "consolidation"),
+    ('"probe"', "probe"),
     ('"meta_skill_content"', "meta_skill"),
     ('"slow_update_content"', "slow_update"),
     ('"directions"', "meta_reflect"),
@@ -86,8 +93,13 @@ class Optimizer:
             "slow_update": self._slow_update,
             "meta_skill": _meta_skill,
             "meta_reflect": self._meta_reflect,
+            "consolidation": _consolidate,
+            "probe": partial(probe, repairing=repairing),
         }
-        text = json.dumps(answers[stage](user), ensure_ascii=False)
+        reply = answers[stage](user)
+        if '"appendix_notes"' in system:
+            reply |= _notes(user)
+        text = json.dumps(reply, ensure_ascii=False)
         if repairing or unit(self.seed, "broken", system, user) >= self.broken:
             return text
         return _break(text, pick(range(3), self.seed, "how", system, user))
@@ -100,7 +112,10 @@ class Optimizer:
         attempts = read_attempts(user)
         skill = section(user, "skill")
         reading = read_rules(skill, FIELDS)
-        insights = infer(attempts)
+        tested = confirmed(user)
+        insights = sorted(
+            infer(attempts), key=lambda each: (each.field.label, each.form.name) not in tested
+        )
         edits = [
             edit
             for insight in insights
@@ -219,6 +234,16 @@ class Optimizer:
         content = "\n".join([*kept, *lines]) if kept or lines else f"- {_STEADY}"
         reasoning = f"{len(lines)} rules are still missing after this epoch."
         return {"reasoning": reasoning, "slow_update_content": content}
+
+
+def _notes(user: str) -> dict[str, object]:
+    reading = read_rules(section(user, "skill"), FIELDS)
+    return {"appendix_notes": remind(infer(read_attempts(user)), reading, user)}
+
+
+def _consolidate(user: str) -> dict[str, object]:
+    notes = section(user, "notes").splitlines()
+    return {"reasoning": "Fields share reminders.", "consolidated_notes": compact(notes)}
 
 
 def _merge(user: str) -> dict[str, object]:

@@ -157,6 +157,9 @@ class Simulator:
             return "ping", "OK"
         stage = stage_of(system)
         if stage is None:
+            own = [each.text for each in asked.messages if each.role == "assistant"]
+            if own and len(said) > 1:
+                return "explanation", self._target.explain(system, said[0], own[-1])
             return "target", self._target.answer(system, last)
         # A message that brings nothing new asks for a broken answer once more.
         repairing = len(said) > 1 and _NEWS not in last

@@ -9,6 +9,8 @@ from functools import lru_cache
 from skillopt.testing.simulator.chance import pick, unit
 from skillopt.testing.simulator.forms import Reading, Wanted, read_request, read_rules
 from skillopt.testing.simulator.office import BY_LABEL, FIELDS
+from skillopt.testing.simulator.probing import explain
+from skillopt.testing.simulator.reminders import reminded
 
 _SKILL = "## Skill"
 _TITLE = re.compile(r"\[TLE\]\s*([^\[\n]{1,60}?)\s*(?:\[|$)", re.MULTILINE)
@@ -20,7 +22,7 @@ class Target:
 
     seed: int = 0
     noise: float = 0.04
-    """How often a known rule is forgotten."""
+    """How often a known rule is forgotten; one that the skill's appendix reminds of never is."""
     roomy: int = 600
     """Words that a skill may have before its length makes the target forgetful."""
 
@@ -31,11 +33,17 @@ class Target:
         asked_for_tags = "<answer>" in system or "<answer>" in user
         return f"<answer>{text}</answer>" if asked_for_tags else text
 
+    def explain(self, system: str, task: str, answer: str) -> str:
+        """Say how an answer came about; a target knows its rules, and not whether it was right."""
+        return explain(_read(system), task, answer)
+
     def _fill_in(self, wanted: tuple[Wanted, ...], system: str, user: str) -> str:
         reading = _read(system)
         bloat = max(0, reading.words - self.roomy) / self.roomy
         slips = unit(self.seed, "slip", system, user) < self.noise + min(0.6, bloat / 2)
         slip = pick(wanted, self.seed, "where", system, user) if slips else None
+        if slip is not None and slip.field.label in reminded(system):
+            slip = None
         return " | ".join(
             each.field.plain(each.value) if each is slip else self._write(each, reading, user)
             for each in wanted

@@ -1,0 +1,119 @@
+"""Deep reflection: a few attempts are looked into before the analysts see them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from skillopt.aio import map_all
+from skillopt.core.ports import Subject
+from skillopt.core.proposal import Probe, Turn
+from skillopt.core.rollout import Rollout, Score
+from skillopt.core.seeds import shuffled
+from skillopt.core.skill import Skill
+from skillopt.errors import Unusable
+from skillopt.prompts.ask import Asker, Question
+from skillopt.prompts.replies import ProbeMove
+from skillopt.prompts.sections import attempt_sections, skill_section, turns_section
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probing:
+    """Asks the target why it acted so, or has it try again, until the optimizer knows enough."""
+
+    asker: Asker
+    subject: Subject
+    failures: int = 4
+    successes: int = 2
+    turns: int = 3
+    """Questions and re-runs per attempt; the conclusion comes on top."""
+    seed: int = 42
+
+    async def __call__(
+        self, skill: Skill, batches: Sequence[AsyncIterable[Rollout]]
+    ) -> Mapping[str, Probe]:
+        """Probes of the attempts that were chosen, by task; all at the same time."""
+        rollouts = [each for batch in batches async for each in batch]
+        chosen = [
+            *spread([each for each in rollouts if passed(each) is False], self.failures, self.seed),
+            *spread([each for each in rollouts if passed(each)], self.successes, self.seed),
+        ]
+        with self.asker.journal.phase("deep_reflect", len(chosen)) as progress:
+
+            async def look_into(rollout: Rollout) -> Probe:
+                probe = await self._look_into(skill, rollout)
+                progress.tick("failed" if probe.problem else "done")
+                return probe
+
+            probes = await map_all(look_into, chosen)
+        return {each.task: each for each in probes}
+
+    async def _look_into(self, skill: Skill, rollout: Rollout) -> Probe:
+        turns: list[Turn] = []
+        try:
+            for left in range(self.turns, -1, -1):
+                move = await self._ask(skill, rollout, turns, left)
+                if move.probe == "conclude":
+                    return Probe(rollout.task, tuple(turns), move.text.strip())
+                turns.append(await self._carry_out(skill, rollout, move))
+        except Unusable as error:
+            return Probe(rollout.task, tuple(turns), problem=str(error))
+        return Probe(rollout.task, tuple(turns))
+
+    async def _ask(
+        self, skill: Skill, rollout: Rollout, turns: Sequence[Turn], left: int
+    ) -> ProbeMove:
+        def complaint(move: ProbeMove) -> str:
+            if not move.text.strip():
+                return '"text" is empty.'
+            if move.probe == "conclude":
+                return ""
+            if not left:
+                return 'no turns are left; "probe" must be "conclude".'
+            found = self.subject.betrayed(rollout, move.text)
+            return f"{found!r} is not for the agent's eyes; say it without." if found else ""
+
+        sections = [
+            skill_section(skill),
+            *attempt_sections([rollout], self.asker.digest),
+            turns_section(turns),
+            f"<turns_left>{left}</turns_left>",
+        ]
+        return await self.asker.ask(
+            Question(
+                stage="deep_reflect",
+                prompt="probe",
+                sections=sections,
+                shape=ProbeMove,
+                check=complaint,
+            )
+        )
+
+    async def _carry_out(self, skill: Skill, rollout: Rollout, move: ProbeMove) -> Turn:
+        if move.probe == "ask":
+            came = await self.subject.explain(rollout, skill, move.text)
+            return Turn("ask", move.text, came, why=move.reasoning)
+        again = await self.subject.retry(rollout, skill, move.text)
+        answer = again.trajectory.answer if again.trajectory else ""
+        score = again.outcome if isinstance(again.outcome, Score) else None
+        return Turn("rerun", move.text, answer, score=score, why=move.reasoning)
+
+
+def passed(rollout: Rollout) -> bool | None:
+    """Whether an attempt got full marks; None when it has no score."""
+    return rollout.outcome.passed if isinstance(rollout.outcome, Score) else None
+
+
+def spread(rollouts: Sequence[Rollout], count: int, seed: int) -> list[Rollout]:
+    """Some attempts: one of each pattern in turn, the most frequent pattern first."""
+    piles: dict[tuple[str, str], list[Rollout]] = {}
+    for each in shuffled(rollouts, seed):
+        piles.setdefault(_pattern(each), []).append(each)
+    rounds = zip_longest(*sorted(piles.values(), key=len, reverse=True))
+    return [each for some in rounds for each in some if each is not None][:count]
+
+
+def _pattern(rollout: Rollout) -> tuple[str, str]:
+    feedback = rollout.outcome.feedback if isinstance(rollout.outcome, Score) else ""
+    return rollout.kind, feedback.partition(":")[0].strip()
