@@ -111,7 +111,7 @@ async def _check_role(
     except SkilloptError as error:
         return [Check(what, "failure", "cannot be set up", str(error))]
     settings = plugged.settings
-    where = f" at {place(settings.base_url)}" if plugged.served and settings.base_url else ""
+    where = f" at {place(plugged.url)}" if plugged.url else ""
     key = f", key from {settings.key_source}" if settings.key_source else ""
     known = f"{role.model} by {role.backend}{where}{key}"
     if offline:
@@ -172,6 +172,9 @@ class _Listening:
         except ValueError:
             pass
         return answer
+
+    async def get(self, url: str, *, headers: Mapping[str, str], timeout: float) -> Answer:
+        return await self.inner.get(url, headers=headers, timeout=timeout)
 
     def clock(self) -> list[Check]:
         """Whether our clock agrees with the servers'; nothing where none told the time."""

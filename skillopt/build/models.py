@@ -20,10 +20,13 @@ from skillopt.model.handoff import Desk
 from skillopt.model.prices import Price
 from skillopt.model.provider import Provider, Transport
 from skillopt.model.purse import Caps, Purse
+from skillopt.model.remote import Remote
 from skillopt.model.settings import ModelSettings, names_for
+from skillopt.model.throttle import Considerate
 from skillopt.model.weights.folder import default_root
 from skillopt.model.wrap import Limited, Metered, Recorded, Retrying
 
+_FIELDS = {"model": "name", "timeout_seconds": "timeout"}
 _PING = (Message("user", "Reply with OK."),)
 
 
@@ -55,8 +58,8 @@ class Plug:
 
     settings: ModelSettings
     wire: Model
-    served: bool
-    """Whether there is an address that it is called at."""
+    url: str
+    """The address that it is called at; blank where there is none."""
 
 
 def plug(role: RoleModel, secrets: Secrets, http: Transport, desk: Desk | None = None) -> Plug:
@@ -75,7 +78,7 @@ def plug(role: RoleModel, secrets: Secrets, http: Transport, desk: Desk | None =
     settings = ModelSettings(
         role=role.role,
         name=role.model,
-        base_url=url or provider.default_url,
+        base_url=url or "",
         api_key=key,
         key_source=next((name for name in names if secrets.setting(name)), ""),
         temperature=role.temperature,
@@ -83,10 +86,14 @@ def plug(role: RoleModel, secrets: Secrets, http: Transport, desk: Desk | None =
         effort=_effort(role, provider),
         timeout=role.timeout_seconds,
         extra={"folder": default_root(secrets.setting), "desk": desk, **role.extra},
+        left_open=frozenset(_FIELDS.get(name, name) for name in role.left_open),
+        owner=owner,
         variables=secrets,
     )
+    wire = provider.create(settings, http)
     served = bool(provider.url_variables or provider.default_url)
-    return Plug(settings, provider.create(settings, http), served)
+    known = settings.base_url or provider.default_url
+    return Plug(settings, wire, wire.url if isinstance(wire, Remote) else known if served else "")
 
 
 def _owner(role: RoleModel, provider: type[Provider], secrets: Secrets) -> Role:
@@ -115,8 +122,8 @@ class Switchboard:
 
     def connect(self, role: RoleModel, *, concurrency: int | None = None) -> Model:
         """The model of a role, from the wire up; `concurrency` bounds this role alone."""
-        plugged = plug(role, self.secrets, self.http, self.desk)
-        model: Model = Limited(plugged.wire, self._endpoint(role, plugged.settings))
+        plugged = plug(role, self.secrets, Considerate(self.http), self.desk)
+        model: Model = Limited(plugged.wire, self._endpoint(role, plugged))
         if concurrency is not None:
             model = Limited(model, Endpoint(role.role, concurrency=concurrency))
         return self.wrap(Retrying(model, tries=role.retries + 1), role)
@@ -126,12 +133,12 @@ class Switchboard:
         metered = Metered(model, role.role, self.purse, price_of(role), role.max_tokens)
         return Recorded(metered, role.role, self.work)
 
-    def _endpoint(self, role: RoleModel, settings: ModelSettings) -> Endpoint:
+    def _endpoint(self, role: RoleModel, plugged: Plug) -> Endpoint:
         limits = role.max_concurrency, role.requests_per_minute, role.tokens_per_minute
-        place = (role.backend, settings.base_url, settings.api_key, *limits)
+        place = (role.backend, plugged.url, plugged.settings.api_key, *limits)
         if place not in self.endpoints:
             self.endpoints[place] = Endpoint(
-                urlsplit(settings.base_url).netloc.rpartition("@")[2] or role.backend,
+                urlsplit(plugged.url).netloc.rpartition("@")[2] or role.backend,
                 concurrency=role.max_concurrency,
                 requests_per_minute=role.requests_per_minute,
                 tokens_per_minute=role.tokens_per_minute,

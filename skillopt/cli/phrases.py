@@ -47,8 +47,10 @@ def duration(seconds: float) -> str:
 
 
 def paid(usage: Usage) -> str:
-    """`650 calls, 210k + 9k tokens`, and dollars where prices are known."""
-    tokens = f"{count(usage.calls, 'call')}, {short(usage.input)} + {short(usage.output)} tokens"
+    """`650 calls, 210k + 9k tokens`, `about` if estimated, and dollars where prices are known."""
+    about = "about " if usage.estimated else ""
+    sizes = f"{about}{short(usage.input)} + {short(usage.output)} tokens"
+    tokens = f"{count(usage.calls, 'call')}, {sizes}"
     return f"{tokens}, {dollars(usage)}" if usage.dollars else tokens
 
 

@@ -129,6 +129,8 @@ def cost(spent: Mapping[tuple[str, str, str], Usage], *, stages: bool = False) -
     }
     if total.cached:
         columns["of in, cached"] = lambda usage: short(usage.cached)
+    if total.estimated:
+        columns["of calls, tokens estimated"] = lambda usage: f"{usage.estimated:,}"
     if total.dollars:
         columns["dollars"] = dollars
     made = table("cost", *columns, right=columns)

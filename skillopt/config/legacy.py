@@ -17,6 +17,9 @@ RENAMED: Final = {
     "codex_bin": "model.codex_exec_path",
     "model_backend": "model.backend",
     "env": "env.name",
+    "azure_endpoint": "model.azure_openai_endpoint",
+    "azure_api_version": "model.azure_openai_api_version",
+    "azure_api_key": "model.azure_openai_api_key",
 }
 """Flat names that differ from the last part of the key they stand for."""
 

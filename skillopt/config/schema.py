@@ -19,6 +19,7 @@ from skillopt.config.problems import check
 from skillopt.config.redaction import HIDDEN, names_secret, redact
 from skillopt.config.sections import (
     KEYS,
+    MODEL,
     SECTIONS,
     EnvSection,
     EvaluationSection,
@@ -76,7 +77,7 @@ _ROLE_IDENTITY: Final = ("backend", "temperature", "max_tokens", "reasoning_effo
 class Config:
     """Everything that a run is told. Two are equal when their settings are."""
 
-    model: ModelSection = field(default_factory=ModelSection)
+    model: ModelSection = field(default_factory=MODEL)
     train: TrainSection = field(default_factory=TrainSection)
     gradient: GradientSection = field(default_factory=GradientSection)
     optimizer: OptimizerSection = field(default_factory=OptimizerSection)

@@ -5,21 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, TypeAlias, cast
+from typing import Annotated, Any, Final, Literal, TypeAlias, cast, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
+from skillopt.config.backends import fields, general, own_settings
+from skillopt.config.kinds import Amount, Count, Name, Positive, Seconds, Share, Variable
 from skillopt.config.legacy import backend_of, pair_policy_of
 from skillopt.errors import ConfigError
 
 Role: TypeAlias = Literal["optimizer", "target", "judge"]
 Effort: TypeAlias = Literal["", "none", "minimal", "low", "medium", "high", "xhigh", "max"]
-
-
-def _variable(name: str) -> str:
-    if name and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise ValueError("should be the name of an environment variable, not the key itself")
-    return name
 
 
 def _ratio(text: str) -> str:
@@ -70,13 +66,6 @@ LeadingWords: TypeAlias = Annotated[
     Field(min_length=1),
     BeforeValidator(_several),
 ]
-Positive: TypeAlias = Annotated[int, Field(ge=1)]
-Count: TypeAlias = Annotated[int, Field(ge=0)]
-Seconds: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Amount: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
-Name: TypeAlias = Annotated[str, Field(min_length=1)]
-Variable: TypeAlias = Annotated[str, AfterValidator(_variable)]
 
 
 class Section(BaseModel):
@@ -113,6 +102,8 @@ class RoleModel:
     cached_input_price: float | None
     extra: Mapping[str, object]
     """Keys that only this backend understands, without its name in front."""
+    left_open: frozenset[str]
+    """Settings that have their default, so that a backend may know better."""
 
 
 _SHARED: Final = (
@@ -133,12 +124,6 @@ _SHARED: Final = (
 _DEFAULT_BACKEND: Final = "openai_chat"
 
 
-_PREFIXES: Final = {
-    "claude_cli": ("claude_code_exec_",),
-    "codex_cli": ("codex_exec_",),
-    "copilot_chat": ("copilot_exec_", "copilot_chat_"),
-}
-"""How the keys of a backend begin, where not with its name."""
 _ADDRESS: Final = ("backend", "base_url")
 """What makes a judge's server another one than the optimizer's."""
 
@@ -235,33 +220,32 @@ class ModelSection(Section):
         alone = name != "judge" or any(values[f"judge_{key}"] is not None for key in _ADDRESS)
         lender: Role = name if alone else "optimizer"
         backend = backend_of(self._label(name), name)
-        model = values.get(f"{backend}_{name}_model") or values[name] or values[lender]
+        extra = own_settings(backend, (lender, name), values)
+        special = general(backend, extra)
+        named = values.get(f"{backend}_{name}_model") or special.get("model")
+        model = named or values[name] or values[lender]
         if model is None:
             raise ConfigError(
                 "model.judge: should name the judge's model, because it has a server of its own"
             )
 
         def setting(key: str) -> object:
-            """The first of the role's, its lender's and the shared one that is given."""
-            ranked = (values[f"{name}_{key}"], values[f"{lender}_{key}"])
+            """The first of the backend's, the role's, its lender's and the shared one."""
+            ranked = (special.get(key), values[f"{name}_{key}"], values[f"{lender}_{key}"])
             return next((value for value in ranked if value is not None), values[key])
 
         settings = cast("dict[str, Any]", {key: setting(key) for key in _SHARED})
+        settings["model"] = model
         own_effort = values[f"{name}_reasoning_effort"]
         return RoleModel(
             role=name,
             lender=lender,
             backend=backend,
-            model=model,
             own_reasoning_effort=values[f"{lender}_reasoning_effort"]
             if own_effort is None
             else own_effort,
-            extra={
-                key.removeprefix(prefix): value
-                for prefix in _PREFIXES.get(backend, (f"{backend}_",))
-                for key, value in values.items()
-                if key.startswith(prefix)
-            },
+            extra=extra,
+            left_open=frozenset(key for key, each in settings.items() if each == _default(key)),
             **settings,
         )
 
@@ -270,6 +254,11 @@ class ModelSection(Section):
             return self.judge_backend
         own = self.target_backend if role == "target" else self.optimizer_backend
         return self.backend if own == _DEFAULT_BACKEND else own
+
+
+def _default(key: str) -> object:
+    """What a setting of a role is when nobody sets it."""
+    return ModelSection.model_fields["target" if key == "model" else key].default
 
 
 class TrainSection(Section):
@@ -367,8 +356,11 @@ class EnvSection(Section):
     """Not a key: what was given beyond the keys above, to be checked by `settings_for`."""
 
 
+MODEL: Final = create_model("MODEL", __base__=ModelSection, **fields(get_args(Role)))
+"""The section with the keys of each backend."""
+
 SECTIONS: Final[Mapping[str, type[Section]]] = {
-    "model": ModelSection,
+    "model": MODEL,
     "train": TrainSection,
     "gradient": GradientSection,
     "optimizer": OptimizerSection,

@@ -2,10 +2,39 @@
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 Speaker: TypeAlias = Literal["system", "user", "assistant", "tool"]
+Stop: TypeAlias = Literal["end", "length", "tool", "filter"]
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A picture that goes with a message."""
+
+    media_type: str
+    """Such as `image/png`."""
+    data: str = field(repr=False)
+    """Its bytes in base64, as they are sent and kept."""
+
+    @classmethod
+    def of(cls, content: bytes, media_type: str) -> Image:
+        """The picture whose file holds these bytes."""
+        return cls(media_type, base64.b64encode(content).decode("ascii"))
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A model's wish to have a tool called."""
+
+    id: str
+    """By which the result refers to the call."""
+    name: str
+    arguments: str
+    """JSON as the model wrote it, which may be broken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +43,23 @@ class Message:
 
     role: Speaker
     text: str
+    images: tuple[Image, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
+    """Of an assistant: the tools it wants called."""
+    answers: str = ""
+    """Of a tool: the id of the call that this is the result of."""
+    memo: str = field(default="", repr=False)
+    """What the provider wants to see again with this message, such as signed thinking; opaque."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """Something that the model may ask us to do."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, object]
+    """JSON schema of an object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +72,8 @@ class Usage:
     cached: int = 0
     """Input tokens that the provider took from its own prompt cache; a part of `input`."""
     dollars: float = 0.0
+    estimated: int = 0
+    """Calls whose tokens are our estimate, because the server did not count them."""
 
     def __add__(self, other: Usage) -> Usage:
         """Sum field by field."""
@@ -35,6 +83,7 @@ class Usage:
             self.output + other.output,
             self.cached + other.cached,
             self.dollars + other.dollars,
+            self.estimated + other.estimated,
         )
 
 
@@ -51,6 +100,11 @@ class Request:
     effort: str | None = None
     replicate: int = 0
     """Tells apart repeated questions that want fresh answers. Never sent."""
+    tools: tuple[Tool, ...] = ()
+    tool_choice: Literal["auto", "none", "required"] | Tool = "auto"
+    """Whether tools may, must not or must be called; or the one that must be."""
+    schema: Mapping[str, object] | None = None
+    """JSON schema that the text of the reply has to fit; its `title` names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +113,13 @@ class Reply:
 
     text: str
     usage: Usage = field(default_factory=Usage)
-    stop: Literal["end", "length", "tool", "filter"] = "end"
+    stop: Stop = "end"
+    calls: tuple[ToolCall, ...] = ()
+    memo: str = field(default="", repr=False)
+
+    def message(self) -> Message:
+        """The reply as the next message of the conversation."""
+        return Message("assistant", self.text, calls=self.calls, memo=self.memo)
 
 
 class Model(Protocol):

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from skillopt.core.chat import Model, Reply, Request, Usage
 from skillopt.errors import AccessError, ConfigError, ModelError
 from skillopt.model.failures import Unreached
+from skillopt.model.tokens import estimate_input
 
 DEAD_CALLS = 20
 DEAD_SECONDS = 30.0
 """A server that left so many calls in a row unanswered, for so long, is given up."""
 ABSENT_SECONDS = 3.0
 """One that has never answered is given up sooner: nothing is lost yet by looking at the address."""
-_LETTERS_PER_TOKEN = 4
 
 
 @dataclass(slots=True)
@@ -118,12 +118,12 @@ class Endpoint:
                 raise
             self._pulse.answered()
             if self._tokens is not None:
-                self._tokens.settle(_really(reply.usage, _estimate(request)))
+                self._tokens.settle(_really(reply.usage, estimate_input(request)))
             return reply
 
     async def _turn(self, request: Request) -> None:
         """Wait for a place in both paces; a caller that goes away gives its place back."""
-        tokens = _estimate(request)
+        tokens = estimate_input(request)
         turns = [
             (pace, units) for pace, units in ((self._requests, 1), (self._tokens, tokens)) if pace
         ]
@@ -140,11 +140,6 @@ class Endpoint:
 
 def _pace(per_minute: float | None, clock: Callable[[], float]) -> Pace | None:
     return None if per_minute is None else Pace(per_minute, clock)
-
-
-def _estimate(request: Request) -> int:
-    """Tokens sent, roughly: known before the call, unlike those that come back."""
-    return sum(len(message.text) for message in request.messages) // _LETTERS_PER_TOKEN
 
 
 def _really(usage: Usage, estimate: int) -> int:

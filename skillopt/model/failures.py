@@ -12,15 +12,15 @@ from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 from skillopt.errors import AccessError, ModelError, Refused
+from skillopt.model.credentials import Credentials, Key
 from skillopt.model.provider import Answer, Json
 
 QUOTED = 300
 """Characters of a server's own words that an error repeats."""
-SECRET_LENGTH = 8
-"""What is shorter is a placeholder such as `EMPTY`, not a secret."""
 
 _WAITING_HELPS = {408, 409, 425, 429}
 _TAG = re.compile(r"<[^>]*>")
+_SPENT = {"insufficient_quota", "billing_hard_limit_reached"}
 
 
 class Unreached(ModelError):
@@ -38,22 +38,17 @@ class Caller:
     """Role, model and address in words."""
     key_hint: str
     """What to check when the key is refused."""
-    secret: str | None = field(default=None, repr=False)
+    credentials: Credentials = field(default_factory=Key)
 
     def say(self, what: str) -> str:
         """A message on one line."""
-        return self.redact(f"{self.who}: {what}")
+        return self.credentials.hide(f"{self.who}: {what}")
 
     def quote(self, answer: Answer) -> str:
         """The server's own words, short enough for a line; blank when it has none."""
-        said = self.redact(" ".join(_TAG.sub(" ", _server_message(answer)).split()))
+        words = " ".join(_TAG.sub(" ", _server_message(answer)).split())
+        said = self.credentials.hide(words)
         return said if len(said) <= QUOTED else f"{said[:QUOTED]}…"
-
-    def redact(self, text: str) -> str:
-        """The text without the secret."""
-        if self.secret is None or len(self.secret) < SECRET_LENGTH:
-            return text
-        return text.replace(self.secret, "[key]")
 
 
 def place(url: str) -> str:
@@ -82,7 +77,7 @@ def _no_access(answer: Answer, caller: Caller) -> str | None:
             return f"access denied; check {caller.key_hint}"
         case 402:
             return "no credit left; top up the account, then run the same command again"
-        case 429 if _is_quota(answer):
+        case 400 | 429 if _is_spent(answer):
             return "the quota is used up; raise it, then run the same command again"
         case 404 | 405:
             return "model or path unknown; check the model's name and base_url"
@@ -137,10 +132,14 @@ def _server_message(answer: Answer) -> str:
             return answer.body.decode("utf-8", "replace")
 
 
-def _is_quota(answer: Answer) -> bool:
+def _is_spent(answer: Answer) -> bool:
     match _error(answer):
-        case {"code": "insufficient_quota"} | {"type": "insufficient_quota"}:
+        case {"code": str(code)} if code in _SPENT:
             return True
+        case {"type": str(kind)} if kind in _SPENT:
+            return True
+        case {"message": str(message)}:
+            return "credit balance is too low" in message
         case _:
             return False
 

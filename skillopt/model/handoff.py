@@ -7,6 +7,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 from skillopt.core.chat import Reply, Request, Usage
 from skillopt.errors import ConfigError, Pending
+from skillopt.model.abilities import check_abilities
 from skillopt.model.provider import Transport
 from skillopt.model.settings import ModelSettings
 from skillopt.model.wrap import call_key
@@ -55,6 +56,7 @@ class Handoff:
         """The answer if it is there."""
         if request.stage == "preflight":
             return Reply(text="OK")  # nobody needs to be asked whether they are there
+        check_abilities(request, "backend handoff")
         role = self.settings.role
         key = call_key(role, self.fingerprint, request)
         text = self.desk.answer(role, request.stage, key)

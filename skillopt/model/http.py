@@ -44,10 +44,19 @@ class Http:
             ModelError: the answer broke off, or was no HTTP; retryable.
             AccessError: the address or the server's certificate is no good.
         """
+        return await self._send("POST", url, headers, body, timeout)
+
+    async def get(self, url: str, *, headers: Mapping[str, str], timeout: float) -> Answer:
+        """Fetch and read all, as `post` does."""
+        return await self._send("GET", url, headers, None, timeout)
+
+    async def _send(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, timeout: float
+    ) -> Answer:
         limits = aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_SECONDS)
         try:
-            async with self._pool().post(
-                url, headers=headers, data=body, timeout=limits, allow_redirects=False
+            async with self._pool().request(
+                method, url, headers=headers, data=body, timeout=limits, allow_redirects=False
             ) as response:
                 return Answer(response.status, response.headers, await response.read())
         except asyncio.TimeoutError as error:

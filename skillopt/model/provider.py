@@ -39,6 +39,10 @@ class Transport(Protocol):
         """
         ...
 
+    async def get(self, url: str, *, headers: Mapping[str, str], timeout: float) -> Answer:
+        """Fetch and read all, as `post` does."""
+        ...
+
 
 class Provider(Protocol):
     """A class registered under `skillopt.models`."""

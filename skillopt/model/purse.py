@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
-from skillopt.core.chat import Request, Usage
+from skillopt.core.chat import Message, Request, Usage
 from skillopt.core.tokens import estimate
 from skillopt.errors import BudgetSpent
 from skillopt.model.meter import Meter
@@ -16,6 +17,8 @@ from skillopt.model.meter import Meter
 _PER_CALL = 64
 _PER_MESSAGE = 16
 """Tokens that a server may put around what it is sent."""
+_PER_IMAGE = 6000
+"""More than the providers count for a picture of the largest size that they take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +77,7 @@ class Purse:
         if tokens(usage) or (self.caps.tokens is None and self.caps.dollars is None):
             return usage
         given = sum(estimate(each.text) for each in request.messages)
-        return replace(usage, input=given, output=estimate(answer))
+        return replace(usage, input=given, output=estimate(answer), estimated=1)
 
     def _against(self, worst: Usage, what: str) -> str | None:
         """Why this call may not start now, if so."""
@@ -95,10 +98,21 @@ class Purse:
 
 def worst_case(request: Request, max_tokens: int) -> Usage:
     """The most that a call can take: no tokenizer makes more tokens than a text has bytes."""
-    texts = sum(len(each.text.encode("utf-8", "surrogatepass")) for each in request.messages)
-    given = texts + _PER_MESSAGE * len(request.messages) + _PER_CALL
+    given = sum(map(_most, request.messages)) + _PER_CALL
+    given += sum(_bytes(json.dumps(asdict(tool))) + _PER_MESSAGE for tool in request.tools)
+    given += 0 if request.schema is None else _bytes(json.dumps(dict(request.schema)))
     asked = max_tokens if request.max_tokens is None else request.max_tokens
     return Usage(1, given, asked)
+
+
+def _most(message: Message) -> int:
+    calls = sum(_bytes(call.name + call.arguments) + _PER_MESSAGE for call in message.calls)
+    text = _bytes(message.text) + _bytes(message.memo)
+    return text + calls + _PER_IMAGE * len(message.images) + _PER_MESSAGE
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def tokens(usage: Usage) -> int:

@@ -15,6 +15,7 @@ from typing import ClassVar, TypeAlias, TypeVar, cast
 
 from skillopt.core.chat import Reply, Request
 from skillopt.errors import ConfigError, ModelError, attributed_to
+from skillopt.model.abilities import check_abilities
 from skillopt.model.provider import Transport
 from skillopt.model.settings import ModelSettings
 
@@ -95,6 +96,8 @@ def from_callable(function: PlainCallable) -> Scripted:
     )
 
     async def answer(request: Request) -> Said:
+        if not wants_request:
+            check_abilities(request, f"{name}, which takes a prompt and not the request,")
         argument = request if wants_request else _prompt(request)
         said = call(argument) if is_async else await _in_thread(call, argument)
         if inspect.isawaitable(said):

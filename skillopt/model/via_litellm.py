@@ -10,10 +10,13 @@ from typing import Any, ClassVar, Final
 
 from skillopt.core.chat import Reply, Request
 from skillopt.errors import ConfigError
+from skillopt.model.completions import Completions
+from skillopt.model.credentials import Key
 from skillopt.model.failures import Caller, classify
-from skillopt.model.openai import body_of, read_reply
 from skillopt.model.provider import Answer, Transport
+from skillopt.model.remote import understood
 from skillopt.model.settings import ModelSettings
+from skillopt.model.tokens import counted
 
 _STOLEN: Final = {"1.82.7", "1.82.8"}
 """Releases that somebody else published, and that steal credentials when they are imported."""
@@ -53,7 +56,7 @@ class LiteLLM:
                 f"{settings.role} model {settings.name!r} by litellm",
                 f"the key for the {settings.role} model in {settings.key_source or 'the variable'}"
                 " that its provider expects",
-                settings.api_key,
+                Key(settings.api_key),
             ),
             fingerprint=f"litellm/{settings.name}/temperature={settings.temperature}"
             f"/max_tokens={settings.max_tokens}/effort={settings.effort or None}",
@@ -62,7 +65,8 @@ class LiteLLM:
 
     async def complete(self, request: Request) -> Reply:
         """Ask once."""
-        body = body_of(self.settings, request, "max_tokens")
+        dialect = Completions(self.settings)
+        body = dialect.body(request)
         try:
             response = await self.package.acompletion(
                 **body,
@@ -73,7 +77,8 @@ class LiteLLM:
             )
         except Exception as error:  # noqa: BLE001 - the package raises what its providers raise
             raise classify(_failed(error), self.caller) from None
-        return read_reply(Answer(200, {}, response.model_dump_json().encode()), self.caller)
+        answer = Answer(200, {}, response.model_dump_json().encode())
+        return counted(request, understood(answer, dialect, self.caller))
 
 
 def _failed(error: Exception) -> Answer:

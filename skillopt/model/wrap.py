@@ -12,7 +12,7 @@ import json
 import random
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from skillopt.core.chat import Model, Reply, Request, Usage
 from skillopt.core.ports import Work
@@ -125,9 +125,9 @@ class Metered:
             reply = await self.inner.complete(request)
             used = self.purse.counted(reply.usage, request, reply.text)
             dollars = used.dollars if self.price is None else self.price.cost(used)
-            usage = Usage(1, used.input, used.output, used.cached, dollars)
+            usage = Usage(1, used.input, used.output, used.cached, dollars, used.estimated)
             self.purse.meter.add(self.role, request.stage, usage)
-        return Reply(text=reply.text, usage=usage, stop=reply.stop)
+        return replace(reply, usage=usage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ def call_key(role: str, fingerprint: str, request: Request) -> str:
     """Name of a call by everything that may change its answer."""
     texts = [message.text.encode("utf-8", "surrogatepass") for message in request.messages]
     # Lengths go first, so that no two sequences of texts read the same once joined.
-    outline = (
+    outline: list[object] = [
         role,
         fingerprint,
         request.stage,
@@ -166,8 +166,29 @@ def call_key(role: str, fingerprint: str, request: Request) -> str:
         request.effort,
         request.replicate,
         [(message.role, len(text)) for message, text in zip(request.messages, texts, strict=True)],
-    )
+    ]
+    # Only where there is more than text: keys of plain questions are older than the rest.
+    if more := _beyond_text(request):
+        outline.append(more)
     digest = hashlib.sha256(json.dumps(outline).encode())
     for text in texts:
         digest.update(text)
     return digest.hexdigest()
+
+
+def _beyond_text(request: Request) -> dict[str, object]:
+    """Whatever a request holds beyond the texts of its messages."""
+    messages: dict[int, object] = {}
+    for place, message in enumerate(request.messages):
+        if message.images or message.calls or message.answers or message.memo:
+            messages[place] = asdict(replace(message, text=""))
+    more: dict[str, object] = {"messages": messages} if messages else {}
+    if request.tools or request.tool_choice != "auto":
+        choice = request.tool_choice
+        more["tools"] = [
+            (tool.name, tool.description, dict(tool.parameters)) for tool in request.tools
+        ]
+        more["tool_choice"] = choice if isinstance(choice, str) else choice.name
+    if request.schema is not None:
+        more["schema"] = dict(request.schema)
+    return more

@@ -47,8 +47,12 @@ _KEEP_CALL = "INSERT OR IGNORE INTO calls VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"
 _FIND_ROLLOUT = "SELECT * FROM rollouts WHERE key = ?"
 _FIND_CALL = "SELECT * FROM calls WHERE key = ?"
 _ALL_KEYS = "SELECT key FROM rollouts UNION ALL SELECT key FROM calls"
+# A table of its own, because files without it are still read and continued.
+_MARK = "CREATE TABLE IF NOT EXISTS estimated (key TEXT PRIMARY KEY) WITHOUT ROWID"
+_MARKED = "SELECT 1 FROM sqlite_master WHERE name = 'estimated'"
+_KEEP_MARK = "INSERT OR IGNORE INTO estimated VALUES (?)"
 _SPENT = """
-SELECT move, role, stage, sum(calls), sum(input), sum(output), sum(cached), sum(dollars)
+SELECT move, role, stage, sum(calls), sum(input), sum(output), sum(cached), sum(dollars), {}
 FROM calls GROUP BY move, role, stage
 """
 
@@ -112,9 +116,10 @@ class Cache:
 
     def spent(self) -> dict[tuple[str, str, str], Usage]:
         """What was paid in all processes of the run, by (move, role, stage)."""
+        estimated = "sum(key IN estimated)" if self._rows(_MARKED) else "0"
         return {
             (move, role, stage): Usage(*numbers)
-            for move, role, stage, *numbers in self._rows(_SPENT)
+            for move, role, stage, *numbers in self._rows(_SPENT.format(estimated))
         }
 
     def rollouts(
@@ -205,17 +210,22 @@ class Cache:
         used = reply.usage
         value = codec.replies().encode(reply).decode()
         paid = (used.calls, used.input, used.output, used.cached, float(used.dollars))
+        if used.estimated:
+            self._run(_KEEP_MARK, (key,))
         self._write(_KEEP_CALL, (key, self._move, role, stage, *paid, time.time(), value))
         # What is returned is what a resumed run would read, to the last character.
         return codec.replies().decode(value)
 
     def _write(self, statement: str, row: tuple[object, ...]) -> None:
+        self._run(statement, (_crc(row), *row))
+        self._keys.add(str(row[0]))
+
+    def _run(self, statement: str, values: tuple[object, ...]) -> None:
         with self._explained():
             if self._db is None:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 self._db = self._open()
-            self._db.execute(statement, (_crc(row), *row))
-            self._keys.add(str(row[0]))
+            self._db.execute(statement, values)
 
     def _rows(self, query: str, *values: str) -> list[tuple[Any, ...]]:
         if self._db is None:
@@ -257,6 +267,7 @@ class Cache:
         (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
             raise self._damaged(verdict)
+        db.execute(_MARK)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_IN_WAL}")

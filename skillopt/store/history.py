@@ -122,6 +122,7 @@ def _usage(usage: Usage) -> Json:
         "completion_tokens": usage.output,
         "cached_tokens": usage.cached,
         "dollars": round(usage.dollars, 6),
+        **({"estimated_calls": usage.estimated} if usage.estimated else {}),
     }
 
 

@@ -15,16 +15,12 @@ from support_wire import Behaviour, WireServer, completion, drops, says, stalls,
 
 from skillopt.core.chat import Message, Reply, Request, Usage
 from skillopt.errors import AccessError, ConfigError, ModelError
+from skillopt.model.completions import Completions
 from skillopt.model.failures import Unreached, classify
 from skillopt.model.http import Http
-from skillopt.model.openai import (
-    OpenAIChat,
-    OpenAICompatible,
-    body_of,
-    completions_url,
-    read_reply,
-)
+from skillopt.model.openai import COMPLETIONS, OpenAIChat, OpenAICompatible
 from skillopt.model.provider import Answer, Provider
+from skillopt.model.remote import Remote, address, understood
 from skillopt.model.settings import ModelSettings, names_for
 from skillopt.testing.contracts.models import check_model
 
@@ -43,7 +39,7 @@ PROVIDERS: tuple[type[Provider], ...] = (OpenAICompatible, OpenAIChat)
 @asynccontextmanager
 async def wire(
     *script: Behaviour, settings: ModelSettings = SETTINGS
-) -> AsyncGenerator[tuple[WireServer, OpenAICompatible]]:
+) -> AsyncGenerator[tuple[WireServer, Remote]]:
     async with WireServer(list(script)) as server, Http() as http:
         yield server, OpenAICompatible.create(replace(settings, base_url=server.url), http)
 
@@ -96,7 +92,8 @@ async def test_user_and_password_of_the_address_are_sent_instead_of_the_key() ->
 
 def test_wishes_of_the_request_go_before_the_settings() -> None:
     asked = replace(QUESTION, max_tokens=7, temperature=0.0, effort="high")
-    body = body_of(replace(SETTINGS, effort="low"), asked, "max_completion_tokens")
+    dialect = Completions(replace(SETTINGS, effort="low"), "max_completion_tokens")
+    body = dialect.body(asked)
     assert body == {
         "model": "m",
         "messages": [{"role": m.role, "content": m.text} for m in QUESTION.messages],
@@ -108,7 +105,7 @@ def test_wishes_of_the_request_go_before_the_settings() -> None:
 
 @pytest.mark.parametrize("effort", [None, ""])
 def test_what_nobody_set_is_not_sent(effort: str | None) -> None:
-    body = body_of(ModelSettings(role="target", name="m", effort=effort), QUESTION, "max_tokens")
+    body = Completions(ModelSettings(role="target", name="m", effort=effort)).body(QUESTION)
     assert set(body) == {"model", "messages"}
 
 
@@ -134,7 +131,7 @@ async def test_openai_itself_gets_its_own_names() -> None:
     ],
 )
 def test_a_base_url_may_end_as_it_likes(base: str, url: str) -> None:
-    assert completions_url(base) == url
+    assert address(base, COMPLETIONS) == url
 
 
 @pytest.mark.parametrize(
@@ -142,7 +139,7 @@ def test_a_base_url_may_end_as_it_likes(base: str, url: str) -> None:
 )
 def test_what_is_not_an_address_is_refused_before_the_first_call(base: str) -> None:
     with pytest.raises(ConfigError, match=r"write it like http://localhost:8000/v1"):
-        completions_url(base)
+        address(base, COMPLETIONS)
 
 
 def test_a_missing_address_names_what_to_set() -> None:
@@ -188,7 +185,7 @@ async def test_why_the_model_stopped_is_kept(finish: str | None, stop: str) -> N
     choices = [{"message": {"content": None}, "finish_reason": finish}]
     async with wire(says({"choices": choices})) as (_, model):
         reply = await model.complete(QUESTION)
-    assert (reply.text, reply.stop, reply.usage) == ("", stop, Usage(1))
+    assert (reply.text, reply.stop) == ("", stop)
 
 
 async def test_a_refusal_is_an_answer() -> None:
@@ -205,9 +202,10 @@ async def test_content_in_parts_is_joined() -> None:
 
 
 @pytest.mark.parametrize("usage", [None, {}, "many", {"prompt_tokens": None}, {"prompt_tokens": 1}])
-async def test_a_server_that_does_not_count_gives_zeros(usage: object) -> None:
+async def test_what_a_server_does_not_count_is_estimated_and_marked(usage: object) -> None:
     async with wire(says(completion(usage=usage))) as (_, model):
-        assert (await model.complete(QUESTION)).usage == Usage(1)
+        asked = sum(len(message.text) // 4 for message in QUESTION.messages)
+        assert (await model.complete(QUESTION)).usage == Usage(1, asked, 2, estimated=1)
 
 
 async def test_a_server_without_a_cache_counts_none_cached() -> None:
@@ -427,11 +425,10 @@ def test_no_error_shows_the_key_that_a_server_echoes(key: str, status: int, temp
     model = OpenAICompatible.create(replace(SETTINGS, base_url="http://h", api_key=key), Http())
     if status == 200:
         with pytest.raises(ModelError) as caught:
-            read_reply(answer, model.caller)
+            understood(answer, model.dialect, model.caller)
         error: Exception = caught.value
     else:
         error = classify(answer, model.caller)
     assert key not in str(error)
     assert key not in repr(error)
     assert key not in repr(model)
-    assert key not in repr(model.settings)

@@ -11,11 +11,13 @@ from typing import Final
 
 from skillopt.core.chat import Reply, Request, Usage
 from skillopt.errors import AccessError, ConfigError, Refused
+from skillopt.model.abilities import check_abilities
 from skillopt.model.cli.dialect import Asked, Dialect, converse
 from skillopt.model.cli.process import Finished, run
 from skillopt.model.cli.troubles import classify
 from skillopt.model.failures import Unreached
 from skillopt.model.settings import ModelSettings
+from skillopt.model.tokens import counted
 
 DEFAULT_MODEL: Final = "default"
 """The name that leaves the choice of the model to the program."""
@@ -28,9 +30,6 @@ _EVERYWHERE: Final = (
     "SYSTEMROOT", "COMSPEC", "PATHEXT", "APPDATA", "LOCALAPPDATA", "USERPROFILE", "TEMP", "TMP",
 )  # fmt: skip
 """What any program needs to start, find its own settings and reach the network."""
-
-
-_LETTERS_PER_TOKEN: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +95,15 @@ class TextProgram:
             words = heard.problem or finished.err.strip() or finished.out.strip()
             words = words or f"it ended with code {finished.code} and without a word"
             raise classify(words, self._who, self.dialect.login, self.secrets)
-        usage = _estimate(request, heard.text) if heard.usage is None else heard.usage
-        return Reply(text=heard.text, usage=usage)
+        usage = Usage(1) if heard.usage is None else heard.usage
+        return counted(request, Reply(text=heard.text, usage=usage))
 
     @property
     def _who(self) -> str:
         return f"{self.settings.role} model {self.settings.name!r} by {Path(self.path).name}"
 
     def _check(self, request: Request) -> None:
+        check_abilities(request, self._who)
         if request.temperature is not None:
             raise Refused(f"{self._who} has no temperature, and the request asks for one")
 
@@ -133,11 +133,6 @@ class TextProgram:
                 raise Unreached(f"{self._who} did not answer within {limit}") from error
             except OSError as error:
                 raise AccessError(f"{self._who} cannot be started: {error.strerror}") from error
-
-
-def _estimate(request: Request, text: str) -> Usage:
-    sent = sum(len(message.text) for message in request.messages)
-    return Usage(1, sent // _LETTERS_PER_TOKEN, -(-len(text) // _LETTERS_PER_TOKEN))
 
 
 def _path(settings: ModelSettings, dialect: Dialect) -> str:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Collection
 
 from skillopt.errors import AccessError, ModelError, Refused
-from skillopt.model.failures import QUOTED, SECRET_LENGTH
+from skillopt.model.credentials import SECRET_LENGTH
+from skillopt.model.failures import QUOTED
 
 _TOO_LONG = re.compile(r"(?i)too long|context (length|window)|maximum context|too many tokens")
 _LATER = re.compile(r"(?i)rate.?limit|overload|too many requests|\b(429|5\d\d)\b|try again later")

@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 
 from skillopt.core.chat import Message, Reply, Request, Usage
 from skillopt.errors import ConfigError, ModelError, Refused
+from skillopt.model.abilities import check_abilities
 from skillopt.model.local.engine import Engine, Speaking, shared_engine
 from skillopt.model.local.llama import version
 from skillopt.model.local.slots import Watch
@@ -100,6 +101,7 @@ class Local:
         }
 
     def _options(self, request: Request) -> dict[str, object]:
+        check_abilities(request, "backend local", "schema")
         if request.effort:
             raise Refused("backend local has no reasoning effort, and the request asks for one")
         settings = self.settings
@@ -111,8 +113,9 @@ class Local:
         }
         if limit is not None:
             options["max_tokens"] = limit
-        if self.schema is not None:
-            options["json_schema"] = dict(self.schema)
+        schema = self.schema if request.schema is None else request.schema
+        if schema is not None:
+            options["json_schema"] = dict(schema)
         return options
 
 

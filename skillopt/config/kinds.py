@@ -1,0 +1,25 @@
+"""Kinds of values that several keys share."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, TypeAlias
+
+from pydantic import AfterValidator, Field
+
+
+def _variable(name: str) -> str:
+    # Capitals only, and not too many: what a key looks like must not pass for a name, because
+    # names are shown in messages.
+    if name and not re.fullmatch(r"[A-Z_][A-Z0-9_]{0,63}", name):
+        raise ValueError("should be the name of an environment variable, not the key itself")
+    return name
+
+
+Positive: TypeAlias = Annotated[int, Field(ge=1)]
+Count: TypeAlias = Annotated[int, Field(ge=0)]
+Seconds: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Amount: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
+Name: TypeAlias = Annotated[str, Field(min_length=1)]
+Variable: TypeAlias = Annotated[str, AfterValidator(_variable)]

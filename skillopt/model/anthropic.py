@@ -1,0 +1,275 @@
+"""Anthropic's messages API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final, TypeAlias, cast
+
+from skillopt.core.chat import Image, Message, Model, Reply, Request, Stop, Tool, ToolCall, Usage
+from skillopt.errors import AccessError, ConfigError, Refused
+from skillopt.model.credentials import Key
+from skillopt.model.memo import recall, remember
+from skillopt.model.provider import Json, Transport
+from skillopt.model.remote import (
+    JSON_HEADERS,
+    Nonsense,
+    Remote,
+    address,
+    caller_of,
+    checked,
+    fingerprint_of,
+    key_hint,
+)
+from skillopt.model.settings import ModelSettings, filled, names_for, variable
+
+Block: TypeAlias = dict[str, object]
+
+EFFORTS: Final = ("low", "medium", "high", "xhigh", "max")
+DEFAULT_LIMIT: Final = 16384
+"""Tokens of a reply where the settings name no limit: this API insists on one."""
+LEAST_BUDGET: Final = 1024
+_API: Final = "anthropic"
+_VERSION: Final = "2023-06-01"
+_MARK: Final = {"cache_control": {"type": "ephemeral"}}
+"""All that comes before this mark, and it, is kept by the provider for a few minutes."""
+_STOPS: Final[dict[str, Stop]] = {
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "tool",
+    "refusal": "filter",
+}
+
+
+class ClaudeChat:
+    """Claude at Anthropic, or at any server that speaks its API."""
+
+    key_variables: ClassVar[tuple[str, ...]] = ("{ROLE}_ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY")
+    url_variables: ClassVar[tuple[str, ...]] = ("{ROLE}_ANTHROPIC_BASE_URL", "ANTHROPIC_BASE_URL")
+    key_required: ClassVar[bool] = True
+    default_url: ClassVar[str] = "https://api.anthropic.com"
+    takes_shared_effort: ClassVar[bool] = False
+
+    @classmethod
+    def create(cls, settings: ModelSettings, http: Transport) -> Model:
+        """A model ready to be asked."""
+        settings = filled(settings, "ANTHROPIC")
+        thinking = thinking_of(settings)
+        if settings.effort and settings.effort not in EFFORTS:
+            raise ConfigError(
+                f"the {settings.role} model's reasoning_effort is {settings.effort!r}; "
+                f"claude_chat knows {', '.join(EFFORTS)}"
+            )
+        url = address(settings.base_url.strip() or cls.default_url, "/messages")
+        hint = key_hint(settings, names_for(settings.role, cls.key_variables))
+        if settings.api_key is None:
+            raise AccessError(f"backend claude_chat needs a key; set {hint}")
+        key = checked(Key(settings.api_key, "x-api-key", ""), url, hint)
+        quirk = f"thinking={json.dumps(thinking)}" if thinking else ""
+        return Remote(
+            fingerprint=fingerprint_of("claude_chat", settings, quirk),
+            dialect=Messages(settings, thinking),
+            caller=caller_of(settings, url, hint, key),
+            http=http,
+            url=url,
+            timeout=settings.timeout,
+            headers={**JSON_HEADERS, "anthropic-version": _VERSION},
+        )
+
+
+def thinking_of(settings: ModelSettings) -> Block | None:
+    """What is sent as `thinking`; None leaves it to the model."""
+    wish = settings.extra.get("thinking", "")
+    if wish == "":
+        wish = variable(settings, "CLAUDE_CHAT_THINKING", str)
+    match wish:
+        case None | "":
+            return None
+        case "adaptive" | "disabled":
+            return {"type": wish}
+        case int(budget) if budget >= LEAST_BUDGET:
+            return {"type": "enabled", "budget_tokens": budget}
+        case str(digits) if digits.isdigit() and int(digits) >= LEAST_BUDGET:
+            return {"type": "enabled", "budget_tokens": int(digits)}
+        case _:
+            raise ConfigError(
+                f"model.claude_chat_thinking is {wish!r}; write adaptive, disabled, or a number "
+                f"of tokens from {LEAST_BUDGET} up"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """One model's way of speaking it."""
+
+    settings: ModelSettings
+    thinking: Block | None = None
+
+    def body(self, request: Request) -> dict[str, object]:
+        """What is sent; what all requests share comes first and is marked for the cache."""
+        settings = self.settings
+        limit = settings.max_tokens if request.max_tokens is None else request.max_tokens
+        warmth = settings.temperature if request.temperature is None else request.temperature
+        system, rest = _parted(request.messages)
+        tools = [_tool(tool) for tool in request.tools]
+        _mark_last(system or tools)
+        turns = _turns(rest)
+        if any(message.role == "tool" for message in rest):
+            # A conversation that grows: its next request begins with all of this one.
+            _mark_last(cast("list[Block]", turns[-1]["content"]))
+        body: dict[str, object] = {
+            "model": settings.name,
+            "max_tokens": DEFAULT_LIMIT if limit is None else limit,
+        }
+        choice = _choice(request.tool_choice) if tools else None
+        optional = {
+            "system": system,
+            "messages": turns,
+            "temperature": warmth,
+            "tools": tools,
+            "tool_choice": choice,
+            "thinking": self.thinking,
+            "output_config": self._output(request),
+        }
+        return body | {name: each for name, each in optional.items() if each not in (None, [], {})}
+
+    def _output(self, request: Request) -> dict[str, object]:
+        output: dict[str, object] = {}
+        if effort := (self.settings.effort if request.effort is None else request.effort):
+            output["effort"] = effort
+        if request.schema is not None:
+            output["format"] = {"type": "json_schema", "schema": dict(request.schema)}
+        return output
+
+    def reply(self, data: Json) -> Reply:
+        """Take an answer apart."""
+        match data:
+            case {"type": "message", "content": [*blocks], **rest}:
+                reason = rest.get("stop_reason")
+                stop = _STOPS.get(reason, "end") if isinstance(reason, str) else "end"
+                return _reply(blocks, stop, _usage(rest.get("usage")))
+            case {"type": "error"} | {"error": _}:
+                raise Nonsense("the server reports an error")
+            case _:
+                raise Nonsense("the answer holds no content")
+
+
+def _parted(messages: Sequence[Message]) -> tuple[list[Block], list[Message]]:
+    """System messages as blocks, and the conversation."""
+    system: list[Block] = []
+    rest: list[Message] = []
+    for message in messages:
+        if message.role != "system":
+            rest.append(message)
+        elif rest:
+            raise Refused("this API takes system messages at the beginning only")
+        elif message.text:
+            system.append({"type": "text", "text": message.text})
+    return system, rest
+
+
+def _turns(messages: Iterable[Message]) -> list[Block]:
+    """The conversation with results of tools as the user's, and turns of one side as one."""
+    turns: list[Block] = []
+    for message in messages:
+        role = "assistant" if message.role == "assistant" else "user"
+        blocks = _blocks(message)
+        if turns and turns[-1]["role"] == role:
+            cast("list[Block]", turns[-1]["content"]).extend(blocks)
+        else:
+            turns.append({"role": role, "content": blocks})
+    return turns
+
+
+def _blocks(message: Message) -> list[Block]:
+    text: list[Block] = [{"type": "text", "text": message.text}] if message.text else []
+    images = [_image(image) for image in message.images]
+    match message.role:
+        case "tool":
+            result = {"tool_use_id": message.answers, "content": [*text, *images]}
+            return [{"type": "tool_result", **result}]
+        case "assistant":
+            kept = [dict(block) for block in recall(_API, message.memo)]
+            return [*kept, *text, *(_use(call) for call in message.calls)]
+        case _:
+            return [*images, *text]
+
+
+def _image(image: Image) -> Block:
+    source = {"type": "base64", "media_type": image.media_type, "data": image.data}
+    return {"type": "image", "source": source}
+
+
+def _use(call: ToolCall) -> Block:
+    try:
+        arguments: object = json.loads(call.arguments or "{}")
+    except ValueError:
+        arguments = None
+    if not isinstance(arguments, dict):
+        raise Refused(f"the arguments of the call {call.name!r} are no JSON object")
+    return {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments}
+
+
+def _tool(tool: Tool) -> Block:
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "input_schema": dict(tool.parameters),
+    }
+
+
+def _choice(choice: str | Tool) -> Block | None:
+    match choice:
+        case Tool(name):
+            return {"type": "tool", "name": name}
+        case "required":
+            return {"type": "any"}
+        case "none":
+            return {"type": "none"}
+        case _:
+            return None
+
+
+def _mark_last(blocks: list[Block]) -> None:
+    if blocks:
+        blocks[-1] |= _MARK
+
+
+def _reply(blocks: Iterable[Json], stop: Stop, usage: Usage) -> Reply:
+    text: list[str] = []
+    calls: list[ToolCall] = []
+    thoughts: list[Json] = []
+    for block in blocks:
+        match block:
+            case {"type": "text", "text": str(said)}:
+                text.append(said)
+            case {"type": "tool_use", "id": str(id_), "name": str(name), "input": arguments}:
+                calls.append(ToolCall(id_, name, json.dumps(arguments)))
+            case {"type": "thinking" | "redacted_thinking"}:
+                thoughts.append(block)
+            case _:
+                pass
+    return Reply(
+        text="".join(text),
+        usage=usage,
+        stop="tool" if calls else stop,
+        calls=tuple(calls),
+        memo=remember(_API, thoughts) if calls else "",
+    )
+
+
+def _usage(counts: Json) -> Usage:
+    """Tokens; what was read from the cache or written to it is counted apart by this API."""
+    match counts:
+        case {"input_tokens": int(fresh), "output_tokens": int(written), **rest}:
+            cached = _count(rest, "cache_read_input_tokens")
+            kept = _count(rest, "cache_creation_input_tokens")
+            return Usage(1, fresh + cached + kept, written, cached)
+        case _:
+            return Usage(1)
+
+
+def _count(counts: Mapping[str, Json], name: str) -> int:
+    value = counts.get(name)
+    return value if isinstance(value, int) else 0

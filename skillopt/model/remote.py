@@ -1,0 +1,142 @@
+"""A model behind HTTP: an address, credentials and the way its API is spoken."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+from urllib.parse import SplitResult, urlsplit, urlunsplit
+
+from skillopt.core.chat import Reply, Request
+from skillopt.errors import AccessError, ConfigError, ModelError
+from skillopt.model.credentials import Credentials, Key
+from skillopt.model.failures import Caller, classify, place
+from skillopt.model.provider import Answer, Json, Transport
+from skillopt.model.settings import ModelSettings
+from skillopt.model.tokens import counted
+
+JSON_HEADERS: Final[Mapping[str, str]] = {
+    "Content-Type": "application/json",
+    "Accept": "application/json",
+}
+
+
+class Nonsense(Exception):
+    """An answer that has not the shape that the API promises; worth a retry."""
+
+
+class Told(Exception):
+    """An answer with HTTP status 200 whose body tells of an error."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        """The HTTP status that would have said the same."""
+
+
+class Dialect(Protocol):
+    """How an API spells requests and answers. Pure."""
+
+    def body(self, request: Request) -> dict[str, object]:
+        """What is sent; `Refused` if the API has no word for something in the request."""
+        ...
+
+    def reply(self, data: Json) -> Reply:
+        """Take an answer apart; without token counts where there are none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """Asks by POST, one request for one reply."""
+
+    fingerprint: str
+    dialect: Dialect
+    caller: Caller
+    http: Transport = field(repr=False)
+    url: str = field(repr=False)
+    timeout: float
+    headers: Mapping[str, str] = field(default_factory=lambda: JSON_HEADERS, repr=False)
+
+    async def complete(self, request: Request) -> Reply:
+        """Ask once."""
+        body = json.dumps(self.dialect.body(request)).encode()
+        shown = await self.caller.credentials.headers()
+        answer = await self.http.post(
+            self.url, headers={**self.headers, **shown}, body=body, timeout=self.timeout
+        )
+        if answer.status != 200:
+            raise classify(answer, self.caller)
+        return counted(request, understood(answer, self.dialect, self.caller))
+
+
+def understood(answer: Answer, dialect: Dialect, caller: Caller) -> Reply:
+    """An answer with status 200, taken apart, or what is wrong with it as an error."""
+    try:
+        return dialect.reply(answer.json())
+    except Told as error:
+        body = json.dumps({"error": {"message": str(error)}}).encode()
+        raise classify(answer._replace(status=error.status, body=body), caller) from None
+    except Nonsense as error:
+        what = str(error)
+    except ValueError:
+        what = "the answer is not JSON"
+    said = caller.quote(answer)
+    raise ModelError(caller.say(f"{what}: {said}" if said else what), retryable=True)
+
+
+def caller_of(settings: ModelSettings, url: str, hint: str, credentials: Credentials) -> Caller:
+    """Who calls, for messages."""
+    who = f"{settings.role} model {settings.name!r} at {place(url)}"
+    return Caller(who, hint, credentials)
+
+
+def checked(key: Key, url: str, hint: str) -> Key:
+    """The key as it may be sent to this address; one that no header can hold is an error now."""
+    if key.secret is None:
+        return key
+    if not key.secret or not all("!" <= letter <= "~" for letter in key.secret):
+        raise AccessError(
+            "a key is blank or holds a character that no key has (a space? a line break?); "
+            f"check {hint}"
+        )
+    return key if urlsplit(url).username is None else Key(None)
+
+
+def key_hint(settings: ModelSettings, names: tuple[str, ...]) -> str:
+    """What to check when a key is refused."""
+    source = settings.key_source or " or ".join(names)
+    state = " (not set)" if settings.api_key is None else ""
+    return f"the key for the {settings.role} model in {source}{state}"
+
+
+def address(base_url: str, path: str) -> str:
+    """Where to post: a bare host gets `/v1`, any other path is taken as given."""
+    parts = _split(base_url)
+    if parts is None:
+        raise ConfigError(
+            f"base_url {base_url.rpartition('@')[2]!r} is not an address; "
+            "write it like http://localhost:8000/v1"
+        )
+    base = parts.path.rstrip("/").removesuffix(path) or "/v1"
+    return urlunsplit(parts._replace(path=base + path, fragment=""))
+
+
+def _split(url: str) -> SplitResult | None:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        return None
+    return parts if usable else None
+
+
+def fingerprint_of(backend: str, settings: ModelSettings, *quirks: str) -> str:
+    """Backend and whatever changes answers; neither address nor key does."""
+    effort = settings.effort or None
+    usual = (
+        f"{backend}/{settings.name}/temperature={settings.temperature}"
+        f"/max_tokens={settings.max_tokens}/effort={effort}"
+    )
+    return "/".join((usual, *(quirk for quirk in quirks if quirk)))
