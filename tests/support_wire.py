@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -49,7 +50,13 @@ class WireServer:
             await self._runner.cleanup()
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        self.seen.append(Seen(request.path_qs, request.headers.copy(), await request.json()))
+        self.seen.append(
+            Seen(
+                request.path_qs,
+                request.headers.copy(),
+                await request.json() if request.can_read_body else {},
+            )
+        )
         behave = self.script.pop(0) if len(self.script) > 1 else self.script[0]
         self.arrived.set()
         self.active += 1
@@ -121,5 +128,18 @@ async def stalls(request: web.Request) -> web.StreamResponse:
     response = web.StreamResponse()
     await response.prepare(request)
     await response.write(b'{"choices": [')
+    await asyncio.Event().wait()
+    return response
+
+
+async def half_closes(request: web.Request) -> web.StreamResponse:
+    """Send half of the answer and close the sending side, while still listening."""
+    response = web.StreamResponse()
+    response.content_length = 1000
+    await response.prepare(request)
+    await response.write(b'{"choices": [')
+    assert request.transport is not None
+    sock = request.transport.get_extra_info("socket")
+    sock.shutdown(socket.SHUT_WR)
     await asyncio.Event().wait()
     return response

@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 
 from skillopt.core.chat import Message, Request, Usage
 from skillopt.core.tokens import estimate
@@ -99,7 +99,9 @@ class Purse:
 def worst_case(request: Request, max_tokens: int) -> Usage:
     """The most that a call can take: no tokenizer makes more tokens than a text has bytes."""
     given = sum(map(_most, request.messages)) + _PER_CALL
-    given += sum(_bytes(json.dumps(asdict(tool))) + _PER_MESSAGE for tool in request.tools)
+    for tool in request.tools:
+        given += _bytes(tool.name + tool.description) + _PER_MESSAGE
+        given += _bytes(json.dumps(dict(tool.parameters)))
     given += 0 if request.schema is None else _bytes(json.dumps(dict(request.schema)))
     asked = max_tokens if request.max_tokens is None else request.max_tokens
     return Usage(1, given, asked)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support_wire import WireServer, completion, says
 
 from skillopt.aio import map_all
-from skillopt.core.chat import Message, Model, Reply, Request, Usage
+from skillopt.core.chat import Image, Message, Model, Reply, Request, Tool, ToolCall, Usage
 from skillopt.errors import AccessError, ModelError
 from skillopt.model.endpoint import Endpoint
 from skillopt.model.http import Http
@@ -255,6 +255,24 @@ class TestRecorded:
             "eecba824a1a809232b937e282caca0788987a07a9e061d662f8b46d48364d10e"
         )
 
+    def test_whatever_a_request_holds_beyond_text_changes_its_key(self) -> None:
+        tool = Tool("look", "Looks.", {"type": "object"})
+        said = ASK.messages[0]
+        others = [
+            replace(ASK, tools=(tool,)),
+            replace(ASK, tools=(replace(tool, description="Sees."),)),
+            replace(ASK, tools=(tool,), tool_choice="required"),
+            replace(ASK, tools=(tool,), tool_choice=tool),
+            replace(ASK, schema={"type": "object"}),
+            replace(ASK, schema={}),
+            replace(ASK, messages=(replace(said, images=(Image("image/png", "AA=="),)),)),
+            replace(ASK, messages=(replace(said, images=(Image("image/gif", "AA=="),)),)),
+            replace(ASK, messages=(replace(said, calls=(ToolCall("1", "look", "{}"),)),)),
+            replace(ASK, messages=(replace(said, answers="1"),)),
+            replace(ASK, messages=(replace(said, memo="m"),)),
+        ]
+        assert len({call_key("target", "m", each) for each in (ASK, *others)}) == len(others) + 1
+
     @given(st.lists(st.text()), st.lists(st.text()))
     def test_keys_are_equal_exactly_when_the_texts_are(self, a: list[str], b: list[str]) -> None:
         def key(texts: list[str]) -> str:
@@ -266,6 +284,20 @@ class TestRecorded:
     def test_half_a_surrogate_pair_has_a_key(self) -> None:
         asked = replace(ASK, messages=(Message("user", "\ud83d"),))
         assert len(call_key("target", "m", asked)) == 64
+
+
+async def test_metering_leaves_everything_but_the_usage_alone() -> None:
+    reply = Reply(
+        text="",
+        usage=Usage(1, 5, 2, estimated=1),
+        stop="tool",
+        calls=(ToolCall("1", "look", "{}"),),
+        memo="m",
+    )
+    meter = Meter()
+    metered = Metered(Scripted(lambda _: reply), "target", meter, Price(input=1e6, output=0.0))
+    assert await metered.complete(ASK) == replace(reply, usage=replace(reply.usage, dollars=5.0))
+    assert meter.total.estimated == 1
 
 
 WRAPPINGS: list[Callable[[Model], Model]] = [

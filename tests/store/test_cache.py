@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support_store import FIRST, INITIAL, keep_reply, keep_rollout, rollout
 
-from skillopt.core.chat import Reply, Usage
+from skillopt.core.chat import Reply, ToolCall, Usage
 from skillopt.core.rollout import Failure, Rollout, Score
 from skillopt.errors import ModelError, StoreError
 from skillopt.store.cache import Cache
@@ -80,6 +80,45 @@ async def test_the_ledger_adds_up_over_processes_by_move_role_and_stage(tmp_path
         ("one", "optimizer", "analyst"): Usage(2, 200, 40, 20, 0.5),
         ("two", "optimizer", "analyst"): Usage(1, 100, 20, 10, 0.25),
     }
+    cache.close()
+
+
+async def keep_counted(cache: Cache, key: str, usage: Usage) -> Reply:
+    async def make() -> Reply:
+        calls = (ToolCall("1", "look", "{}"),)
+        return Reply(text="", usage=usage, stop="tool", calls=calls, memo="m")
+
+    return await cache.reply(key, role="target", stage="rollout", make=make)
+
+
+async def test_estimated_calls_are_told_from_counted_ones_in_a_later_process(
+    tmp_path: Path,
+) -> None:
+    cache = Cache(tmp_path / "c")
+    kept = [
+        await keep_counted(cache, "a", Usage(1, 5, 2, estimated=1)),
+        await keep_counted(cache, "b", Usage(1, 5, 2)),
+    ]
+    cache.close()
+    again = Cache(tmp_path / "c")
+    assert again.spent() == {("", "target", "rollout"): Usage(2, 10, 4, estimated=1)}
+    assert [await keep_counted(again, key, Usage()) for key in ("a", "b")] == kept
+    again.close()
+
+
+async def test_a_file_without_marks_for_estimates_is_read_and_continued(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "c")
+    await keep_counted(cache, "a", Usage(1, 5, 2))
+    cache.close()
+    with sqlite3.connect(tmp_path / "c") as db:
+        db.execute("DROP TABLE estimated")
+    db.close()
+    reader = Cache(tmp_path / "c", read_only=True)
+    assert reader.spent() == {("", "target", "rollout"): Usage(1, 5, 2)}
+    reader.close()
+    cache = Cache(tmp_path / "c")
+    await keep_counted(cache, "b", Usage(1, 5, 2, estimated=1))
+    assert cache.spent() == {("", "target", "rollout"): Usage(2, 10, 4, estimated=1)}
     cache.close()
 
 

@@ -9,12 +9,18 @@ The model is really asked, about a dozen short questions; give it a local server
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import cast
 
 from skillopt.aio import map_all
-from skillopt.core.chat import Message, Model, Reply, Request
+from skillopt.core.chat import Image, Message, Model, Reply, Request, Tool
+from skillopt.errors import Refused
 
 AT_ONCE = 8
+_DOT = bytes.fromhex(
+    "47494638396101000100800000ffffff00000021f90401000000002c00000000010001000002024401003b"
+)
+"""A picture of one point."""
 
 
 class ContractBroken(AssertionError):
@@ -27,6 +33,7 @@ async def check_model(model: Model, *, secret: str | None = None) -> None:
     await check_answer(model)
     await check_many_at_once(model)
     await check_cancelled(model)
+    await check_demands(model)
     if secret is not None:
         check_secret(model, secret)
 
@@ -62,6 +69,25 @@ async def check_cancelled(model: Model) -> None:
     _check_reply(await model.complete(_question(1)))
 
 
+async def check_demands(model: Model) -> None:
+    """A request with a tool, an image or a schema is answered or refused, nothing else."""
+    look = Tool("look", "Looks around.", {"type": "object", "properties": {}})
+    schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
+    plain = _question(0)
+    shown = replace(plain.messages[-1], images=(Image.of(_DOT, "image/gif"),))
+    for request in (
+        replace(plain, tools=(look,)),
+        replace(plain, schema=schema),
+        replace(plain, messages=(*plain.messages[:-1], shown)),
+    ):
+        try:
+            reply = await model.complete(request)
+        except Refused:
+            continue
+        _check_reply(reply)
+        _expect(not reply.calls or bool(request.tools), "a tool is called that was not offered")
+
+
 def check_secret(model: Model, secret: str) -> None:
     """Neither repr nor fingerprint shows the key."""
     _expect(secret not in repr(model), "the repr shows the key")
@@ -77,8 +103,9 @@ def _check_reply(reply: Reply) -> None:
     _expect(isinstance(cast("object", reply.text), str), "the text of the reply is not a string")
     _expect(reply.stop in ("end", "length", "tool", "filter"), f"unknown stop {reply.stop!r}")
     used = reply.usage
-    for name in ("calls", "input", "output", "cached", "dollars"):
+    for name in ("calls", "input", "output", "cached", "dollars", "estimated"):
         _expect(getattr(used, name) >= 0, f"usage.{name} is below zero")
+    _expect(used.estimated <= used.calls, "more calls were estimated than made")
     _expect(used.cached <= used.input, "more tokens came from the cache than were sent")
 
 
