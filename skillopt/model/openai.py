@@ -95,9 +95,11 @@ class OpenAIChat:
     @classmethod
     def _at(cls, settings: ModelSettings, url: str, key: Key, hint: str, http: Transport) -> Remote:
         if key.secret is None:
+            names = " or ".join(names_for(settings.owner or settings.role, cls.key_variables))
             raise AccessError(
-                f"backend openai_chat needs a key; set {hint}. For Azure OpenAI, set "
-                "AZURE_OPENAI_ENDPOINT or model.azure_openai_endpoint"
+                f"the {settings.role} model {settings.name!r} needs a key: set {names} in the "
+                "environment or in .env; for Azure OpenAI, set AZURE_OPENAI_ENDPOINT or "
+                "model.azure_openai_endpoint"
             )
         return cls._remote(settings, url, checked(key, url, hint), hint, http)
 

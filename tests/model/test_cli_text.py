@@ -139,7 +139,7 @@ async def test_copilot_gets_the_prompt_as_an_argument_and_its_tokens_are_estimat
     (call,) = program.calls
     assert after(call, "-p").endswith("Was ist groß?")
     assert "--available-tools=" in call["arguments"]
-    assert reply.usage == Usage(1, 5, 3)
+    assert reply.usage == Usage(1, 5, 3, estimated=1)
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -149,7 +149,7 @@ def test_a_missing_address_names_what_to_set() -> None:
 
 def test_openai_without_a_key_names_what_to_set() -> None:
     settings = ModelSettings(role="optimizer", name="m")
-    with pytest.raises(AccessError, match=r"optimizer model in OPTIMIZER_OPENAI_API_KEY or OPENAI"):
+    with pytest.raises(AccessError, match="set OPTIMIZER_OPENAI_API_KEY or OPENAI_API_KEY in"):
         OpenAIChat.create(settings, Http())
 
 
