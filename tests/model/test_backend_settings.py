@@ -14,9 +14,9 @@ from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Message, Model, Request
 from skillopt.errors import AccessError, ConfigError
 from skillopt.model.http import Http
-from skillopt.model.settings import Role
 from skillopt.model.meter import Meter
 from skillopt.model.purse import Purse
+from skillopt.model.settings import Role
 from skillopt.testing.doubles import MemoryWork
 
 ASK = Request(stage="rollout", messages=(Message("user", "Why?"),))

@@ -295,7 +295,8 @@ async def test_metering_leaves_everything_but_the_usage_alone() -> None:
         memo="m",
     )
     meter = Meter()
-    metered = Metered(Scripted(lambda _: reply), "target", meter, Price(input=1e6, output=0.0))
+    price = Price(input=1e6, output=0.0)
+    metered = Metered(Scripted(lambda _: reply), "target", Purse(meter), price)
     assert await metered.complete(ASK) == replace(reply, usage=replace(reply.usage, dollars=5.0))
     assert meter.total.estimated == 1
 
