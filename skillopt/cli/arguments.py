@@ -113,10 +113,11 @@ class _Walk:
 
     def _take_flag(self, written: str, value: str | None) -> None:
         from skillopt.config.overrides import flat_flags
+        from skillopt.config.redaction import names_secret
 
         name = written[2:].replace("-", "_")
         key = flat_flags().get(name)
-        if key is None:
+        if key is None or names_secret(name):
             known = [*flat_flags(), *(each[2:] for each in self.own)]
             raise _unknown(written, name, known, self.ctx)
         if value is None:

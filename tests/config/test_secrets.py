@@ -70,6 +70,7 @@ def test_what_looks_like_a_secret_is_hidden(text: str, secret: str) -> None:
         "Read the task-oriented basic understanding of risk-management first.",
         "https://host:8000/v1/chat?a=b@c",
         "api_key_env: OPENAI_API_KEY",
+        "model.azure_openai_api_key: should be the name of an environment variable",
         "npm_config_registry, hf_hub, sk-learn",
         "a basic arithmetic error; basic 12",
         "mail me@host.org at 10:30",
