@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from skillopt.core.chat import Model, Request
 from skillopt.core.events import Event, Signal
 from skillopt.core.journal import Journal
-from skillopt.core.ports import Gate, Record, Work
+from skillopt.core.ports import Gate, Record, Shortener, Work
 from skillopt.core.rollout import Score, Trajectory
 from skillopt.core.task import Split, Task
 from skillopt.engine.bench import Bench
@@ -28,7 +28,7 @@ from skillopt.optimizer.review import LookBack
 from skillopt.optimizer.schedule import Constant
 from skillopt.optimizer.select import Select
 from skillopt.optimizer.slow_update import SlowUpdate
-from skillopt.optimizer.update import Update
+from skillopt.optimizer.update import Patch
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
 from skillopt.testing.doubles import MemoryRecord, MemoryWork
@@ -146,7 +146,7 @@ class World:
             max_failed=self.max_failed,
         )
 
-    def run(self) -> Run:
+    def run(self, *, shortener: Shortener | None = None) -> Run:
         bench = self.bench()
         asker = Asker(self.optimizer, Library(), bench.journal)
         test = self.env.tasks("test") if self.exam else None
@@ -158,15 +158,16 @@ class World:
                 reflect=Reflect(asker=asker, minibatch=self.minibatch),
                 aggregate=Aggregate(asker=asker),
                 select=Select(asker=asker),
-                update=Update(journal=bench.journal),
+                update=Patch(journal=bench.journal),
             ),
             reviewer=LookBack(
                 slow_update=SlowUpdate(asker=asker), meta_skill=MetaSkill(asker=asker)
             ),
-            meta_reflector=MetaReflect(asker=asker, update=Update(journal=bench.journal)),
+            meta_reflector=MetaReflect(asker=asker, update=Patch(journal=bench.journal)),
             gate=self.gate,
             slow_gate=self.slow_gate,
             identity=self.identity,
+            shortener=shortener,
         )
 
     def but(self, **changes: object) -> World:

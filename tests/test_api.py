@@ -186,6 +186,15 @@ NO_ANALYST = {"use_skill_aware_reflection": True, "gradient.proposer": "patterns
         ({"train": TRAIN, "val": VAL, "skill": None}, ConfigError, "skill_init"),
         ({"train": TRAIN, "val": VAL, "settings": {"nm_epochs": 1}}, ConfigError, "num_epochs"),
         ({"train": TRAIN, "val": VAL, "scorer": "exakt"}, ConfigError, "exact"),
+        (
+            {
+                "train": TRAIN,
+                "val": VAL,
+                "settings": {"skill_update_mode": "rewrite", "select_mode": "trial"},
+            },
+            ConfigError,
+            "works with edits only",
+        ),
         ({"train": [{"input": "x"}], "val": VAL}, DataError, "answer"),
         ({"train": TRAIN, "val": VAL, "skill": "a<!-- APPENDIX_END -->"}, SkillError, "mark"),
         ({"train": TRAIN, "val": VAL, "settings": {"train_size": 9}}, DataError, "6 items"),

@@ -149,6 +149,7 @@ class Way:
 
 
 WAYS = {
+    "with_body": Way(Skill.with_body, "body"),
     "with_guidance": Way(Skill.with_guidance, "guidance"),
     "with_notes": Way(lambda skill, text: skill.with_notes(text.splitlines()), "notes"),
 }

@@ -15,6 +15,7 @@ from statistics import fmean
 from skillopt.aio import map_all
 from skillopt.build.data import validation_tasks
 from skillopt.build.models import price_of
+from skillopt.build.policies import form_of, rate_control
 from skillopt.build.training import Brief
 from skillopt.config.schema import Role
 from skillopt.core.chat import Model, Usage
@@ -38,6 +39,8 @@ _EDIT = 40
 """Tokens that an edit adds to a skill at most, as a rule."""
 _MEMORY = 4000
 """Tokens of lessons and history at most."""
+_MANY = 12
+"""Proposals of a reflection, or changes of a step, that nothing bounds: so many as a rule."""
 _EXCHANGES = 6
 """Combinations that a trial tries at most."""
 _RULES = 3
@@ -162,12 +165,12 @@ class _Outlook:
             match move:
                 case Step():
                     yield from self._step(move, edits)
-                    edits += move.budget
-                    yield self._attempts("gate on val", Range(0, val), edits)
+                    edits += self._used(move)
+                    yield from self._candidate(val, edits)
                 case MetaReflection():
                     yield self._question("meta reflect", "meta_reflect", _MAYBE, edits, 2000)
-                    edits += move.budget
-                    yield self._attempts("gate on val", Range(0, val), edits)
+                    edits += _bound(move.budget)
+                    yield from self._candidate(val, edits)
                 case EpochEnd():
                     yield from self._epoch(move, edits, val)
                 case Exam(tasks):
@@ -184,7 +187,7 @@ class _Outlook:
                 yield Line("preflight", role, Range(1, 1), Range(4, 40), Range(1, 16))
 
     def _step(self, move: Step, edits: int) -> Iterator[Line]:
-        config = self.brief.config
+        config, form = self.brief.config, form_of(self.brief.config)
         tasks = sum(map(len, move.batches))
         # In a later epoch all attempts are known already if the skill has not changed meanwhile.
         yield self._attempts("rollout", Range(tasks if move.epoch == 1 else 0, tasks), edits)
@@ -192,15 +195,30 @@ class _Outlook:
         yield from self._reflection(found, edits)
         if config.gradient.merge_mode == "model":
             merges = Range(0, _merges(found.leaves, config.gradient.merge_batch_size))
-            yield self._question("merge", "merge_failure", merges, edits, 16 * 2 * _EDIT)
+            prompt, shown = f"merge_failure{form.suffix}", 16 * 2 * _EDIT
+            yield self._question("merge", prompt, merges, edits, shown, whole=form.whole)
         if move.budget == 0:
             return
-        if config.optimizer.select_mode == "ranking":
-            yield self._question("ranking", "ranking", _MAYBE, edits, 2000)
-        else:
+        if rate_control(config.optimizer) == "autonomous":
+            yield self._question("learning rate", "lr_autonomous", _MAYBE, edits, 2000)
+        if config.optimizer.select_mode == "trial":
             each = config.optimizer.trial_tasks
-            tried = found.proposals * (each + 1) + _EXCHANGES * move.budget * each
-            yield self._attempts("trial", Range(0, tried), edits + move.budget)
+            tried = found.proposals * (each + 1) + _EXCHANGES * self._used(move) * each
+            yield self._attempts("trial", Range(0, tried), edits + self._used(move))
+        elif move.budget is not None:
+            yield self._question("ranking", f"ranking{form.suffix}", _MAYBE, edits, 2000)
+        if config.optimizer.skill_update_mode == "rewrite_from_suggestions":
+            yield self._question("rewrite", "rewrite_skill", _MAYBE, edits, 2000, whole=True)
+
+    def _used(self, move: Step) -> int:
+        """Changes of a step, at most."""
+        asked = rate_control(self.brief.config.optimizer) == "autonomous"
+        return max(_MANY, _bound(move.budget)) if asked else _bound(move.budget)
+
+    def _candidate(self, val: int, edits: int) -> Iterator[Line]:
+        if self.brief.config.optimizer.max_skill_tokens:
+            yield self._question("compress", "compress_skill", _MAYBE, edits, 0, whole=True)
+        yield self._attempts("gate on val", Range(0, val), edits)
 
     def _reflection(self, found: _Proposing, edits: int) -> Iterator[Line]:
         gradient = self.brief.config.gradient
@@ -208,7 +226,9 @@ class _Outlook:
         if gradient.evidence_tokens:
             shown = min(shown, gradient.evidence_tokens)
         if found.analyst.high:
-            yield self._question("analysts", "analyst_error", found.analyst, edits, shown)
+            form = form_of(self.brief.config)
+            prompt = f"analyst_error{form.suffix}"
+            yield self._question("analysts", prompt, found.analyst, edits, shown, whole=form.whole)
         if found.explore.high:
             most = gradient.evidence_tokens or gradient.explore_turns * 8 * self._attempt
             yield self._question("explore", "explore", found.explore, edits, most)
@@ -227,7 +247,7 @@ class _Outlook:
         shown = 2 * len(move.tasks) * self._attempt
         if optimizer.use_slow_update:
             yield self._question("slow update", "slow_update", _MAYBE, edits, shown)
-            yield self._attempts("gate on val", Range(0, val), edits + 4)
+            yield from self._candidate(val, edits + 4)
         if optimizer.use_meta_skill and not move.last:
             yield self._question("meta skill", "meta_skill", _MAYBE, edits, shown)
 
@@ -247,12 +267,25 @@ class _Outlook:
         asked = Range(0.8 * self.request + skill.low, 1.2 * self.request + skill.high)
         return Line(phase, "target", count, count * asked, count * self.answers["target"])
 
-    def _question(self, phase: str, prompt: str, count: Range, edits: int, shown: float) -> Line:
+    def _question(
+        self,
+        phase: str,
+        prompt: str,
+        count: Range,
+        edits: int,
+        shown: float,
+        *,
+        whole: bool = False,
+    ) -> Line:
+        """`whole`: the answer holds a body, and not just what is to change in it."""
         fixed = tokens_in(self.brief.prompts.text(prompt))
         skill = self._skill(edits)
         # Two skills are shown where they are compared.
         asked = Range(0.8 * fixed + skill.low, 1.2 * fixed + 2 * skill.high + _MEMORY + shown)
-        return Line(phase, "optimizer", count, count * asked, count * self.answers["optimizer"])
+        answer = self.answers["optimizer"]
+        if whole:
+            answer = Range(min(answer.low, skill.low), max(answer.high, 500 + skill.high))
+        return Line(phase, "optimizer", count, count * asked, count * answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +315,10 @@ def _proposing(brief: Brief, move: Step) -> _Proposing:
     )
 
 
+def _bound(budget: int | None) -> int:
+    return _MANY if budget is None else budget
+
+
 def _perhaps(found: _Proposing) -> _Proposing:
     return _Proposing(
         Range(0, found.analyst.high),
@@ -298,8 +335,8 @@ def _one(name: str, brief: Brief, move: Step) -> _Proposing:
     match name:
         case "explore":
             turns = Range(0 if gradient.failure_only else 1, gradient.explore_turns)
-            asked = turns if move.budget else _NONE
-            return _Proposing(explore=asked, leaves=2, proposals=move.budget)
+            asked = _NONE if move.budget == 0 else turns
+            return _Proposing(explore=asked, leaves=2, proposals=_bound(move.budget))
         case "instruct":
             most = kinds * gradient.samples
             return _Proposing(instruct=Range(0, most), leaves=kinds, proposals=most)
@@ -309,7 +346,7 @@ def _one(name: str, brief: Brief, move: Step) -> _Proposing:
         case _:
             asked = sum((_minibatches(len(each), brief) for each in move.batches), _NONE)
             most = round(asked.high)
-            return _Proposing(analyst=asked, leaves=most, proposals=most * move.budget)
+            return _Proposing(analyst=asked, leaves=most, proposals=most * _bound(move.budget))
 
 
 def _minibatches(tasks: int, brief: Brief) -> Range:

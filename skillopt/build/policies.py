@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from skillopt.config.schema import (
     Config,
@@ -10,7 +11,7 @@ from skillopt.config.schema import (
     GradientSection,
     OptimizerSection,
 )
-from skillopt.core.ports import Gate, MetaReflector, Proposer, Reviewer
+from skillopt.core.ports import Gate, MetaReflector, Proposer, Reviewer, Shortener
 from skillopt.core.rollout import CHANGED, UNCHANGED, Change, Rollout
 from skillopt.core.skill import Skill
 from skillopt.engine.plan import Shape
@@ -26,17 +27,20 @@ from skillopt.gradient.portfolio import Portfolio
 from skillopt.gradient.probe import Probing
 from skillopt.gradient.reflect import Reflect
 from skillopt.gradient.several import Several, Union
+from skillopt.optimizer.compress import Compress
 from skillopt.optimizer.meta_reflect import MetaReflect
 from skillopt.optimizer.meta_skill import MetaSkill
-from skillopt.optimizer.pipeline import Aggregating, Pipeline, Selecting
+from skillopt.optimizer.pipeline import Aggregating, Pipeline, Rating, Selecting, Updating
+from skillopt.optimizer.rate import Autonomous, Steadying
 from skillopt.optimizer.review import LookBack
-from skillopt.optimizer.schedule import Constant, Cosine, Linear
-from skillopt.optimizer.select import Select
+from skillopt.optimizer.schedule import Constant, Cosine, Linear, unbounded
+from skillopt.optimizer.select import OneBody, Select
 from skillopt.optimizer.slow_update import SlowUpdate
 from skillopt.optimizer.trial import Trial
-from skillopt.optimizer.update import Update
+from skillopt.optimizer.update import Follow, Patch, TakeOver
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.digest import NO_LIMIT, Digest
+from skillopt.prompts.forms import EDITS, REWRITES, SUGGESTIONS, Form
 
 _PAIRS: Mapping[str, frozenset[Change]] = {
     "mixed": CHANGED | UNCHANGED,
@@ -47,35 +51,66 @@ _PAIRS: Mapping[str, frozenset[Change]] = {
 
 def check(config: Config) -> None:
     """Refuse settings that exclude each other, before anything is spent."""
-    if "analyst" in config.gradient.proposer:
-        return
-    for key, wanted, why in (
+    gradient, optimizer = config.gradient, config.optimizer
+    analyst, mode = "analyst" in gradient.proposer, optimizer.skill_update_mode
+    patching, asked = mode == "patch", optimizer.lr_scheduler == "autonomous"
+    control, proposers = optimizer.lr_control_mode, ", ".join(gradient.proposer)
+    edits_only = f"works with edits only; with optimizer.skill_update_mode: {mode} it must be"
+    for key, wrong, what in (
         (
             "optimizer.use_skill_aware_reflection",
-            config.optimizer.use_skill_aware_reflection,
-            "the other proposers write no reminders",
+            optimizer.use_skill_aware_reflection and not analyst,
+            "needs analyst among gradient.proposer; the other proposers write no reminders",
+        ),
+        (
+            "optimizer.use_skill_aware_reflection",
+            optimizer.use_skill_aware_reflection and mode == "full_rewrite_minibatch",
+            f"writes no reminders where bodies are written whole (skill_update_mode: {mode})",
         ),
         (
             "gradient.use_deep_reflect",
-            config.gradient.use_deep_reflect,
-            "the other proposers read no probes",
+            gradient.use_deep_reflect and not analyst,
+            "needs analyst among gradient.proposer; the other proposers read no probes",
+        ),
+        (
+            "gradient.proposer",
+            not patching and proposers != "analyst",
+            f"{proposers} {edits_only} analyst",
+        ),
+        (
+            "optimizer.select_mode",
+            not patching and optimizer.select_mode == "trial",
+            f"trial {edits_only} ranking",
+        ),
+        (
+            "optimizer.lr_control_mode",
+            asked and control in ("none", "volatility"),
+            f"{control} and optimizer.lr_scheduler: autonomous exclude each other; change one",
         ),
     ):
-        if wanted:
-            raise config.complaint(key, f"needs analyst among gradient.proposer; {why}")
+        if wrong:
+            raise config.complaint(key, what)
 
 
 def pipeline(config: Config, witness: Witness, asker: Asker) -> Pipeline:
-    """The optimizer's four stages; `witness` is how they reach the target."""
-    lapses = _lapses(config.optimizer, asker)
+    """The optimizer's stages; `witness` is how they reach the target."""
+    form, lapses = form_of(config), _lapses(config.optimizer, asker)
     probing = _probing(config, witness, asker)
     return Pipeline(
-        reflect=_proposer(config.gradient, asker, lapses, probing),
-        aggregate=_aggregate(config.gradient, asker),
-        select=_select(config.optimizer, witness, asker),
-        update=Update(journal=asker.journal),
+        reflect=_proposer(config.gradient, form, asker, lapses, probing),
+        aggregate=_aggregate(config.gradient, form, asker),
+        rate=_rate(config.optimizer, asker),
+        select=_select(config.optimizer, form, witness, asker),
+        update=_update(config, asker),
         annotate=lapses,
     )
+
+
+def shortener(config: Config, asker: Asker) -> Shortener | None:
+    """What holds the skill to a size, if there is one to hold it to."""
+    limit = config.optimizer.max_skill_tokens
+    room = config.model.rewrite_max_completion_tokens
+    return Compress(asker=asker, limit=limit, max_tokens=room) if limit else None
 
 
 def reviewer(optimizer: OptimizerSection, asker: Asker) -> Reviewer:
@@ -99,7 +134,7 @@ def meta_reflector(optimizer: OptimizerSection, asker: Asker) -> MetaReflector |
     """What thinks again about an epoch, if anything does."""
     if not optimizer.use_meta_reflect:
         return None
-    return MetaReflect(asker=asker, update=Update(journal=asker.journal))
+    return MetaReflect(asker=asker, update=Patch(journal=asker.journal))
 
 
 def gates(config: Config) -> tuple[Gate, Gate]:
@@ -128,11 +163,15 @@ def shape(config: Config) -> Shape:
     )
 
 
-def schedule(optimizer: OptimizerSection) -> Callable[[int, int], int]:
+def schedule(optimizer: OptimizerSection) -> Callable[[int, int], int | None]:
     """The learning rate, step by step."""
-    high, low = optimizer.learning_rate, min(optimizer.min_learning_rate, optimizer.learning_rate)
+    if rate_control(optimizer) == "none":
+        return unbounded
+    if rate_control(optimizer) == "volatility":
+        return Constant(optimizer.learning_rate)
+    high, low = optimizer.learning_rate, _lowest(optimizer)
     match optimizer.lr_scheduler:
-        case "constant":
+        case "constant" | "autonomous":
             return Constant(high)
         case "linear":
             return Linear(high, low)
@@ -165,8 +204,59 @@ def _probing(config: Config, witness: Witness, asker: Asker) -> Probing | None:
     )
 
 
+def rate_control(optimizer: OptimizerSection) -> str:
+    """Who decides the learning rate: a body is taken whole, and a schedule may leave it open."""
+    if optimizer.skill_update_mode == "full_rewrite_minibatch":
+        return "none"
+    return "autonomous" if optimizer.lr_scheduler == "autonomous" else optimizer.lr_control_mode
+
+
+def _rate(optimizer: OptimizerSection, asker: Asker) -> Rating | None:
+    match rate_control(optimizer):
+        case "autonomous":
+            open_ended = optimizer.lr_scheduler == "autonomous"
+            return Autonomous(asker=asker, fallback=_lowest(optimizer) if open_ended else None)
+        case "volatility":
+            return Steadying(_lowest(optimizer))
+        case _:
+            return None
+
+
+def _lowest(optimizer: OptimizerSection) -> int:
+    return min(optimizer.min_learning_rate, optimizer.learning_rate)
+
+
+def form_of(config: Config) -> Form:
+    """In what form proposals are asked for."""
+    match config.optimizer.skill_update_mode:
+        case "patch":
+            return EDITS
+        case "rewrite_from_suggestions":
+            return SUGGESTIONS
+        case "full_rewrite_minibatch":
+            return replace(REWRITES, max_tokens=config.model.rewrite_max_completion_tokens)
+
+
+def _update(config: Config, asker: Asker) -> Updating:
+    match config.optimizer.skill_update_mode:
+        case "patch":
+            return Patch(journal=asker.journal)
+        case "rewrite_from_suggestions":
+            return Follow(
+                asker=asker,
+                max_tokens=config.model.rewrite_max_completion_tokens,
+                effort=config.model.rewrite_reasoning_effort or None,
+            )
+        case "full_rewrite_minibatch":
+            return TakeOver(journal=asker.journal)
+
+
 def _proposer(
-    gradient: GradientSection, asker: Asker, lapses: Lapses | None, probing: Probing | None
+    gradient: GradientSection,
+    form: Form,
+    asker: Asker,
+    lapses: Lapses | None,
+    probing: Probing | None,
 ) -> Proposer:
     def one(name: str) -> Proposer:
         match name:
@@ -187,6 +277,7 @@ def _proposer(
                     failure_only=gradient.failure_only,
                     lapses=lapses,
                     probing=probing,
+                    form=form,
                 )
 
     chosen = [one(name) for name in gradient.proposer]
@@ -197,15 +288,17 @@ def _proposer(
     return Several(tuple(chosen))
 
 
-def _aggregate(gradient: GradientSection, asker: Asker) -> Aggregating:
+def _aggregate(gradient: GradientSection, form: Form, asker: Asker) -> Aggregating:
     if gradient.merge_mode == "union":
         return Union()
-    return Aggregate(asker=asker, merge_batch=gradient.merge_batch_size)
+    return Aggregate(asker=asker, merge_batch=gradient.merge_batch_size, form=form)
 
 
-def _select(optimizer: OptimizerSection, witness: Witness, asker: Asker) -> Selecting:
+def _select(optimizer: OptimizerSection, form: Form, witness: Witness, asker: Asker) -> Selecting:
+    if optimizer.skill_update_mode == "full_rewrite_minibatch":
+        return OneBody()
     if optimizer.select_mode == "ranking":
-        return Select(asker=asker)
+        return Select(asker=asker, form=form)
 
     async def attempt(skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
         return await witness.bench.try_out(skill, [witness.tasks[each] for each in tasks])

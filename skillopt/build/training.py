@@ -30,6 +30,7 @@ from skillopt.build.policies import (
     reviewer,
     schedule,
     shape,
+    shortener,
 )
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
@@ -219,6 +220,7 @@ def _run(brief: Brief, witness: Witness, asker: Asker) -> Run:
         meta_reflector=meta_reflector(config.optimizer, asker),
         identity=brief.identity,
         defaults=Config().identity(),
+        shortener=shortener(config, asker),
     )
 
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from skillopt.cli.phrases import ACTIONS, edits, hard, repeats, sample, spread, train_score
+from skillopt.cli.phrases import (
+    ACTIONS,
+    edits,
+    growth,
+    hard,
+    repeats,
+    sample,
+    spread,
+    train_score,
+)
 from skillopt.core.events import Begun, EpochClosed, Examined, Fact, MetaReflected, Stepped
 
 
@@ -41,6 +50,8 @@ def _tried(line: Text, fact: Stepped | MetaReflected) -> Text:
         line.append(f"  {dropped}", style="dim")
     if fact.draft.appendix is not None and fact.draft.appendix.added:
         line.append(f"  reminders {len(fact.draft.appendix.added)}")
+    if fact.draft.size is not None:
+        line.append(f"  tokens {growth(fact.draft.size)}")
     words, colour = ACTIONS[fact.action]
     if fact.decision is not None:
         line.append(f"  val {fact.decision.reason}")
@@ -55,6 +66,8 @@ def _epoch(fact: EpochClosed) -> Text:
         words, colour = ACTIONS[decision.action]
         line.append(f"; guidance  val {decision.reason}")
         line.append(f"  {words}", style=colour)
+    if fact.size is not None and fact.size.too_long:
+        line.append("; the guidance would make the skill too long", style="yellow")
     if fact.review.lessons is not None:
         line.append("; lessons for the optimizer noted")
     for problem in fact.review.problems:

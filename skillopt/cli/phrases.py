@@ -8,6 +8,7 @@ from pathlib import Path
 
 from skillopt.core.chat import Usage
 from skillopt.core.events import Action, Measured, MetaReflected, Stepped
+from skillopt.core.proposal import Size
 from skillopt.core.rollout import Evaluation
 from skillopt.evaluation.statistics import Interval, interval
 
@@ -16,8 +17,10 @@ ACTIONS: dict[Action, tuple[str, str]] = {
     "accept": ("accepted", "green"),
     "reject": ("rejected", "yellow"),
     "force_accept": ("taken without a gate", "green"),
-    "skip_no_patches": ("skipped: no edits were proposed", "dim"),
-    "skip_no_change": ("skipped: no edit changed the text", "dim"),
+    "skip_no_patches": ("skipped: nothing was proposed", "dim"),
+    "skip_no_change": ("skipped: nothing changed the text", "dim"),
+    "skip_no_rewrite": ("skipped: no usable text came back", "dim"),
+    "skip_too_long": ("skipped: longer than max_skill_tokens", "yellow"),
 }
 """What became of a step, with the colour to say it in."""
 
@@ -97,7 +100,12 @@ def train_score(fact: Stepped) -> float | None:
 
 
 def edits(fact: Stepped | MetaReflected) -> str:
-    """How many edits of a step changed the text, out of those that were chosen: `3`, `2 of 3`."""
+    """How many edits of a step changed the text, out of those that were chosen: `3`, `2 of 3`.
+
+    A body that was written anew counts the proposals that went into it: `rewrite (4)`.
+    """
+    if fact.draft.rewritten is not None:
+        return f"rewrite ({len(fact.draft.chosen.proposals)})"
     applied = sum(each.applied for each in fact.draft.report)
     chosen = len(fact.draft.report)
     return str(applied) if applied == chosen else f"{applied} of {chosen}"
@@ -107,6 +115,12 @@ def repeats(fact: Stepped | MetaReflected) -> str:
     """How many proposals of a step repeated a disproved one; empty when none did."""
     dropped = len(fact.draft.repeats)
     return f"{count(dropped, 'repeat')} of rejected edits dropped" if dropped else ""
+
+
+def growth(size: Size) -> str:
+    """Estimated tokens before and after: `312 -> 358 (+46)`."""
+    shortened = f", {size.drafted:,} before shortening" if size.after != size.drafted else ""
+    return f"{size.before:,} -> {size.after:,} ({size.added:+,}{shortened})"
 
 
 def quoted(path: Path) -> str:

@@ -95,7 +95,7 @@ def tally(steps: Sequence[Stepped]) -> str:
 
 def steps_table(reader: RunReader) -> Table:
     """One row per step."""
-    numbers = ["step", "epoch", "train", "current", "candidate", "edits"]
+    numbers = ["step", "epoch", "train", "current", "candidate", "edits", "tokens"]
     made = table(*numbers, "outcome", right=numbers)
     for chapter in reader.chapters:
         fact = chapter.fact
@@ -110,6 +110,7 @@ def steps_table(reader: RunReader) -> Table:
             f"{chapter.before.current.value:.3f}",
             "" if fact.decision is None else f"{fact.decision.candidate.value:.3f}",
             edits(fact),
+            "" if fact.draft.size is None else f"{fact.draft.size.after:,}",
             Text(words, style=colour),
         )
     return made

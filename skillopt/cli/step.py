@@ -8,11 +8,12 @@ from itertools import groupby
 from rich.console import RenderableType
 from rich.text import Text
 
-from skillopt.cli.phrases import ACTIONS, count, hard, repeats, sample, spread, train_score
+from skillopt.cli.phrases import ACTIONS, count, growth, hard, repeats, sample, spread, train_score
 from skillopt.cli.render import indented
-from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Placement, Replace
+from skillopt.core.changes import Change, Rewrite, Suggestion
+from skillopt.core.edits import Append, Delete, InsertAfter, Placement, Replace
 from skillopt.core.events import Stepped
-from skillopt.core.proposal import Appendix, Finding, Proposal
+from skillopt.core.proposal import Appendix, Draft, Finding, Proposal, Rewritten
 from skillopt.core.references import MAIN
 from skillopt.core.rollout import FULL_MARKS
 from skillopt.store.chronicle import Chapter
@@ -70,7 +71,7 @@ def _finding(finding: Finding) -> Iterator[RenderableType]:
         yield indented(finding.reasoning, "dim")
     if not finding.problem:
         reminders = f", {count(len(finding.notes), 'reminder')}" if finding.notes else ""
-        yield indented(f"{count(len(finding.proposals), 'proposed edit')}{reminders}")
+        yield indented(f"{count(len(finding.proposals), 'proposal')}{reminders}")
 
 
 def _trail(trail: Sequence[str]) -> Iterator[str]:
@@ -83,31 +84,56 @@ def _trail(trail: Sequence[str]) -> Iterator[str]:
 def _edits(fact: Stepped) -> Iterator[RenderableType]:
     draft = fact.draft
     merged, chosen = len(draft.merged.proposals), len(draft.chosen.proposals)
-    yield _title(f"\nedits: {merged} after merging, {chosen} chosen (budget {draft.budget})")
+    bound = "no bound" if draft.budget is None else f"budget {draft.budget}"
+    yield _title(f"\n{_named(draft)}: {merged} after merging, {chosen} chosen ({bound})")
+    if draft.rate is not None and not draft.rate.problem:
+        yield indented(f"learning rate {draft.rate.value}: {draft.rate.reasoning}", "dim")
     if dropped := repeats(fact):
         yield Text(f"{dropped}, before merging and ranking:", style="dim")
         for proposal in draft.repeats:
             yield indented(": ".join(filter(None, _texts(proposal.edit))), "dim")
-    for problem in (*draft.merged.problems, draft.chosen.problem):
+    undecided = draft.rate.problem if draft.rate else ""
+    for problem in (*draft.merged.problems, undecided, draft.chosen.problem):
         if problem:
             yield Text(f"no use: {problem}", style="yellow")
-    for proposal, placement in zip(draft.chosen.proposals, draft.report, strict=False):
-        yield from _edit(proposal, placement)
+    if draft.rewritten is None:
+        for proposal, placement in zip(draft.chosen.proposals, draft.report, strict=False):
+            yield from _edit(proposal, placement)
+        return
+    for proposal in draft.chosen.proposals:
+        yield Text(f"{_kind(proposal.edit)}  {_evidence_for(proposal)}")
+        yield from _content(proposal)
+    yield from _rewritten(draft.rewritten)
+
+
+def _named(draft: Draft) -> str:
+    """What the proposals of a step are called."""
+    match draft.merged.proposals:
+        case [Proposal(edit=Suggestion()), *_]:
+            return "suggestions"
+        case [Proposal(edit=Rewrite()), *_]:
+            return "rewrites"
+        case _:
+            return "edits"
 
 
 def _edit(proposal: Proposal, placement: Placement) -> Iterator[RenderableType]:
     colour = "green" if placement.applied else "yellow"
     approximate = "" if placement.how == "exact" else f" ({placement.how} match)"
-    yield Text.assemble(
-        (placement.status, colour),
-        f"{approximate}  by {proposal.by} from {proposal.source}, "
-        f"{count(proposal.support, 'item')}",
-    )
+    yield Text.assemble((placement.status, colour), f"{approximate}  {_evidence_for(proposal)}")
     if placement.edit.file != MAIN:
         yield indented(f"in {placement.edit.file}", "dim")
-    old, new = _texts(placement.edit)
+    yield from _content(proposal)
+
+
+def _evidence_for(proposal: Proposal) -> str:
+    return f"by {proposal.by} from {proposal.source}, {count(proposal.support, 'item')}"
+
+
+def _content(proposal: Proposal) -> Iterator[RenderableType]:
+    old, new = _texts(proposal.edit)
     if old:
-        yield indented(f"{_VERB[placement.edit.op]} {old}", "dim")
+        yield indented(f"{_VERB[proposal.edit.op]} {old}", "dim")
     if new:
         yield indented(new)
     if proposal.why:
@@ -127,24 +153,46 @@ def _reminders(appendix: Appendix | None) -> Iterator[RenderableType]:
         yield indented(note)
 
 
-_VERB = {"insert_after": "after", "replace": "instead of", "delete": "without", "append": ""}
+def _rewritten(rewritten: Rewritten) -> Iterator[RenderableType]:
+    if rewritten.problem:
+        yield Text(f"no use: {rewritten.problem}", style="yellow")
+        return
+    yield Text("the body was written anew", style="green")
+    for line in rewritten.summary:
+        yield indented(f"- {line}")
 
 
-def _texts(edit: Edit) -> tuple[str, str]:
-    """What the edit refers to, and what it brings."""
-    match edit:
+_VERB = {"insert_after": "after", "replace": "instead of", "delete": "without"}
+
+
+def _kind(change: Change) -> str:
+    return change.aim if isinstance(change, Suggestion) else change.op
+
+
+def _texts(change: Change) -> tuple[str, str]:
+    """What the change refers to, and what it brings."""
+    match change:
         case Append(content):
             return "", content
         case InsertAfter(target, content) | Replace(target, content):
             return target, content
         case Delete(target):
             return target, ""
+        case Suggestion(title=title, instruction=instruction):
+            return "", f"{title}: {instruction}" if title else instruction
+        case Rewrite(title=title):
+            return "", title
 
 
 def _verdict(fact: Stepped, chapter: Chapter) -> Iterator[RenderableType]:
     words, colour = ACTIONS[fact.action]
     yield Text.assemble(("\nverdict: ", "bold"), (words, colour))
-    decision = fact.decision
+    size, decision = fact.draft.size, fact.decision
+    if size is not None:
+        limit = f", at most {size.limit:,}" if size.limit else ""
+        yield f"tokens     {growth(size)}{limit}"
+        if size.problem:
+            yield Text(f"no use: {size.problem}", style="yellow")
     if decision is None:
         return
     old, new = chapter.before.current.evaluation, decision.candidate.evaluation

@@ -103,6 +103,22 @@ def pair_policy_of(name: object) -> object:
     return _PAIR_POLICIES.get(plain, plain)
 
 
+_UPDATE_MODES: Final = {
+    "edits": "patch",
+    "rewrite": "rewrite_from_suggestions",
+    "suggestions": "rewrite_from_suggestions",
+    "rewrite_suggestions": "rewrite_from_suggestions",
+    "full_rewrite": "full_rewrite_minibatch",
+    "minibatch_full_rewrite": "full_rewrite_minibatch",
+    "skill_rewrite_minibatch": "full_rewrite_minibatch",
+}
+
+
+def update_mode_of(label: object) -> object:
+    """The name of an update mode that may be given by an alias."""
+    return _UPDATE_MODES.get(label, label) if isinstance(label, str) else label
+
+
 def backend_of(label: str, role: str) -> str:
     """The registered name of a role's backend, which may be given by another name."""
     name = BACKENDS.get(label, label)

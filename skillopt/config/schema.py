@@ -71,6 +71,7 @@ _MAY_CHANGE: Final = frozenset(
 )
 """What may differ when a run is continued; documents and data are compared by content."""
 _ROLE_IDENTITY: Final = ("backend", "temperature", "max_tokens", "reasoning_effort")
+_MODEL_IDENTITY: Final = ("rewrite_reasoning_effort", "rewrite_max_completion_tokens")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +131,7 @@ class Config:
             model = self.model.role(role)
             found[f"model.{role}"] = model.model
             found |= {f"model.{role}_{name}": getattr(model, name) for name in _ROLE_IDENTITY}
+        found |= {f"model.{name}": getattr(self.model, name) for name in _MODEL_IDENTITY}
         for key, value in self.values().items():
             if not key.startswith("model.") and key not in _MAY_CHANGE:
                 found[key] = _harmless(key, _simple(value))

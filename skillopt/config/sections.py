@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from skillopt.config.backends import fields, general, own_settings
 from skillopt.config.kinds import Amount, Count, Name, Positive, Seconds, Share, Variable
-from skillopt.config.legacy import backend_of, pair_policy_of
+from skillopt.config.legacy import backend_of, pair_policy_of, update_mode_of
 from skillopt.errors import ConfigError
 
 Role: TypeAlias = Literal["optimizer", "target", "judge"]
@@ -28,10 +28,6 @@ def _one_word(word: str) -> str:
     if not re.fullmatch(r"[^\W_]+(?:['\u2019-][^\W_]+)*", word):
         raise ValueError(f"should be a single word, not {word!r}")
     return word
-
-
-def _update_mode(mode: object) -> object:
-    return "patch" if mode == "edits" else mode
 
 
 def _at_least(least: int) -> Callable[[int], int]:
@@ -53,6 +49,10 @@ def _several(names: object) -> object:
             return names
 
 
+UpdateMode: TypeAlias = Annotated[
+    Literal["patch", "rewrite_from_suggestions", "full_rewrite_minibatch"],
+    BeforeValidator(update_mode_of),
+]
 Proposers: TypeAlias = Annotated[
     tuple[Literal["analyst", "explore", "instruct", "patterns"], ...],
     Field(min_length=1),
@@ -149,6 +149,8 @@ class ModelSection(Section):
     requests_per_minute: Positive | None = None
     tokens_per_minute: Positive | None = None
     reasoning_effort: Effort = "medium"
+    rewrite_reasoning_effort: Effort = ""
+    rewrite_max_completion_tokens: Positive = 64000
     input_price: Amount | None = None
     output_price: Amount | None = None
     cached_input_price: Amount | None = None
@@ -296,11 +298,12 @@ class OptimizerSection(Section):
 
     learning_rate: Count = 4
     min_learning_rate: Count = 2
-    lr_scheduler: Literal["constant", "linear", "cosine"] = "cosine"
-    lr_control_mode: Literal["fixed"] = "fixed"
+    lr_scheduler: Literal["constant", "linear", "cosine", "autonomous"] = "cosine"
+    lr_control_mode: Literal["fixed", "autonomous", "none", "volatility"] = "fixed"
     select_mode: Literal["ranking", "trial"] = "ranking"
     trial_tasks: Positive = 4
-    skill_update_mode: Annotated[Literal["patch"], BeforeValidator(_update_mode)] = "patch"
+    skill_update_mode: UpdateMode = "patch"
+    max_skill_tokens: Count = 0
     use_slow_update: bool = True
     slow_update_samples: Positive = 20
     slow_update_gate_with_selection: bool = True

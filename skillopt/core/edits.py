@@ -177,7 +177,7 @@ def _apply(skill: Skill, edit: Edit, locate: Locate) -> tuple[Skill, Placement]:
         case InsertAfter():
             return _insert(skill, edit, locate)
         case Replace(target, content):
-            return _swap(skill, edit, target, _lines(content, _newline(skill)), locate)
+            return _swap(skill, edit, target, _lines(content, skill.newline), locate)
         case Delete(target):
             return _swap(skill, edit, target, "", locate)
     assert_never(edit)
@@ -186,7 +186,7 @@ def _apply(skill: Skill, edit: Edit, locate: Locate) -> tuple[Skill, Placement]:
 def _insert(skill: Skill, edit: InsertAfter, locate: Locate) -> tuple[Skill, Placement]:
     if useless := _useless(skill, edit.content):
         return skill, Placement(edit, useless)
-    newline = _newline(skill)
+    newline = skill.newline
     added = _lines(edit.content, newline)
     place = _find(skill, edit.target, locate)
     if isinstance(place, Region):
@@ -276,12 +276,10 @@ def _find(skill: Skill, target: str, locate: Locate) -> _Place | Region | None:
 
 def _append(skill: Skill, content: str) -> tuple[Skill, bool]:
     """Add text after the last words of the body; say whether it now ends the document."""
-    newline = _newline(skill)
+    newline = skill.newline
     added = _lines(content, newline)
     worded = [
-        index
-        for index, part in enumerate(skill.parts)
-        if isinstance(part, Text) and part.text.strip()
+        index for index, part in enumerate(skill.parts) if isinstance(part, Text) and part.words
     ]
     if not worded:
         alone = not any(isinstance(part, Region) for part in skill.parts)
@@ -319,10 +317,6 @@ def _whole_lines(text: str, start: int, end: int) -> tuple[int, int]:
     line = text.rfind("\n", 0, start) + 1
     stop = _LINE_END.match(text, end)
     return (line, stop.end()) if stop and not text[line:start].strip() else (start, end)
-
-
-def _newline(skill: Skill) -> str:
-    return "\r\n" if "\r\n" in skill.front + skill.body else "\n"
 
 
 def _put(skill: Skill, index: int, text: str) -> Skill:

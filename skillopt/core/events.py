@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from skillopt.core.proposal import Draft, Pattern, Review
+from skillopt.core.proposal import Draft, Pattern, Review, Size
 from skillopt.core.rollout import Change, Evaluation, Score
 from skillopt.core.skill import Skill
 
@@ -21,8 +21,11 @@ Action: TypeAlias = Literal[
     "force_accept",
     "skip_no_patches",
     "skip_no_change",
+    "skip_no_rewrite",
+    "skip_too_long",
 ]
-"""What became of a step. A skip measured nothing: no proposals came, or none changed the text."""
+"""What became of a step. A skip measured nothing: no proposals came, none changed the text, no
+usable body came back, or the text could not be made to fit its size limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +131,8 @@ class EpochClosed:
     decision: Decision | None = None
     forgets: bool = True
     """Whether the steps so far are forgotten; in records that do not say, they were."""
+    size: Size | None = None
+    """How the candidate grew; None when there was none."""
     type: Literal["epoch_closed"] = "epoch_closed"
 
 

@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeAlias
 
-from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Replace
+from skillopt.core.changes import Change, Rewrite, Suggestion
+from skillopt.core.edits import Append, Delete, InsertAfter, Replace
 from skillopt.core.likeness import alike, words
 from skillopt.core.notes import bare
 from skillopt.core.proposal import Pattern
+from skillopt.core.rollout import Evaluation
 
 Meaning: TypeAlias = tuple[str | tuple[str, ...], ...]
 """Equal for edits that do the same, in whatever dress."""
@@ -29,8 +31,8 @@ class Entry:
     patterns: tuple[Pattern, ...] = ()
     score_before: float | None = None
     score_after: float | None = None
-    accepted: tuple[Edit, ...] = ()
-    rejected: tuple[Edit, ...] = ()
+    accepted: tuple[Change, ...] = ()
+    rejected: tuple[Change, ...] = ()
     rejected_notes: tuple[str, ...] = ()
 
     @property
@@ -52,7 +54,7 @@ class Seen:
 class Rejection:
     """An edit that was rejected, in its latest words; wordings that are alike count as one."""
 
-    edit: Edit
+    edit: Change
     times: int
     last: int
     """The step in which it was rejected last."""
@@ -62,10 +64,12 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The steps of the run, or of the epoch, and the lessons (the meta skill) of the run."""
+    """The steps of the run or epoch; the lessons (the meta skill) and volatility of the run."""
 
     steps: tuple[Entry, ...] = ()
     lessons: str = ""
+    volatility: float = 0.0
+    """How much of what recent candidates changed was for the worse, 0 to 1."""
     fruitless: int = 0
     """Steps in a row that did not change the skill; epochs do not break the row."""
 
@@ -76,6 +80,10 @@ class Memory:
     def remember(self, entry: Entry) -> Memory:
         """Add a step."""
         return replace(self, steps=(*self.steps, entry))
+
+    def feel(self, before: Evaluation, after: Evaluation) -> Memory:
+        """Take in how a candidate changed single tasks; older steps count half each time."""
+        return replace(self, volatility=(self.volatility + swing(before, after)) / 2)
 
     def turn_page(self, lessons: str | None, *, forgets: bool) -> Memory:
         """Start an epoch: keep or replace lessons, keep or forget steps."""
@@ -123,15 +131,19 @@ class Memory:
         return tuple(sorted(found, key=lambda each: (-each.times, -each.last)))
 
 
-def meaning(edit: Edit) -> Meaning:
+def meaning(change: Change) -> Meaning:
     """What an edit does; where text is added matters little, what it takes the place of does."""
-    match edit:
+    match change:
         case Append(content) | InsertAfter(_, content):
             return "add", words(content)
         case Replace(target, content):
             return "replace", words(target), words(content)
         case Delete(target):
             return "delete", words(target)
+        case Suggestion(instruction=instruction):
+            return "suggest", words(instruction)
+        case Rewrite(body=body):
+            return "rewrite", words(body)
 
 
 def meaning_of_note(note: str) -> Meaning:
@@ -159,11 +171,23 @@ def _count(found: list[Rejection], new: Rejection) -> None:
     found.append(new)
 
 
-def _text(edit: Edit) -> str:
-    match edit:
+def _text(change: Change) -> str:
+    match change:
         case Append(content) | InsertAfter(_, content):
             return content
         case Replace(target, content):
             return f"{target} {content}"
         case Delete(target):
             return target
+        case Suggestion(instruction=instruction):
+            return instruction
+        case Rewrite(title, summary):
+            return " ".join([title, *summary])
+
+
+def swing(before: Evaluation, after: Evaluation) -> float:
+    """Of the tasks whose hard score changed, the share that got worse; 0 when none changed."""
+    both = before.scores.keys() & after.scores.keys()
+    changes = [after.scores[task].hard - before.scores[task].hard for task in both]
+    changed = sum(change != 0 for change in changes)
+    return sum(change < 0 for change in changes) / changed if changed else 0.0

@@ -102,9 +102,12 @@ class Proposer(Protocol):
         batches: Sequence[AsyncIterable[Rollout]],
         memory: Memory,
         *,
-        budget: int,
+        budget: int | None,
     ) -> tuple[Finding, ...]:
-        """Read each batch in order, to its end; it may be read more than once."""
+        """Read each batch in order, to its end; it may be read more than once.
+
+        `budget` bounds the proposals of each finding; None does not.
+        """
         ...
 
 
@@ -117,7 +120,7 @@ class Optimizer(Protocol):
         batches: Sequence[AsyncIterable[Rollout]],
         memory: Memory,
         *,
-        budget: int,
+        budget: int | None,
     ) -> Draft:
         """Read each micro-batch as it comes, in its fixed order, and draft a candidate."""
         ...
@@ -126,8 +129,23 @@ class Optimizer(Protocol):
 class MetaReflector(Protocol):
     """Looks at everything that an epoch tried, and thinks again."""
 
-    async def rethink(self, skill: Skill, memory: Memory, *, epoch: int, budget: int) -> Draft:
+    async def rethink(
+        self, skill: Skill, memory: Memory, *, epoch: int, budget: int | None
+    ) -> Draft:
         """Draft a candidate from the directions of the epoch."""
+        ...
+
+
+class Shortener(Protocol):
+    """Holds candidates to a size."""
+
+    @property
+    def limit(self) -> int:
+        """How many tokens a skill may have."""
+        ...
+
+    async def shorten(self, skill: Skill) -> tuple[Skill, str]:
+        """The same skill in fewer words; or as it is, and why."""
         ...
 
 

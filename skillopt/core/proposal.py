@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from skillopt.core.edits import Edit, Placement
+from skillopt.core.changes import Change
+from skillopt.core.edits import Placement
 from skillopt.core.rollout import Score
 from skillopt.core.skill import Skill
 
@@ -14,9 +15,9 @@ Source: TypeAlias = Literal["failure", "success"]
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """An edit with the evidence for it."""
+    """A change with the evidence for it."""
 
-    edit: Edit
+    edit: Change
     source: Source
     tasks: tuple[str, ...] = ()
     """Tasks whose rollouts speak for it, sorted; merging unites them, so none is invented."""
@@ -28,7 +29,7 @@ class Proposal:
 
     @property
     def support(self) -> int:
-        """How many tasks speak for the edit."""
+        """How many tasks speak for the change."""
         return len(self.tasks)
 
 
@@ -123,21 +124,94 @@ class Appendix:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """How many proposals a step may use, where that was decided in view of them."""
+
+    value: int
+    wanted: int | None = None
+    """What was asked for, before it was held to its bounds; None when nothing usable was."""
+    available: int
+    """How many proposals there were."""
+    reasoning: str = ""
+    confidence: str = ""
+    risks: tuple[str, ...] = ()
+    reply: str = ""
+    """The answer as it was read."""
+    problem: str = ""
+    """Why there was no answer to go by; the value is then a fallback."""
+    volatility: float | None = None
+    """What the value was worked out from, where no model was asked."""
+
+    @property
+    def clamped(self) -> bool:
+        """Whether the value is another one than was wanted."""
+        return self.wanted is not None and self.wanted != self.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewritten:
+    """How a whole body was written anew; `problem` says why it was not."""
+
+    title: str = ""
+    summary: tuple[str, ...] = ()
+    reasoning: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """Estimated tokens of a document on its way from the current skill to a candidate."""
+
+    before: int
+    """Of the current skill."""
+    drafted: int
+    """Of the candidate as it was written first."""
+    after: int
+    """Of the candidate as it was tried."""
+    limit: int = 0
+    """How many it may have; 0: any number."""
+    problem: str = ""
+    """Why it could not be made to fit."""
+
+    @property
+    def added(self) -> int:
+        """By how much the candidate is longer; negative when it is shorter."""
+        return self.after - self.before
+
+    @property
+    def too_long(self) -> bool:
+        """Whether the candidate has more than it may have."""
+        return 0 < self.limit < self.after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
     """Everything that the optimizer made of a step's evidence."""
 
-    budget: int
-    """How many edits the schedule allowed."""
+    budget: int | None
+    """How many proposals the learning rate allowed; None: all of them."""
+    rate: Rate | None = None
+    """How the budget came about, where it was not just scheduled."""
     findings: tuple[Finding, ...] = ()
     merged: Bundle = field(default_factory=Bundle)
     chosen: Selection = field(default_factory=Selection)
     report: tuple[Placement, ...] = ()
+    """What became of each edit; empty where the body was written anew."""
+    rewritten: Rewritten | None = None
+    """Present where the body was to be written anew."""
     skill: Skill | None = None
     """The candidate; None when there was nothing to apply."""
     repeats: tuple[Proposal, ...] = ()
     """Proposals that were left aside because they repeat what is disproved."""
     appendix: Appendix | None = None
     """None when reminders are not kept."""
+    size: Size | None = None
+    """How the candidate grew; None when there is none."""
+
+    @property
+    def fitting(self) -> Skill | None:
+        """The candidate, unless it is too long to be tried."""
+        return None if self.size is not None and self.size.too_long else self.skill
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,11 @@ class Text:
 
     text: str
 
+    @property
+    def words(self) -> str:
+        """The text without the blanks around it."""
+        return self.text.strip()
+
 
 @dataclass(frozen=True, slots=True)
 class Region:
@@ -158,6 +163,46 @@ class Skill:
         gap = "" if not document or document.endswith("\n\n") else "\n"
         gap += "" if not document or document.endswith("\n") else "\n"
         return self.with_parts([*self.parts, Text(gap), region, Text("\n")])
+
+    def with_body(self, body: str) -> Skill:
+        """Another body between the same front matter and the same regions.
+
+        It stands where the words of the old one began: a region before them stays before it, every
+        other region follows it.
+        """
+        words = scrub(body).replace("\r\n", "\n").strip().replace("\n", self.newline)
+        if self.front and words.startswith(self.front.strip()):
+            words = words[len(self.front.strip()) :].strip()
+        if words == self.body.strip():
+            return self
+        parts = list(self.parts)
+        worded = [at for at, part in enumerate(parts) if isinstance(part, Text) and part.words]
+        if not worded:
+            gap = self.newline * (2 if parts and isinstance(parts[0], Region) else 1)
+            return self._with_text([Text(words + gap), *parts])
+        first = worded[0]
+        for at in worded[1:]:
+            parts[at] = Text(self.newline * (1 if at + 1 == len(parts) else 2))
+        old = parts[first].text
+        before, after = old[: len(old) - len(old.lstrip())], old[len(old.rstrip()) :]
+        if first + 1 < len(parts) and "\n" not in after:
+            after = self.newline * 2
+        parts[first] = Text(before + words + after)
+        return self._with_text(parts)
+
+    @property
+    def newline(self) -> str:
+        """The line ending of the document."""
+        return "\r\n" if "\r\n" in self.front + self.body else "\n"
+
+    def _with_text(self, parts: Iterable[Part]) -> Skill:
+        """Other parts after the same front matter; text that looks like front matter is none."""
+        unfinished = self.front and not self.front.endswith("\n")
+        front = self.front + (self.newline if unfinished else "")
+        made = Skill.of(front, parts, self.references)
+        if Skill.parse(made.render()) == made:
+            return made
+        return made.with_parts([Text(self.newline), *made.parts])
 
     def _region(self, kind: RegionKind) -> str:
         for part in self.parts:

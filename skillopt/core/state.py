@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from skillopt.core.edits import Edit
+from skillopt.core.changes import Change
 from skillopt.core.events import (
     Begun,
     Decision,
@@ -104,6 +104,8 @@ class State:
                 if decision.accepted or not draft.appendix
                 else draft.appendix.added,
             )
+            memory = self.memory.feel(self.current.evaluation, decision.candidate.evaluation)
+            return replace(self, memory=memory.remember(entry))
         return replace(self, memory=self.memory.remember(entry))
 
     def _decide(self, decision: Decision | None) -> State:
@@ -113,8 +115,10 @@ class State:
         return replace(self, current=new, best=new if decision.new_best else self.best)
 
 
-def _tried(draft: Draft) -> tuple[Edit, ...]:
-    """The edits that the candidate really holds: one that could not be applied proves nothing."""
+def _tried(draft: Draft) -> tuple[Change, ...]:
+    """What the candidate really holds: an edit that could not be applied proves nothing."""
+    if draft.rewritten is not None and not draft.rewritten.problem:
+        return tuple(each.edit for each in draft.chosen.proposals)
     return tuple(each.edit for each in draft.report if each.applied)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from skillopt.aio import map_all
 from skillopt.core.events import (
     Action,
@@ -50,7 +52,8 @@ async def step(run: Run, state: State, move: Step) -> State:
     async with run.bench.attempts(move.batches, skill, "rollout") as attempts:
         draft = await run.optimizer.propose(skill, attempts, state.memory, budget=move.budget)
         rollouts = [await some.all() for some in attempts]
-    decision = await run.decide(state, draft.skill, move.id, move.number, run.gate)
+    draft = await _fit(run, state, draft)
+    decision = await run.decide(state, draft.fitting, move.id, move.number, run.gate)
     fact = Stepped(
         move=move.id,
         step=move.number,
@@ -72,7 +75,8 @@ async def meta_reflect(run: Run, state: State, move: MetaReflection) -> State:
         draft = await run.meta_reflector.rethink(
             state.current.skill, state.memory, epoch=move.epoch, budget=move.budget
         )
-    decision = await run.decide(state, draft.skill, move.id, move.step, run.gate)
+    draft = await _fit(run, state, draft)
+    decision = await run.decide(state, draft.fitting, move.id, move.step, run.gate)
     fact = MetaReflected(
         move=move.id,
         step=move.step,
@@ -97,7 +101,9 @@ async def close_epoch(run: Run, state: State, move: EpochEnd) -> State:
         review = await run.reviewer.review(before, after, useful, state.memory, last=move.last)
     guided = None if review.guidance is None else after.with_guidance(review.guidance)
     origin = f"slow_update_{move.id}"
-    decision = await run.decide(state, guided, origin, move.step, run.slow_gate)
+    guided, size = await run.fit(state, guided)
+    fitting = None if size and size.too_long else guided
+    decision = await run.decide(state, fitting, origin, move.step, run.slow_gate)
     fact = EpochClosed(
         move=move.id,
         epoch=move.epoch,
@@ -107,6 +113,7 @@ async def close_epoch(run: Run, state: State, move: EpochEnd) -> State:
         review=review,
         decision=decision,
         forgets=move.forgets,
+        size=size,
     )
     return run.record(state, fact)
 
@@ -151,9 +158,19 @@ async def _compare(run: Run, state: State, move: EpochEnd) -> list[Pair]:
     return pairs
 
 
+async def _fit(run: Run, state: State, draft: Draft) -> Draft:
+    """The same draft with a candidate of a fitting size, if that can be had."""
+    skill, size = await run.fit(state, draft.skill)
+    return replace(draft, skill=skill, size=size)
+
+
 def _skip(draft: Draft) -> Action:
-    proposed = draft.merged.proposals or any(each.notes for each in draft.findings)
-    return "skip_no_change" if proposed else "skip_no_patches"
+    if draft.size is not None and draft.size.too_long:
+        return "skip_too_long"
+    if not draft.merged.proposals and not any(each.notes for each in draft.findings):
+        return "skip_no_patches"
+    unwritten = draft.rewritten is not None and draft.skill is None
+    return "skip_no_rewrite" if unwritten else "skip_no_change"
 
 
 def _batch(skill: Skill, rollouts: list[Rollout]) -> Batch:

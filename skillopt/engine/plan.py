@@ -23,7 +23,8 @@ class Step:
     epoch: int
     in_epoch: int
     batches: tuple[tuple[Task, ...], ...]
-    budget: int
+    budget: int | None
+    """How many proposals may be used; None: all."""
 
     @property
     def id(self) -> str:
@@ -38,7 +39,7 @@ class MetaReflection:
     epoch: int
     step: int
     """The last step of the epoch."""
-    budget: int
+    budget: int | None
 
     @property
     def id(self) -> str:
@@ -136,7 +137,7 @@ class Plan:
         cls,
         train: Sequence[Task],
         shape: Shape,
-        budget: Callable[[int, int], int],
+        budget: Callable[[int, int], int | None],
         test: Sequence[Task] | None,
     ) -> Plan:
         """Every epoch is one pass in its own order, so adding an epoch never moves earlier ones.

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 
 from skillopt.core.events import Begun, Decision, Measured, Progress
 from skillopt.core.journal import Journal
-from skillopt.core.ports import Gate, MetaReflector, Optimizer, Reviewer
+from skillopt.core.ports import Gate, MetaReflector, Optimizer, Reviewer, Shortener
+from skillopt.core.proposal import Size
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.core.task import Task
+from skillopt.core.tokens import estimate
 from skillopt.engine.bench import Bench
 from skillopt.engine.plan import Plan
 from skillopt.errors import StoreError
@@ -33,6 +35,8 @@ class Run:
     identity: Mapping[str, str] = field(default_factory=dict[str, str])
     defaults: Mapping[str, str] = field(default_factory=dict[str, str])
     """What settings are that a record does not name, because they are younger than it."""
+    shortener: Shortener | None = None
+    """None: a skill may be of any size."""
 
     @property
     def journal(self) -> Journal:
@@ -48,6 +52,25 @@ class Run:
         """Evaluate a skill on the validation tasks."""
         evaluation = await self.bench.measure(skill, "val", self.val, "evaluate")
         return Measured(skill, evaluation, self.gate.value(skill, evaluation), origin, step)
+
+    async def fit(self, state: State, skill: Skill | None) -> tuple[Skill | None, Size | None]:
+        """A candidate, shortened if it is too long, and its size, which tells if it still is."""
+        current = state.current.skill
+        if skill is None or skill.digest == current.digest:
+            return skill, None
+        before, drafted = estimate(current.render()), estimate(skill.render())
+        if self.shortener is None or drafted <= self.shortener.limit:
+            limit = self.shortener.limit if self.shortener else 0
+            return skill, Size(before=before, drafted=drafted, after=drafted, limit=limit)
+        shorter, problem = await self.shortener.shorten(skill)
+        size = Size(
+            before=before,
+            drafted=drafted,
+            after=estimate(shorter.render()),
+            limit=self.shortener.limit,
+            problem=problem,
+        )
+        return shorter, size
 
     async def decide(
         self, state: State, skill: Skill | None, origin: str, step: int, gate: Gate

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from skillopt.aio import map_all
-from skillopt.core.edits import Edit
+from skillopt.core.changes import Change
 from skillopt.core.journal import Phase
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Bundle, Finding, Proposal, Source
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
 from skillopt.prompts.ask import Asker, Question
-from skillopt.prompts.replies import Merge
-from skillopt.prompts.sections import memory_sections, proposals_section, skill_section
+from skillopt.prompts.forms import EDITS, Form
+from skillopt.prompts.sections import memory_sections, proposals_section
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +23,7 @@ class Aggregate:
 
     asker: Asker
     merge_batch: int = 8
+    form: Form = EDITS
 
     async def __call__(self, skill: Skill, findings: Sequence[Finding], memory: Memory) -> Bundle:
         """One bundle, in which failures have priority over successes."""
@@ -69,17 +70,19 @@ class _Merging:
     async def merge(self, bundles: Sequence[Bundle], prompt: str) -> Bundle:
         """One question; without a usable answer the proposals stand side by side."""
         given = united(bundles)
+        form = self.to.form
         sections = [
-            skill_section(self.skill),
+            form.show(self.skill),
             *memory_sections(self.memory),
             proposals_section(given.proposals),
         ]
         question = Question(
             stage="merge",
-            prompt=prompt,
+            prompt=prompt + form.suffix,
             sections=sections,
-            shape=Merge,
+            shape=form.merge,
             check=lambda answer: answer.complaint(given),
+            max_tokens=form.max_tokens,
         )
         try:
             answer = await self.to.asker.ask(question)
@@ -87,13 +90,13 @@ class _Merging:
             self.progress.tick("failed")
             return replace(given, problems=(*given.problems, str(error)))
         self.progress.tick()
-        merged = [_merged(each.edit(), each.why, each.sources, given) for each in answer.edits]
+        merged = [_merged(each.change(), each.why, each.sources, given) for each in answer.items]
         return Bundle(tuple(merged), answer.reasoning, given.problems)
 
 
 def united(bundles: Sequence[Bundle]) -> Bundle:
-    """All proposals in order; the same edit proposed twice becomes one with the support of both."""
-    kept: dict[Edit, Proposal] = {}
+    """All proposals in order; the same one made twice becomes one with the support of both."""
+    kept: dict[Change, Proposal] = {}
     for bundle in bundles:
         for each in bundle.proposals:
             known = kept.get(each.edit)
@@ -107,12 +110,12 @@ def united(bundles: Sequence[Bundle]) -> Bundle:
     return Bundle(tuple(kept.values()), reasoning, problems)
 
 
-def _merged(edit: Edit, why: str, sources: Sequence[int], given: Bundle) -> Proposal:
+def _merged(change: Change, why: str, sources: Sequence[int], given: Bundle) -> Proposal:
     parents = [given.proposals[index] for index in sources]
     failed = any(parent.source == "failure" for parent in parents)
     return replace(
         parents[0],
-        edit=edit,
+        edit=change,
         source="failure" if failed else "success",
         tasks=tuple(sorted({task for parent in parents for task in parent.tasks})),
         why=why or parents[0].why,

@@ -49,7 +49,7 @@ class Explore:
         batches: Sequence[AsyncIterable[Rollout]],
         memory: Memory,
         *,
-        budget: int,
+        budget: int | None,
     ) -> tuple[Finding, ...]:
         """One finding on failures and one on successes, as far as there is something to say."""
         rollouts = [each for batch in batches async for each in batch]
@@ -159,7 +159,7 @@ class _Visit:
         assert_never(call.tool)
 
 
-def _findings(visit: _Visit, answer: Exploration | str, budget: int) -> tuple[Finding, ...]:
+def _findings(visit: _Visit, answer: Exploration | str, budget: int | None) -> tuple[Finding, ...]:
     if isinstance(answer, str):
         return (_finding(visit, "failure", problem=answer),)
     edits = answer.edits or []
@@ -205,7 +205,7 @@ def _proposal(edit: EditAnswer, visit: _Visit) -> Proposal | None:
         return None
     passed = {file.task for file in visit.workspace.files.values() if file.passed}
     source: Source = "success" if passed.issuperset(tasks) else "failure"
-    return Proposal(edit.edit(), source, tasks, edit.why, by="explore")
+    return Proposal(edit.change(), source, tasks, edit.why, by="explore")
 
 
 def _known(named: Sequence[str], visit: _Visit) -> tuple[str, ...]:

@@ -33,7 +33,6 @@ class _Group:
     number: int
     kind: str
     failed: list[Case]
-    budget: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +49,7 @@ class Instruct:
         batches: Sequence[AsyncIterable[Rollout]],
         memory: Memory,
         *,
-        budget: int,
+        budget: int | None,
     ) -> tuple[Finding, ...]:
         """One finding per kind of task that failed."""
         groups: list[_Group] = []
@@ -58,7 +57,7 @@ class Instruct:
             for kind, cases in by_kind(await read_cases(stream)).items():
                 failed = [case for case in cases if not case.passed and case.right]
                 if failed:
-                    groups.append(_Group(batch, len(groups), kind, failed, budget))
+                    groups.append(_Group(batch, len(groups), kind, failed))
         with self.asker.journal.phase("reflect", len(groups) * self.samples) as progress:
             return tuple(await map_all(lambda group: self._find(group, progress), groups))
 

@@ -38,7 +38,7 @@ class Patterns:
         batches: Sequence[AsyncIterable[Rollout]],
         memory: Memory,
         *,
-        budget: int,
+        budget: int | None,
     ) -> tuple[Finding, ...]:
         """One finding per kind of task that failed."""
         findings: list[Finding] = []

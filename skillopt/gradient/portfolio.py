@@ -29,7 +29,7 @@ class Portfolio:
         batches: Sequence[AsyncIterable[Rollout]],
         memory: Memory,
         *,
-        budget: int,
+        budget: int | None,
     ) -> tuple[Finding, ...]:
         """The findings of the one whose turn it is."""
         turn = memory.fruitless // self.after % len(self.proposers)

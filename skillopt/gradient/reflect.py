@@ -17,13 +17,12 @@ from skillopt.gradient.lapses import Lapses
 from skillopt.gradient.probe import Probing
 from skillopt.prompts.ask import Asker, Question
 from skillopt.prompts.digest import Digest
-from skillopt.prompts.replies import Analysis
+from skillopt.prompts.forms import EDITS, Form
 from skillopt.prompts.sections import (
     attempt_sections,
     budget_section,
     memory_sections,
     probe_section,
-    skill_section,
 )
 
 _PROMPTS: dict[Source, str] = {"failure": "analyst_error", "success": "analyst_success"}
@@ -43,6 +42,7 @@ class Reflect:
     """Tells rules that are missing from rules that were ignored; None: all failures are edits."""
     probing: Probing | None = None
     """Looks into a few attempts first, which are chosen from all of the step; None: into none."""
+    form: Form = EDITS
 
     async def __call__(
         self,
@@ -50,7 +50,7 @@ class Reflect:
         batches: Sequence[AsyncIterable[Rollout]],
         memory: Memory,
         *,
-        budget: int,
+        budget: int | None,
     ) -> tuple[Finding, ...]:
         """Findings on failures first, then on successes, each kind in order."""
         probes: Mapping[str, Probe] = {}
@@ -74,16 +74,17 @@ class Reflect:
         noted = self.lapses.prompts(source) if self.lapses else ()
         probed = ("probed",) if any(each.conclusion for each in probes) else ()
         sections = [
-            skill_section(desk.skill),
+            self.form.show(desk.skill),
             *memory_sections(desk.memory),
             budget_section(desk.budget),
             *_evidence(group, desk.probes, self.asker.digest),
         ]
         question = Question(
             stage="analyst",
-            prompt=_PROMPTS[source],
+            prompt=_PROMPTS[source] + self.form.suffix,
             sections=sections,
-            shape=Analysis,
+            shape=self.form.analysis,
+            max_tokens=self.form.max_tokens,
             also=(*noted, *probed),
         )
         try:
@@ -110,8 +111,8 @@ class Reflect:
                 for each in answer.patterns
             ),
             proposals=tuple(
-                Proposal(each.edit(), source, _known(each.tasks, tasks), each.why)
-                for each in answer.edits[: desk.budget]
+                Proposal(each.change(), source, _known(each.tasks, tasks), each.why)
+                for each in answer.items[: desk.budget]
             ),
             notes=tuple(answer.appendix_notes[: desk.budget]) if noted else (),
             probes=probes,
@@ -127,7 +128,7 @@ class _Desk:
     progress: Phase
     skill: Skill
     memory: Memory
-    budget: int
+    budget: int | None
     probes: Mapping[str, Probe]
     asked: dict[Source, list[asyncio.Task[Finding]]] = field(
         default_factory=lambda: {"failure": [], "success": []}

@@ -26,7 +26,7 @@ class Several:
         batches: Sequence[AsyncIterable[Rollout]],
         memory: Memory,
         *,
-        budget: int,
+        budget: int | None,
     ) -> tuple[Finding, ...]:
         """All findings, numbered anew."""
 

@@ -9,7 +9,7 @@ from skillopt.core.proposal import Bundle, Draft, Proposal, Selection
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
 from skillopt.optimizer.repeats import Sieve
-from skillopt.optimizer.update import Update
+from skillopt.optimizer.update import Patch
 from skillopt.prompts.ask import Asker, Question
 from skillopt.prompts.replies import MetaReflectAnswer
 from skillopt.prompts.sections import (
@@ -25,9 +25,11 @@ class MetaReflect:
     """One question over the accepted and rejected directions of an epoch."""
 
     asker: Asker
-    update: Update
+    update: Patch
 
-    async def rethink(self, skill: Skill, memory: Memory, *, epoch: int, budget: int) -> Draft:
+    async def rethink(
+        self, skill: Skill, memory: Memory, *, epoch: int, budget: int | None
+    ) -> Draft:
         """At most `budget` higher-level edits, applied; asks nothing where nothing was tried."""
         tried = memory.of_epoch(epoch)
         if budget == 0 or not any(each.accepted or each.rejected for each in tried.steps):
@@ -50,21 +52,24 @@ class MetaReflect:
                 progress.tick("failed")
                 return Draft(budget=budget, merged=Bundle(problems=(str(error),)))
             progress.tick()
-        return self._draft(skill, memory, answer, budget)
+        return await self._draft(skill, memory, answer, budget)
 
-    def _draft(self, skill: Skill, memory: Memory, answer: MetaReflectAnswer, budget: int) -> Draft:
+    async def _draft(
+        self, skill: Skill, memory: Memory, answer: MetaReflectAnswer, budget: int | None
+    ) -> Draft:
         sieve = Sieve.of(memory)
         proposals = tuple(
-            Proposal(each.edit(), "failure", why=each.why, by="meta_reflect")
+            Proposal(each.change(), "failure", why=each.why, by="meta_reflect")
             for each in answer.edits[:budget]
         )
         reasoning = "\n".join([answer.reasoning, *(f"- {each}" for each in answer.directions)])
         merged = sieve.bundle(Bundle(proposals, reasoning.strip()))
-        applied = self.update(skill, Selection(merged.proposals)) if merged.proposals else None
+        chosen = Selection(merged.proposals)
+        applied = await self.update(skill, chosen, memory) if merged.proposals else None
         return Draft(
             budget=budget,
             merged=merged,
-            chosen=Selection(merged.proposals),
+            chosen=chosen,
             report=applied.report if applied else (),
             skill=applied.skill if applied else None,
             repeats=tuple(sieve.held),

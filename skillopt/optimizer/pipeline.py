@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from skillopt.core.edits import Applied
+from skillopt.core.edits import Placement
 from skillopt.core.memory import Memory
 from skillopt.core.ports import Proposer
-from skillopt.core.proposal import Appendix, Bundle, Draft, Finding, Selection
+from skillopt.core.proposal import (
+    Appendix,
+    Bundle,
+    Draft,
+    Finding,
+    Rate,
+    Rewritten,
+    Selection,
+)
 from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
 from skillopt.optimizer.repeats import Sieve
-from skillopt.optimizer.update import Update
 
 
 class Aggregating(Protocol):
@@ -24,13 +31,45 @@ class Aggregating(Protocol):
         ...
 
 
+class Rating(Protocol):
+    """How many of the merged proposals a step may use."""
+
+    async def __call__(
+        self,
+        skill: Skill,
+        batches: Sequence[AsyncIterable[Rollout]],
+        merged: Bundle,
+        memory: Memory,
+        *,
+        scheduled: int | None,
+    ) -> Rate:
+        """Decide."""
+        ...
+
+
 class Selecting(Protocol):
     """The best proposals within a budget."""
 
     async def __call__(
-        self, skill: Skill, merged: Bundle, memory: Memory, *, budget: int
+        self, skill: Skill, merged: Bundle, memory: Memory, *, budget: int | None
     ) -> Selection:
-        """Choose."""
+        """Choose; without a budget, all of them."""
+        ...
+
+
+class Update(NamedTuple):
+    """What the chosen proposals made of the skill; None where nothing usable came of them."""
+
+    skill: Skill | None
+    report: tuple[Placement, ...] = ()
+    rewritten: Rewritten | None = None
+
+
+class Updating(Protocol):
+    """Chosen proposals to a candidate."""
+
+    async def __call__(self, skill: Skill, chosen: Selection, memory: Memory) -> Update:
+        """Write the candidate."""
         ...
 
 
@@ -44,12 +83,14 @@ class Annotating(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """Four stages; replace any of them."""
+    """A chain of stages; replace any of them."""
 
     reflect: Proposer
     aggregate: Aggregating
+    rate: Rating | None = None
+    """None: the schedule decides."""
     select: Selecting
-    update: Update
+    update: Updating
     annotate: Annotating | None = None
     """None: reminders are not kept."""
 
@@ -59,24 +100,31 @@ class Pipeline:
         batches: Sequence[AsyncIterable[Rollout]],
         memory: Memory,
         *,
-        budget: int,
+        budget: int | None,
     ) -> Draft:
         """Run the stages in order."""
         sieve = Sieve.of(memory)
         findings = await self.reflect(skill, batches, memory, budget=budget)
         merged = await self.aggregate(skill, sieve.findings(findings), memory)
         merged = sieve.bundle(merged)
+        rate = None
+        if self.rate is not None and merged.proposals:
+            rate = await self.rate(skill, batches, merged, memory, scheduled=budget)
+            budget = rate.value
         chosen = await self.select(skill, merged, memory, budget=budget)
-        applied = self.update(skill, chosen) if chosen.proposals else Applied(skill, ())
+        done = await self.update(skill, chosen, memory) if chosen.proposals else Update(None)
         appendix = await self.annotate(skill, findings, memory) if self.annotate else None
-        candidate = applied.skill.with_notes(appendix.after) if appendix else applied.skill
+        written = skill if done.skill is None else done.skill
+        candidate = written.with_notes(appendix.after) if appendix else written
         return Draft(
             budget=budget,
+            rate=rate,
             findings=findings,
             merged=merged,
             chosen=chosen,
-            report=applied.report,
-            skill=candidate if chosen.proposals or candidate != skill else None,
+            report=done.report,
+            rewritten=done.rewritten,
+            skill=None if done.skill is None and candidate == skill else candidate,
             repeats=tuple(sieve.held),
             appendix=appendix,
         )

@@ -1,9 +1,13 @@
-"""Learning rates: how many edits a step may make. `step` counts from 1 to `total`."""
+"""Learning rates: how many proposals a step may use. `step` counts from 1 to `total`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import cos, pi
+
+
+def unbounded(step: int, total: int) -> None:
+    """No rate: everything proposed is used."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from skillopt.core.changes import Rewrite
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Bundle, Selection
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
 from skillopt.prompts.ask import Asker, Question
+from skillopt.prompts.forms import EDITS, Form
 from skillopt.prompts.replies import Ranking
 from skillopt.prompts.sections import (
     budget_section,
@@ -23,12 +25,13 @@ class Select:
     """Asks for a ranking only when there is more than the budget allows."""
 
     asker: Asker
+    form: Form = EDITS
 
     async def __call__(
-        self, skill: Skill, merged: Bundle, memory: Memory, *, budget: int
+        self, skill: Skill, merged: Bundle, memory: Memory, *, budget: int | None
     ) -> Selection:
         """At most `budget` proposals; without a usable ranking, those with most support."""
-        if len(merged.proposals) <= budget:
+        if budget is None or len(merged.proposals) <= budget:
             return Selection(merged.proposals)
         if budget == 0:
             return Selection()
@@ -41,7 +44,7 @@ class Select:
             ]
             question = Question(
                 stage="ranking",
-                prompt="ranking",
+                prompt=f"ranking{self.form.suffix}",
                 sections=sections,
                 shape=Ranking,
                 check=lambda answer: (
@@ -57,6 +60,22 @@ class Select:
         indices = _usable(answer, merged)[:budget]
         chosen = tuple(merged.proposals[index] for index in indices)
         return Selection(chosen, answer.reasoning, tuple(indices))
+
+
+class OneBody:
+    """The best supported body that has words: only one can be taken."""
+
+    async def __call__(
+        self, skill: Skill, merged: Bundle, memory: Memory, *, budget: int | None
+    ) -> Selection:
+        """Asks nothing; without words in any of them, the first stands for all."""
+        worded = [
+            each
+            for each in merged.proposals
+            if isinstance(each.edit, Rewrite) and each.edit.body.strip()
+        ]
+        best = sorted(worded, key=lambda each: -each.support)
+        return Selection(tuple((best or list(merged.proposals))[:1]))
 
 
 def _usable(answer: Ranking, merged: Bundle) -> list[int]:

@@ -14,6 +14,7 @@ from skillopt.core.proposal import Bundle, Proposal, Selection
 from skillopt.core.rollout import Rollout, Score
 from skillopt.core.skill import Skill
 from skillopt.optimizer.locate import forgiving
+from skillopt.optimizer.update import edits_in
 
 _EXCHANGES = 5
 """Other combinations that are tried when the first one leaves something broken."""
@@ -43,7 +44,7 @@ class Trial:
     """How many tasks of its pattern a proposal is tried on."""
 
     async def __call__(
-        self, skill: Skill, merged: Bundle, memory: Memory, *, budget: int
+        self, skill: Skill, merged: Bundle, memory: Memory, *, budget: int | None
     ) -> Selection:
         """At most `budget` proposals: deletions, then rules, those that repaired most first."""
         if budget == 0 or not merged.proposals:
@@ -65,7 +66,7 @@ class _Court:
     skill: Skill
     proposals: Sequence[Proposal]
 
-    async def choose(self, fresh: Sequence[int], budget: int) -> tuple[list[int], str]:
+    async def choose(self, fresh: Sequence[int], budget: int | None) -> tuple[list[int], str]:
         """The proposals to keep, and what was seen."""
         deletions = [n for n in fresh if isinstance(self.proposals[n].edit, Delete)][:budget]
         patterns: dict[str, list[int]] = {}
@@ -111,7 +112,7 @@ class _Court:
         deletions: Sequence[int],
         patterns: Sequence[Sequence[int]],
         repaired: Mapping[int, int],
-        budget: int,
+        budget: int | None,
     ) -> list[int]:
         """Start from the best rule of each pattern; exchange rules while that repairs more."""
         best = [
@@ -120,7 +121,7 @@ class _Court:
             if (known := [n for n in rules if n in repaired])
         ]
         best.sort(key=lambda n: (-repaired[n], n))
-        chosen = best[: budget - len(deletions)]
+        chosen = best if budget is None else best[: budget - len(deletions)]
         probes = list(dict.fromkeys(task for n in chosen for task in self._tasks(n)))
         passed = await self._passing([*deletions, *chosen], probes)
         left = _EXCHANGES
@@ -153,9 +154,8 @@ class _Court:
                 yield [n for n in chosen if n != number]
 
     async def _passing(self, numbers: Sequence[int], tasks: Sequence[str]) -> set[str]:
-        changed = apply_edits(
-            self.skill, [self.proposals[n].edit for n in numbers], forgiving
-        ).skill
+        edits = edits_in(self.proposals[n] for n in numbers)
+        changed = apply_edits(self.skill, edits, forgiving).skill
         if changed.digest == self.skill.digest:
             return set()
         rollouts = await self.trial.attempt(changed, tasks)

@@ -1,23 +1,105 @@
-"""Chosen proposals to a candidate skill."""
+"""Chosen proposals to a candidate skill: edits applied, suggestions followed, or a body taken over.
+
+A model that writes a whole body sees a body and returns one; front matter and regions are put
+around it here, so no answer can change or lose them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from skillopt.core.edits import Applied, apply_edits
+from skillopt.core.changes import Change, Rewrite, Suggestion
+from skillopt.core.edits import Edit, apply_edits
 from skillopt.core.journal import Journal
-from skillopt.core.proposal import Selection
+from skillopt.core.memory import Memory
+from skillopt.core.proposal import Proposal, Rewritten, Selection
 from skillopt.core.skill import Skill
+from skillopt.errors import Unusable
 from skillopt.optimizer.locate import forgiving
+from skillopt.optimizer.pipeline import Update
+from skillopt.prompts.ask import Asker, Question
+from skillopt.prompts.replies import BodyAnswer
+from skillopt.prompts.sections import body_section, memory_sections, proposals_section
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Update:
+class Patch:
     """Applies the edits one after another, in order of priority."""
 
     journal: Journal
 
-    def __call__(self, skill: Skill, chosen: Selection) -> Applied:
+    async def __call__(self, skill: Skill, chosen: Selection, memory: Memory) -> Update:
         """The candidate, with a report on every edit."""
         with self.journal.phase("update", len(chosen.proposals)):
-            return apply_edits(skill, (each.edit for each in chosen.proposals), forgiving)
+            applied = apply_edits(skill, edits_in(chosen.proposals), forgiving)
+        return Update(applied.skill, applied.report)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Follow:
+    """Has the body rewritten by one question that shows the chosen suggestions."""
+
+    asker: Asker
+    max_tokens: int | None = None
+    effort: str | None = None
+
+    async def __call__(self, skill: Skill, chosen: Selection, memory: Memory) -> Update:
+        """The candidate, unless no usable body came back."""
+        with self.asker.journal.phase("update", 1) as progress:
+            question = Question(
+                stage="rewrite",
+                prompt="rewrite_skill",
+                sections=[
+                    body_section(skill),
+                    *memory_sections(Memory(steps=memory.steps)),
+                    proposals_section(chosen.proposals),
+                ],
+                shape=BodyAnswer,
+                check=lambda answer: "" if answer.new_skill.strip() else '"new_skill" is empty.',
+                max_tokens=self.max_tokens,
+                effort=self.effort,
+            )
+            try:
+                answer = await self.asker.ask(question)
+            except Unusable as error:
+                progress.tick("failed")
+                return Update(None, rewritten=Rewritten(problem=str(error)))
+            progress.tick()
+        rewritten = Rewritten(summary=tuple(answer.change_summary), reasoning=answer.reasoning)
+        return Update(skill.with_body(answer.new_skill), rewritten=rewritten)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeOver:
+    """Takes over the chosen body as it is."""
+
+    journal: Journal
+
+    async def __call__(self, skill: Skill, chosen: Selection, memory: Memory) -> Update:
+        """The candidate, unless none of the chosen holds a body with words."""
+        with self.journal.phase("update", 1):
+            for proposal in chosen.proposals:
+                match proposal.edit:
+                    case Rewrite(title, summary, body) if body.strip():
+                        rewritten = Rewritten(title=title, summary=summary, reasoning=proposal.why)
+                        return Update(skill.with_body(body), rewritten=rewritten)
+                    case _:
+                        pass
+        return Update(None, rewritten=Rewritten(problem="every proposed body was empty"))
+
+
+def edits_in(proposals: Iterable[Proposal]) -> Iterator[Edit]:
+    """The edits among the proposals."""
+    for proposal in proposals:
+        if (edit := as_edit(proposal.edit)) is not None:
+            yield edit
+
+
+def as_edit(change: Change) -> Edit | None:
+    """The change, if it is one that can be applied alone."""
+    match change:
+        case Suggestion() | Rewrite():
+            return None
+        case edit:
+            return edit

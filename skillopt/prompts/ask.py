@@ -34,6 +34,10 @@ class Question(Generic[T]):
     """What followed the first message, where the question goes on with a conversation."""
     also: Sequence[str] = ()
     """Names of prompts that add to it."""
+    max_tokens: int | None = None
+    """None: what the model's settings say."""
+    effort: str | None = None
+    """None: what the model's settings say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ class Asker:
             Message("user", "\n\n".join(question.sections)),
             *question.said,
         )
-        text = await _complete(self.model, question.stage, asked)
+        text = await _complete(self.model, question, asked)
         answer = _read(text, question)
         if not isinstance(answer, str):
             return answer
@@ -81,15 +85,21 @@ class Asker:
             "and nothing else."
         )
         again = (*asked, Message("assistant", text), Message("user", repair))
-        answer = _read(await _complete(self.model, question.stage, again), question)
+        answer = _read(await _complete(self.model, question, again), question)
         if isinstance(answer, str):
             raise Unusable(f"no usable answer to a {question.stage} question: {answer}")
         return answer
 
 
-async def _complete(model: Model, stage: str, messages: tuple[Message, ...]) -> str:
+async def _complete(model: Model, question: Question[T], messages: tuple[Message, ...]) -> str:
+    request = Request(
+        stage=question.stage,
+        messages=messages,
+        max_tokens=question.max_tokens,
+        effort=question.effort,
+    )
     try:
-        return (await model.complete(Request(stage=stage, messages=messages))).text
+        return (await model.complete(request)).text
     except Refused as error:
         # Too long, filtered: asking again changes nothing.
         raise Unusable(str(error)) from error

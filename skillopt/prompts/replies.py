@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Annotated, Literal, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from skillopt.core.changes import Aim, Change, Rewrite, Suggestion
 from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Replace
 from skillopt.core.proposal import Bundle
 from skillopt.core.references import MAIN
@@ -78,21 +81,30 @@ class Answer(BaseModel):
     model_config = ConfigDict(coerce_numbers_to_str=True, populate_by_name=True)
 
 
-class EditAnswer(Answer):
-    """One edit as a model writes it."""
+class ItemAnswer(Answer, ABC):
+    """One proposal as a model writes it."""
 
-    op: Annotated[Literal["append", "insert_after", "replace", "delete"], BeforeValidator(_word)]
-    target: Text = ""
-    content: Text = ""
-    file: Annotated[str, BeforeValidator(_file)] = MAIN
-    """Which file of a package it changes."""
     why: Text = ""
     tasks: Words = Field(default_factory=list[str])
     """Ids of the attempts that speak for it."""
     sources: Numbers = Field(default_factory=list[int], alias="from")
     """Indices of the proposals that it was merged from."""
 
-    def edit(self) -> Edit:
+    @abstractmethod
+    def change(self) -> Change:
+        """The value."""
+
+
+class EditAnswer(ItemAnswer):
+    """One edit."""
+
+    op: Annotated[Literal["append", "insert_after", "replace", "delete"], BeforeValidator(_word)]
+    target: Text = ""
+    content: Text = ""
+    file: Annotated[str, BeforeValidator(_file)] = MAIN
+    """Which file of a package it changes."""
+
+    def change(self) -> Edit:
         """The value."""
         match self.op:
             case "append":
@@ -105,6 +117,33 @@ class EditAnswer(Answer):
                 return Delete(self.target, file=self.file)
 
 
+class SuggestionAnswer(ItemAnswer):
+    """One suggestion for a rewrite."""
+
+    type: Annotated[Aim, BeforeValidator(_word)] = "clarify"
+    title: Text = ""
+    why: Text = Field("", alias="motivation")
+    instruction: str
+    priority_hint: Text = ""
+
+    def change(self) -> Suggestion:
+        """The value."""
+        told = self.instruction.strip()
+        return Suggestion(self.type, self.title.strip(), told, self.priority_hint.strip())
+
+
+class RewriteAnswer(ItemAnswer):
+    """One whole new body."""
+
+    title: Text = ""
+    change_summary: Words = Field(default_factory=list[str])
+    new_skill: str
+
+    def change(self) -> Rewrite:
+        """The value."""
+        return Rewrite(self.title.strip(), tuple(self.change_summary), self.new_skill)
+
+
 class PatternAnswer(Answer):
     """One pattern as a model writes it."""
 
@@ -114,14 +153,29 @@ class PatternAnswer(Answer):
     tasks: Words = Field(default_factory=list[str])
 
 
-class Analysis(Answer):
+class Analysis(Answer, ABC):
     """What an analyst answers."""
 
     reasoning: Text = ""
     patterns: list[PatternAnswer] = Field(default_factory=list[PatternAnswer])
-    edits: list[EditAnswer]
     appendix_notes: Words = Field(default_factory=list[str])
     """Reminders, where they are asked for."""
+
+    @property
+    @abstractmethod
+    def items(self) -> Sequence[ItemAnswer]:
+        """The proposals, under whichever key they came."""
+
+
+class EditAnalysis(Analysis):
+    """An analysis that proposes edits."""
+
+    edits: list[EditAnswer]
+
+    @property
+    def items(self) -> Sequence[EditAnswer]:
+        """The proposals."""
+        return self.edits
 
 
 class ProbeMove(Answer):
@@ -130,6 +184,28 @@ class ProbeMove(Answer):
     reasoning: Text = ""
     probe: Annotated[Literal["ask", "rerun", "conclude"], BeforeValidator(_word)]
     text: str
+
+
+class SuggestionAnalysis(Analysis):
+    """An analysis that makes suggestions."""
+
+    revise_suggestions: list[SuggestionAnswer]
+
+    @property
+    def items(self) -> Sequence[SuggestionAnswer]:
+        """The proposals."""
+        return self.revise_suggestions
+
+
+class RewriteAnalysis(Analysis):
+    """An analysis that writes the body anew."""
+
+    skill_candidates: list[RewriteAnswer]
+
+    @property
+    def items(self) -> Sequence[RewriteAnswer]:
+        """The proposals."""
+        return self.skill_candidates
 
 
 class CallAnswer(Answer):
@@ -169,21 +245,82 @@ class Exploration(Answer):
         return self.model_dump_json(include={"reasoning", "calls"})
 
 
-class Merge(Answer):
+class Merge(Answer, ABC):
     """What a merge answers."""
 
     reasoning: Text = ""
-    edits: list[EditAnswer]
+
+    @property
+    @abstractmethod
+    def items(self) -> Sequence[ItemAnswer]:
+        """The proposals, under whichever key they came."""
 
     def complaint(self, given: Bundle) -> str:
-        """What is wrong with the sources that the edits name."""
+        """What is wrong with the sources that the proposals name."""
         last = len(given.proposals) - 1
-        for edit in self.edits:
-            if not edit.sources:
-                return 'every edit needs "from": the indices of the proposals it unites.'
-            if any(not 0 <= index <= last for index in edit.sources):
-                return f'"from" may name only proposals 0 to {last}, not {edit.sources}.'
+        for item in self.items:
+            if not item.sources:
+                return 'every entry needs "from": the indices of the proposals it unites.'
+            if any(not 0 <= index <= last for index in item.sources):
+                return f'"from" may name only proposals 0 to {last}, not {item.sources}.'
         return ""
+
+
+class EditMerge(Merge):
+    """A merge of edits."""
+
+    edits: list[EditAnswer]
+
+    @property
+    def items(self) -> Sequence[EditAnswer]:
+        """The proposals."""
+        return self.edits
+
+
+class SuggestionMerge(Merge):
+    """A merge of suggestions."""
+
+    revise_suggestions: list[SuggestionAnswer]
+
+    @property
+    def items(self) -> Sequence[SuggestionAnswer]:
+        """The proposals."""
+        return self.revise_suggestions
+
+
+class RewriteMerge(Merge):
+    """A merge of whole bodies into one."""
+
+    skill_candidates: list[RewriteAnswer]
+
+    @property
+    def items(self) -> Sequence[RewriteAnswer]:
+        """The proposals."""
+        return self.skill_candidates
+
+
+class CompressAnswer(Answer):
+    """What a question for a shorter body answers."""
+
+    reasoning: Text = ""
+    compressed_skill: str
+
+
+class RateAnswer(Answer):
+    """What a question for the learning rate answers."""
+
+    learning_rate: int
+    reasoning: Text = ""
+    confidence: Text = ""
+    risk_notes: Words = Field(default_factory=list[str])
+
+
+class BodyAnswer(Answer):
+    """What a rewrite answers: the whole body."""
+
+    reasoning: Text = ""
+    change_summary: Words = Field(default_factory=list[str])
+    new_skill: str
 
 
 class Ranking(Answer):

@@ -6,7 +6,10 @@ import json
 from collections.abc import Iterator, Sequence
 from xml.sax.saxutils import quoteattr
 
-from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Replace
+from typing_extensions import assert_never
+
+from skillopt.core.changes import Change, Rewrite, Suggestion
+from skillopt.core.edits import Append, Delete, InsertAfter, Replace
 from skillopt.core.memory import Entry, Memory
 from skillopt.core.notes import fresh_notes
 from skillopt.core.proposal import Probe, Proposal, Turn
@@ -24,9 +27,14 @@ def skill_section(skill: Skill, tag: str = "skill") -> str:
     return f"{document}\n\n{_files_note(skill)}" if told else document
 
 
-def budget_section(budget: int) -> str:
-    """How many edits are allowed."""
-    return f"<budget>{budget}</budget>"
+def body_section(skill: Skill) -> str:
+    """The body alone, for a question whose answer is a body: what it cannot see it cannot lose."""
+    return f"<skill>\n{skill.body.strip()}\n</skill>"
+
+
+def budget_section(budget: int | None) -> str:
+    """How many proposals are allowed."""
+    return f"<budget>{'no limit' if budget is None else budget}</budget>"
 
 
 def memory_sections(memory: Memory) -> list[str]:
@@ -119,10 +127,10 @@ def pair_sections(pairs: Sequence[Pair], digest: Digest) -> list[str]:
     return [_pair(pair, shown) for pair in pairs]
 
 
-def describe(edit: Edit) -> dict[str, str]:
-    """An edit as a model reads and writes it."""
-    file = {} if edit.file == MAIN else {"file": edit.file}
-    match edit:
+def describe(change: Change) -> dict[str, object]:
+    """A change as a model reads and writes it."""
+    file = _file_of(change)
+    match change:
         case Append(content):
             return {"op": "append", **file, "target": "", "content": content}
         case InsertAfter(target, content):
@@ -131,6 +139,35 @@ def describe(edit: Edit) -> dict[str, str]:
             return {"op": "replace", **file, "target": target, "content": content}
         case Delete(target):
             return {"op": "delete", **file, "target": target, "content": ""}
+        case Suggestion(aim, title, instruction, priority):
+            hint = {"priority_hint": priority} if priority else {}
+            return {"type": aim, "title": title, "instruction": instruction, **hint}
+        case Rewrite(title, summary, body):
+            return {"title": title, "change_summary": list(summary), "new_skill": body}
+    assert_never(change)
+
+
+def _file_of(change: Change) -> dict[str, object]:
+    if isinstance(change, Suggestion | Rewrite) or change.file == MAIN:
+        return {}
+    return {"file": change.file}
+
+
+def recall(change: Change) -> dict[str, object]:
+    """A change as it is remembered: a whole body by what was different in it."""
+    told = describe(change)
+    told.pop("new_skill", None)
+    return told
+
+
+def _noun(change: Change) -> str:
+    match change:
+        case Suggestion():
+            return "suggestion"
+        case Rewrite():
+            return "rewrite"
+        case _:
+            return "edit"
 
 
 def _files_note(skill: Skill) -> str:
@@ -210,11 +247,11 @@ def _history(memory: Memory) -> str:
     ]
     told += _fitting("Failures seen, the latest first:", patterns, "older or rarer ones")
     edits = [
-        f"  rejected edit ({each.times}x, last in step {each.last}"
+        f"  rejected {_noun(each.edit)} ({each.times}x, last in step {each.last}"
         f"{', alone' if each.alone else ''}): {json.dumps(_cut(each.edit), ensure_ascii=False)}"
         for each in memory.rejections
     ]
-    told += _fitting("Rejected edits, most often rejected first:", edits, "others")
+    told += _fitting("Rejected, most often rejected first:", edits, "others")
     notes = [note for entry in reversed(memory.steps) for note in entry.rejected_notes]
     listed = [f"  rejected reminder: {note}" for note in fresh_notes(notes, ())]
     told += _fitting("Rejected reminders, the latest first:", listed, "older ones")
@@ -241,9 +278,9 @@ def _fitting(title: str, lines: Sequence[str], rest: str) -> list[str]:
     return [title, *kept, *([f"  ({left} {rest} are left out.)"] if left else [])] if lines else []
 
 
-def _cut(edit: Edit) -> dict[str, str]:
-    """An edit, its texts cut to a length by which they can be recognised."""
+def _cut(change: Change) -> dict[str, object]:
+    """A change, its texts cut to a length by which they can be recognised."""
     return {
-        key: text if len(text) <= 600 else f"{text[:600]} [...]"
-        for key, text in describe(edit).items()
+        key: f"{text[:600]} [...]" if isinstance(text, str) and len(text) > 600 else text
+        for key, text in recall(change).items()
     }

@@ -6,15 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Placement, Replace
 from skillopt.core.events import Compared, Decision, EpochClosed, Examined, Stepped
 from skillopt.core.memory import Entry
-from skillopt.core.proposal import Draft, Finding, Pattern, Proposal
-from skillopt.core.references import MAIN
+from skillopt.core.proposal import Pattern
 from skillopt.core.rollout import Evaluation, Failure, Rollout, Score, Trajectory
 from skillopt.store.chronicle import Chapter
+from skillopt.store.drafts import draft_files, finding_json, payload_of, remembered
 from skillopt.store.files import json_bytes, json_row
-from skillopt.store.history import Json
+from skillopt.store.history import Json, size_json
 from skillopt.store.insights import insight_files
 from skillopt.store.layout import EpochFolder, Layout, RolloutFolder, StepFolder
 from skillopt.store.packages import skill_files
@@ -32,9 +31,9 @@ def step_files(folder: StepFolder, fact: Stepped, chapter: Chapter, attempts: At
     for finding in fact.draft.findings:
         if not finding.problem:
             path = folder.patch(finding.batch, count, finding.source, finding.number)
-            yield path, json_bytes(_finding(finding))
+            yield path, json_bytes(finding_json(finding, payload_of(fact.draft)))
     if fact.action != "skip_no_patches":
-        yield from _draft_files(folder, fact)
+        yield from draft_files(folder, fact.draft)
         yield folder.digest, json_bytes(_entry(chapter.after.memory.steps[-1]))
     yield from insight_files(folder, fact.draft, chapter.after.current.skill)
     if fact.decision is not None:
@@ -133,94 +132,6 @@ def _by_kind(evaluation: Evaluation, kept: Mapping[str, Rollout]) -> Json:
     }
 
 
-def _draft_files(folder: StepFolder, fact: Stepped) -> Files:
-    draft = fact.draft
-    merged: Json = {
-        "reasoning": draft.merged.reasoning,
-        "edits": [_proposal(each) for each in draft.merged.proposals],
-    }
-    ranked: Json = {
-        "reasoning": draft.merged.reasoning,
-        "edits": [_proposal(each) for each in draft.chosen.proposals],
-    }
-    if draft.chosen.indices is not None:
-        ranked["ranking_details"] = {
-            "reasoning": draft.chosen.reasoning,
-            "selected_indices": list(draft.chosen.indices),
-        }
-    yield folder.merged, json_bytes(merged)
-    yield folder.ranked, json_bytes(ranked)
-    report = [_placement(index, each) for index, each in enumerate(draft.report)]
-    yield folder.report, json_bytes(report)
-    if draft.skill is not None:
-        yield from skill_files(folder.candidate, draft.skill)
-
-
-def draft_rows(draft: Draft) -> Json:
-    """The edits of a draft and what became of each."""
-    return {
-        "edits": [_proposal(each) for each in draft.chosen.proposals],
-        "edit_apply_report": [_placement(*each) for each in enumerate(draft.report)],
-    }
-
-
-def _finding(finding: Finding) -> Json:
-    key = "failure_summary" if finding.source == "failure" else "success_patterns"
-    trail: Json = {"trail": list(finding.trail)} if finding.trail else {}
-    return {
-        "source_type": finding.source,
-        "batch_size": len(finding.tasks),
-        "task_ids": list(finding.tasks),
-        **trail,
-        key: [
-            {"failure_type": each.name, "count": each.count, "description": each.description}
-            if finding.source == "failure"
-            else {"pattern": each.name, "count": each.count, "description": each.description}
-            for each in finding.patterns
-        ],
-        "patch": {
-            "reasoning": finding.reasoning,
-            "edits": [_proposal(each) for each in finding.proposals],
-        },
-    }
-
-
-def _proposal(proposal: Proposal) -> Json:
-    return {
-        **_edit(proposal.edit),
-        "support_count": proposal.support,
-        "source_type": proposal.source,
-        "merge_level": proposal.level,
-        "proposer": proposal.by,
-        "why": proposal.why,
-        "task_ids": list(proposal.tasks),
-    }
-
-
-def _edit(edit: Edit) -> Json:
-    match edit:
-        case Append(content):
-            told: Json = {"op": edit.op, "target": "", "content": content}
-        case InsertAfter(target, content) | Replace(target, content):
-            told = {"op": edit.op, "target": target, "content": content}
-        case Delete(target):
-            told = {"op": edit.op, "target": target, "content": ""}
-    return told if edit.file == MAIN else told | {"file": edit.file}
-
-
-def _placement(index: int, placement: Placement) -> Json:
-    edit = _edit(placement.edit)
-    return {
-        "index": index,
-        **({"file": edit["file"]} if "file" in edit else {}),
-        "op": edit["op"],
-        "target": str(edit["target"])[:200],
-        "content_preview": str(edit["content"])[:200],
-        "status": placement.status,
-        "target_match": placement.how,
-    }
-
-
 def _entry(entry: Entry) -> Json:
     told: Json = {
         "step": entry.step,
@@ -233,7 +144,7 @@ def _entry(entry: Entry) -> Json:
         told["score_before"] = entry.score_before
         told["score_after"] = entry.score_after
         kind = "rejected_edits" if entry.action == "reject" else "accepted_edits"
-        told[kind] = [_edit(each) for each in entry.accepted or entry.rejected]
+        told[kind] = [remembered(each) for each in entry.accepted or entry.rejected]
     if entry.rejected_notes:
         told["rejected_notes"] = list(entry.rejected_notes)
     return told
@@ -260,6 +171,10 @@ def _slow_result(fact: EpochClosed, decision: Decision | None, wall: float) -> J
         "update_origin": None,
         "update_target": None,
     }
+    if fact.size is not None:
+        result |= size_json(fact.size)
+        if fact.size.too_long:
+            result |= {"action": "skip_too_long", "reason": fact.size.problem}
     if decision is not None:
         candidate = decision.candidate
         result |= {

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from skillopt.core.chat import Usage
 from skillopt.core.events import Batch, Decision, EpochClosed, MetaReflected, Stepped
-from skillopt.core.proposal import Finding
+from skillopt.core.proposal import Finding, Rate, Size
 from skillopt.core.rollout import Evaluation
 from skillopt.core.state import State
 from skillopt.store.chronicle import Chapter, Chronicle
@@ -51,6 +51,49 @@ def step_record(
         "skill_len": len(after.current.skill.render()),
         "wall_time_s": round(chapter.wall, 3),
     }
+
+
+def rate_json(rate: Rate) -> Json:
+    """A decision on the learning rate."""
+    told: Json = {
+        "learning_rate": rate.value,
+        "raw_learning_rate": rate.wanted,
+        "available_update_items": rate.available,
+        "clamped": rate.clamped,
+        "fallback": bool(rate.problem),
+        "reasoning": rate.reasoning,
+        "confidence": rate.confidence,
+        "risk_notes": list(rate.risks),
+        "raw_response": rate.reply,
+    }
+    if rate.volatility is not None:
+        told["volatility"] = rate.volatility
+    if rate.problem:
+        told["error"] = rate.problem
+    return told
+
+
+def size_json(size: Size) -> Json:
+    """Growth of the skill in estimated tokens."""
+    told: Json = {
+        "skill_tokens_before": size.before,
+        "skill_tokens_after": size.after,
+        "skill_tokens_added": size.added,
+    }
+    if size.after != size.drafted:
+        told["skill_tokens_drafted"] = size.drafted
+    if size.limit:
+        told["max_skill_tokens"] = size.limit
+    return told
+
+
+def rates(chronicle: Chronicle) -> list[Json]:
+    """Every decision on the learning rate so far."""
+    return [
+        {"step": step.step, "epoch": step.epoch, **rate_json(step.draft.rate)}
+        for step in chronicle.steps
+        if step.draft.rate is not None
+    ]
 
 
 def runtime_state(chronicle: Chronicle, state: State, current: str, best: str) -> Json:
@@ -158,16 +201,27 @@ def _batch(index: int, batch: Batch, useful: Sequence[Finding]) -> Json:
 
 def _draft_part(fact: Stepped, config: Mapping[str, object]) -> Json:
     draft = fact.draft
-    told = [each.problem for each in draft.findings], draft.merged.problems, [draft.chosen.problem]
-    told[0].extend(probe.problem for each in draft.findings for probe in each.probes)
-    if draft.appendix is not None:
-        told[-1].append(draft.appendix.problem)
+    rewritten = draft.rewritten
+    told = (
+        [each.problem for each in draft.findings],
+        [probe.problem for each in draft.findings for probe in each.probes],
+        draft.merged.problems,
+        [
+            draft.rate.problem if draft.rate else "",
+            draft.chosen.problem,
+            rewritten.problem if rewritten else "",
+            draft.appendix.problem if draft.appendix else "",
+            draft.size.problem if draft.size else "",
+        ],
+    )
     part: Json = {
         "edit_budget": draft.budget,
         "lr_control_mode": config.get("lr_control_mode"),
         "problems": [text for some in told for text in some if text],
         "n_dropped_repeats": len(draft.repeats),
     }
+    if draft.rate is not None:
+        part["lr_decision"] = rate_json(draft.rate)
     if fact.action == "skip_no_patches":
         return part
     applied = sum(each.applied for each in draft.report)
@@ -175,13 +229,18 @@ def _draft_part(fact: Stepped, config: Mapping[str, object]) -> Json:
         "n_edits_merged": len(draft.merged.proposals),
         "n_edits_ranked": len(draft.chosen.proposals),
         "support_counts": [each.support for each in draft.chosen.proposals],
-        "edit_apply_summary": {
+    }
+    if rewritten is None:
+        part["edit_apply_summary"] = {
             "total": len(draft.report),
             "applied": applied,
             "skipped": len(draft.report) - applied,
             "errors": 0,
-        },
-    }
+        }
+    else:
+        part["rewrite_change_summary"] = list(rewritten.summary)
+    if draft.size is not None:
+        part |= size_json(draft.size)
     if draft.skill is not None:
         part["candidate_hash"] = draft.skill.digest
         part["candidate_skill_len"] = len(draft.skill.render())

@@ -54,6 +54,21 @@ class StepFolder:
         return self.root / "edit_apply_report.json"
 
     @property
+    def rate(self) -> Path:
+        """How the learning rate was decided."""
+        return self.root / "lr_decision.json"
+
+    @property
+    def rewrite(self) -> Path:
+        """The body that was written from suggestions."""
+        return self.root / "rewrite_result.json"
+
+    @property
+    def full_rewrite(self) -> Path:
+        """The body that was taken over whole."""
+        return self.root / "full_rewrite_result.json"
+
+    @property
     def digest(self) -> Path:
         """The step as later steps remember it."""
         return self.root / "trajectory_digest.json"
@@ -196,6 +211,11 @@ class Layout:
     def history(self) -> Path:
         """All step records."""
         return self.root / "history.json"
+
+    @property
+    def rates(self) -> Path:
+        """Every learning rate that was decided, one per line."""
+        return self.root / "lr_history.jsonl"
 
     @property
     def runtime_state(self) -> Path:

@@ -26,11 +26,12 @@ from skillopt.errors import StoreError
 from skillopt.store.artefacts import Files, epoch_files, exam_files, rollout_files, step_files
 from skillopt.store.cache import Cache
 from skillopt.store.chronicle import Chapter, Chronicle
-from skillopt.store.files import json_bytes, sweep, write_atomic
+from skillopt.store.files import json_bytes, json_row, sweep, write_atomic
 from skillopt.store.history import (
     Json,
     Spent,
     history,
+    rates,
     receipt,
     runtime_state,
     step_record,
@@ -153,6 +154,8 @@ class Projector:
         current = layout.skill(chronicle.last_step).relative_to(layout.root).as_posix()
         stands = runtime_state(chronicle, state, current, layout.best_skill.name)
         yield layout.runtime_state, json_bytes(stands)
+        if decided := rates(chronicle):
+            yield layout.rates, b"".join(map(json_row, decided))
         yield layout.history, json_bytes(history(chronicle, spent, self._config))
         yield layout.summary, json_bytes(self._summary(state, spent))
         yield layout.config, json_bytes(dict(self._config))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from skillopt.core.events import MetaReflected
-from skillopt.store.artefacts import Attempts, Files, draft_rows, rollout_files
+from skillopt.store.artefacts import Attempts, Files, rollout_files
 from skillopt.store.chronicle import Chapter
+from skillopt.store.drafts import draft_rows
 from skillopt.store.files import json_bytes
-from skillopt.store.history import Json, Spent, tokens
+from skillopt.store.history import Json, Spent, size_json, tokens
 from skillopt.store.layout import MetaReflectFolder
 from skillopt.store.packages import skill_files
 
@@ -41,6 +42,8 @@ def _result(fact: MetaReflected, chapter: Chapter, spent: Spent) -> Json:
         "time_s": round(chapter.wall, 3),
         "tokens": tokens(spent, fact.move),
     }
+    if draft.size is not None:
+        result |= size_json(draft.size)
     if decision is not None:
         result |= {
             "selection_hard": decision.candidate.evaluation.hard,

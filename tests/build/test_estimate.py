@@ -47,6 +47,13 @@ MODES: dict[str, dict[str, object]] = {
         "evaluation.use_gate": False,
         "evaluation.eval_test": False,
     },
+    "rewrite from suggestions, learning rate asked for, bounded size": {
+        "optimizer.skill_update_mode": "rewrite_from_suggestions",
+        "optimizer.lr_control_mode": "autonomous",
+        "optimizer.max_skill_tokens": 400,
+    },
+    "full rewrite": {"optimizer.skill_update_mode": "full_rewrite_minibatch"},
+    "no learning rate": {"optimizer.lr_control_mode": "none", "optimizer.use_meta_reflect": True},
     "portfolio": {"gradient.proposer": ["analyst", "explore"], "gradient.portfolio_after": 1},
 }
 

@@ -45,4 +45,4 @@ def test_a_meta_reflection_is_told_in_one_line() -> None:
     )
     assert line_for(thought, 4).plain == "meta reflect, epoch 1  edits 1 of 2  val 1 > 0  accepted"
     idle = replace(thought, draft=Draft(budget=2), action="skip_no_patches", decision=None)
-    assert line_for(idle, 4).plain == ("meta reflect, epoch 1  skipped: no edits were proposed")
+    assert line_for(idle, 4).plain == ("meta reflect, epoch 1  skipped: nothing was proposed")

@@ -24,7 +24,9 @@ def test_a_run_tells_every_step_and_ends_with_scores_cost_and_paths(trained: Tra
     steps = [line for line in done.err.splitlines() if line.startswith("step ")]
     assert [line[:19] for line in steps] == ["step 1/2  epoch 1  ", "step 2/2  epoch 1  "]
     assert re.search(
-        r"train 0\.\d{3}  edits \d  val 0\.\d{4} > 0\.\d{4} on \d+ tasks  accepted", steps[0]
+        r"train 0\.\d{3}  edits \d  tokens \d+ -> \d+ \(\+\d+\)  "
+        r"val 0\.\d{4} > 0\.\d{4} on \d+ tasks  accepted",
+        steps[0],
     )
     assert "on 8 tasks" in steps[0]
     assert re.search(r"^  rollout +8/8, mean 0\.\d\d", done.err, re.MULTILINE)

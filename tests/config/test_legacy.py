@@ -116,3 +116,25 @@ def test_the_proposer_is_known_in_two_sections(name: str, tmp_path: Path) -> Non
     assert load_config(overrides=[f"{name}=explore"]).gradient.proposer == ("explore",)
     with pytest.raises(ConfigError, match=r"gradient\.proposer"):
         load_config(overrides=[f"{name}=exploring"])
+
+
+@pytest.mark.parametrize(
+    ("alias", "mode"),
+    [
+        ("edits", "patch"),
+        ("rewrite", "rewrite_from_suggestions"),
+        ("suggestions", "rewrite_from_suggestions"),
+        ("rewrite_suggestions", "rewrite_from_suggestions"),
+        ("full_rewrite", "full_rewrite_minibatch"),
+        ("minibatch_full_rewrite", "full_rewrite_minibatch"),
+        ("skill_rewrite_minibatch", "full_rewrite_minibatch"),
+    ],
+)
+def test_update_modes_have_the_names_they_had(alias: str, mode: str) -> None:
+    config = load_config(overrides=[f"optimizer.skill_update_mode={alias}"])
+    assert config.optimizer.skill_update_mode == mode
+
+
+def test_an_unknown_update_mode_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="skill_update_mode"):
+        load_config(overrides=["skill_update_mode=patches"])

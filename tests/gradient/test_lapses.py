@@ -22,7 +22,7 @@ from skillopt.gradient.reflect import Reflect
 from skillopt.model.scripted import Scripted
 from skillopt.optimizer.pipeline import Pipeline
 from skillopt.optimizer.select import Select
-from skillopt.optimizer.update import Update
+from skillopt.optimizer.update import Patch
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
 from skillopt.testing.doubles import MemoryRecord
@@ -101,7 +101,7 @@ def run_with(model: Scripted, world: World, sources: frozenset[Source]) -> Run:
         reflect=Reflect(asker=asker, lapses=noting),
         aggregate=Aggregate(asker=asker),
         select=Select(asker=asker),
-        update=Update(journal=run.journal),
+        update=Patch(journal=run.journal),
         annotate=noting,
     )
     return replace(run, optimizer=pipeline)

@@ -34,7 +34,7 @@ class Fixed:
         batches: Sequence[AsyncIterable[Rollout]],
         memory: Memory,
         *,
-        budget: int,
+        budget: int | None,
     ) -> tuple[Finding, ...]:
         tasks = [each.task for batch in batches async for each in batch]
         idea = Proposal(Append(f"- {self.rule}"), "failure", tuple(tasks), by=self.name)

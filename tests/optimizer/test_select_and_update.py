@@ -13,7 +13,7 @@ from skillopt.errors import ModelError
 from skillopt.model.scripted import Scripted
 from skillopt.optimizer.schedule import Constant, Cosine, Linear
 from skillopt.optimizer.select import Select
-from skillopt.optimizer.update import Update
+from skillopt.optimizer.update import Patch
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
 from skillopt.testing.doubles import MemoryRecord
@@ -66,11 +66,14 @@ def test_a_constant_rate_stays() -> None:
     assert [Constant(3)(step, 9) for step in range(1, 10)] == [3] * 9
 
 
-def test_an_update_reports_on_every_edit_and_finds_targets_that_were_not_quoted_exactly() -> None:
+async def test_an_update_reports_on_every_edit_and_finds_targets_that_were_not_quoted_exactly() -> (
+    None
+):
     edits = [Replace("write DATES as iso", "- Write dates as YYYY-MM-DD."), Replace("absent", "x")]
     chosen = Selection(tuple(Proposal(edit, "failure") for edit in edits))
     skill = Skill.parse("# Job\n\n- Write dates as ISO.\n- Be brief.\n")
-    applied = Update(journal=journal())(skill, chosen)
+    applied = await Patch(journal=journal())(skill, chosen, Memory())
+    assert applied.skill is not None
     assert applied.skill.render() == "# Job\n\n- Write dates as YYYY-MM-DD.\n- Be brief.\n"
     assert [placed.status for placed in applied.report] == [
         "applied_replace",

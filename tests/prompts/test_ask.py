@@ -11,7 +11,7 @@ from skillopt.errors import ConfigError, ModelError, Refused, Unusable
 from skillopt.model.scripted import Scripted
 from skillopt.prompts.ask import Asker, Question
 from skillopt.prompts.library import Library
-from skillopt.prompts.replies import Analysis, EditAnswer, Ranking
+from skillopt.prompts.replies import EditAnalysis, EditAnswer, Ranking
 from skillopt.testing.doubles import MemoryRecord
 
 QUESTION = Question(
@@ -85,10 +85,10 @@ async def test_a_refused_request_is_unusable_but_an_outage_is_an_outage() -> Non
 
 def test_models_may_use_other_words_for_the_operations() -> None:
     said = [{"op": "Insert After", "target": "a", "content": None, "from": 2}, {"op": "REMOVE"}]
-    parsed = Analysis.model_validate({"edits": said, "extra": 1})
+    parsed = EditAnalysis.model_validate({"edits": said, "extra": 1})
     assert [edit.op for edit in parsed.edits] == ["insert_after", "delete"]
     assert parsed.edits[0].sources == [2]
-    assert EditAnswer.model_validate({"op": "add", "content": 3}).edit().op == "append"
+    assert EditAnswer.model_validate({"op": "add", "content": 3}).change().op == "append"
 
 
 def test_every_prompt_describes_the_answer_it_wants() -> None:

@@ -140,8 +140,8 @@ def test_an_edit_names_its_file_or_means_the_document(
     op: str, written: str | None, file: str
 ) -> None:
     raw = {"op": op, "target": "t", "content": "c", "file": written}
-    edit = EditAnswer.model_validate(raw).edit()
+    edit = EditAnswer.model_validate(raw).change()
     assert edit.file == file
     told = describe(edit)
     assert told.get("file", "SKILL.md") == file
-    assert EditAnswer.model_validate(told).edit() == edit
+    assert EditAnswer.model_validate(told).change() == edit

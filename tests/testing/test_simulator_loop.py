@@ -11,8 +11,9 @@ from skillopt.core.edits import apply_edits
 from skillopt.core.proposal import Proposal
 from skillopt.core.rollout import Rollout, Score, Trajectory
 from skillopt.core.skill import Skill
+from skillopt.optimizer.update import edits_in
 from skillopt.prompts.jsonish import read_object
-from skillopt.prompts.replies import Analysis, Merge, Ranking
+from skillopt.prompts.replies import EditAnalysis, EditMerge, Ranking
 from skillopt.prompts.sections import (
     attempt_section,
     budget_section,
@@ -55,10 +56,10 @@ class Climb:
                 shown = [attempt_section(each) for each in group[at : at + 8]]
                 user = "\n\n".join([skill_section(skill), budget_section(4), *shown])
                 text = self.optimizer.answer("reflection", source, user, repairing=True)
-                reply = Analysis.model_validate(json.loads(text))
+                reply = EditAnalysis.model_validate(json.loads(text))
                 found += [
                     Proposal(
-                        each.edit(),
+                        each.change(),
                         "failure" if source == "failure" else "success",
                         tuple(each.tasks),
                     )
@@ -71,16 +72,16 @@ class Climb:
         text = self.optimizer.answer("merge", "", proposals_section(found), repairing=True)
         merged = [
             Proposal(
-                each.edit(),
+                each.change(),
                 found[each.sources[0]].source,
                 tuple(sorted({task for at in each.sources for task in found[at].tasks})),
             )
-            for each in Merge.model_validate(json.loads(text)).edits
+            for each in EditMerge.model_validate(json.loads(text)).edits
         ]
         user = f"{budget_section(budget)}\n{proposals_section(merged)}"
         text = self.optimizer.answer("ranking", "", user, repairing=True)
         ranking = Ranking.model_validate(json.loads(text))
-        chosen = [merged[at].edit for at in ranking.selected_indices]
+        chosen = edits_in(merged[at] for at in ranking.selected_indices)
         return apply_edits(skill, chosen).skill
 
     def train(self, train: list[Item], val: list[Item]) -> tuple[list[float], Skill]:

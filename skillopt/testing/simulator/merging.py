@@ -14,11 +14,15 @@ class Offer(BaseModel):
     """A proposal as a merge or ranking question lists it."""
 
     index: int
-    op: str
+    op: str = ""
     file: str | None = None
     target: str | None = None
     content: str | None = None
+    instruction: str | None = None
+    new_skill: str | None = None
+    tasks: list[str] = []
     why: str | None = None
+    motivation: str | None = None
     support: int = 1
     source: str = "failure"
 

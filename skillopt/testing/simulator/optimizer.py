@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 from skillopt.testing.simulator.chance import pick, unit
 from skillopt.testing.simulator.evidence import (
@@ -31,12 +31,23 @@ from skillopt.testing.simulator.office import FIELDS
 from skillopt.testing.simulator.probing import confirmed, probe
 from skillopt.testing.simulator.reminders import compact, remind
 from skillopt.testing.simulator.rethinking import read_directions, rethink
+from skillopt.testing.simulator.writing import (
+    as_candidate,
+    as_suggestion,
+    one_of,
+    shortened,
+    understood,
+    worked_in,
+)
 
 Stage: TypeAlias = Literal[
     "reflection",
     "exploration",
     "merge",
     "ranking",
+    "learning_rate",
+    "rewrite",
+    "compress",
     "slow_update",
     "meta_skill",
     "meta_reflect",
@@ -54,6 +65,9 @@ _ASKED_FOR: tuple[tuple[str, Stage], ...] = (
     ('"directions"', "meta_reflect"),
     ('"from"', "merge"),
     ('"patterns"', "reflection"),
+    ('"risk_notes"', "learning_rate"),
+    ('"compressed_skill"', "compress"),
+    ('"new_skill"', "rewrite"),
 )
 _USELESS = (
     "Be careful and double-check your work.",
@@ -86,10 +100,13 @@ class Optimizer:
     def answer(self, stage: Stage, system: str, user: str, *, repairing: bool = False) -> str:
         """Answer one question; a repair question gets what should have come at first."""
         answers: Mapping[Stage, Callable[[str], dict[str, object]]] = {
-            "reflection": self._reflect,
+            "reflection": lambda user: _in_form(self._reflect(user), system, user),
             "exploration": self._explore,
-            "merge": _merge,
+            "merge": lambda user: _merge(system, user),
             "ranking": _rank,
+            "learning_rate": _learning_rate,
+            "rewrite": _rewrite,
+            "compress": _compress,
             "slow_update": self._slow_update,
             "meta_skill": _meta_skill,
             "meta_reflect": self._meta_reflect,
@@ -246,10 +263,52 @@ def _consolidate(user: str) -> dict[str, object]:
     return {"reasoning": "Fields share reminders.", "consolidated_notes": compact(notes)}
 
 
-def _merge(user: str) -> dict[str, object]:
-    merged = merge(read_offers(section(user, "proposals")))
+def _in_form(reply: dict[str, object], system: str, user: str) -> dict[str, object]:
+    """A reply with edits, in the form that the question asks for."""
+    edits = cast("list[dict[str, object]]", reply["edits"])
+    if '"revise_suggestions"' in system:
+        del reply["edits"]
+        return {**reply, "revise_suggestions": [as_suggestion(edit) for edit in edits]}
+    if '"skill_candidates"' in system:
+        del reply["edits"]
+        return {**reply, "skill_candidates": as_candidate(section(user, "skill"), edits)}
+    return reply
+
+
+def _merge(system: str, user: str) -> dict[str, object]:
+    reasoning = "Equal proposals are united, the best supported first."
+    offers = read_offers(section(user, "proposals"))
+    if '"skill_candidates"' in system:
+        candidates = one_of(section(user, "skill"), offers)
+        return {"reasoning": reasoning, "skill_candidates": candidates}
+    merged = merge([understood(each) if each.instruction else each for each in offers])
     edits = [_edit(offer, sources) for offer, sources in merged]
-    return {"reasoning": "Equal proposals are united, the best supported first.", "edits": edits}
+    return _in_form({"reasoning": reasoning, "edits": edits}, system, user)
+
+
+def _rewrite(user: str) -> dict[str, object]:
+    offers = [understood(each) for each in read_offers(section(user, "proposals"))]
+    return {
+        "reasoning": "Every suggestion is worked in.",
+        "change_summary": [f"{each.op}: {each.content or each.target}" for each in offers],
+        "new_skill": worked_in(f"{section(user, 'skill')}\n", offers),
+    }
+
+
+def _compress(user: str) -> dict[str, object]:
+    text = shortened(section(user, "skill"), _number(user, "limit", 0))
+    return {"reasoning": "Only rules are kept.", "compressed_skill": text}
+
+
+def _learning_rate(user: str) -> dict[str, object]:
+    offers = read_offers(section(user, "proposals"))
+    backed = sum(offer.support > 1 or offer.source == "failure" for offer in offers)
+    return {
+        "learning_rate": backed,
+        "reasoning": f"{backed} of {len(offers)} proposals have evidence behind them.",
+        "confidence": 0.8,
+        "risk_notes": "None of them touches the same passage.",
+    }
 
 
 def _edit(offer: Offer, sources: list[int]) -> dict[str, object]:
@@ -280,8 +339,12 @@ def _meta_skill(user: str) -> dict[str, object]:
 
 
 def _budget(user: str) -> int:
-    digits = re.search(r"\d+", section(user, "budget"))
-    return int(digits[0]) if digits else 4
+    return _number(user, "budget", 99 if "<budget>" in user else 4)
+
+
+def _number(user: str, tag: str, default: int) -> int:
+    digits = re.search(r"\d+", section(user, tag))
+    return int(digits[0]) if digits else default
 
 
 def _break(text: str, how: int) -> str:
