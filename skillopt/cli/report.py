@@ -23,12 +23,13 @@ from skillopt.cli.phrases import (
     train_score,
 )
 from skillopt.core.chat import Usage
-from skillopt.core.events import Stepped
+from skillopt.core.events import Fact, Stepped
 from skillopt.core.rollout import Evaluation
 from skillopt.core.state import State
-from skillopt.evaluation.report import lift
+from skillopt.evaluation.report import claim, lift
 from skillopt.evaluation.statistics import Interval
 from skillopt.store.cache import Reused
+from skillopt.store.history import tried
 from skillopt.store.reader import RunReader
 
 
@@ -93,6 +94,32 @@ def tally(steps: Sequence[Stepped]) -> str:
     )
 
 
+_SHOWN = 8
+"""Rejected candidates that are told one by one."""
+
+
+def rejections(facts: Iterable[Fact]) -> Text:
+    """What was tried and turned away, a line each, the latest last."""
+    turned = [each for each in tried(facts) if not each.decision.accepted]
+    if not turned:
+        return Text("tried and rejected: nothing")
+    older = len(turned) - _SHOWN
+    lines = [f"tried and rejected: {count(len(turned), 'candidate')}"]
+    lines += [f"  {older} earlier ones"] if older > 0 else []
+    for each in turned[-_SHOWN:]:
+        what = "guidance" if each.edits is None else count(each.edits, "edit")
+        lines.append(f"  {origin(each.decision.candidate)}: {what}, {each.decision.reason}")
+    return Text("\n".join(lines))
+
+
+def verdict(state: State) -> Text:
+    """Whether the result is sure, in words."""
+    found = claim(state)
+    sure = found.split == "test" and found.conclusive
+    colour = ("green" if found.gain.low > 0 else "red") if sure else "yellow"
+    return Text(found.words(), style=colour)
+
+
 def steps_table(reader: RunReader) -> Table:
     """One row per step."""
     numbers = ["step", "epoch", "train", "current", "candidate", "edits", "tokens"]
@@ -116,12 +143,13 @@ def steps_table(reader: RunReader) -> Table:
     return made
 
 
-def cost(spent: Mapping[tuple[str, str, str], Usage], *, stages: bool = False) -> Table:
-    """Calls, tokens and, where prices are known, dollars: by role, or by role and stage."""
-    sums: dict[str, Usage] = {}
+def cost(spent: Mapping[tuple[str, str, str], Usage]) -> Table:
+    """Calls, tokens and, where prices are known, dollars: by role and stage."""
+    roles: dict[str, dict[str, Usage]] = {}
     for (_, role, stage), usage in sorted(spent.items(), key=lambda each: each[0][1:]):
-        name = f"{role}, {stage.replace('_', ' ')}" if stages else role
-        sums[name] = sums.get(name, Usage()) + usage
+        stages = roles.setdefault(role, {})
+        stages[stage] = stages.get(stage, Usage()) + usage
+    sums = {role: sum(stages.values(), Usage()) for role, stages in roles.items()}
     total = sum(sums.values(), Usage())
     columns: dict[str, Callable[[Usage], str]] = {
         "calls": lambda usage: f"{usage.calls:,}",
@@ -133,10 +161,14 @@ def cost(spent: Mapping[tuple[str, str, str], Usage], *, stages: bool = False) -
     if total.estimated:
         columns["of calls, tokens estimated"] = lambda usage: f"{usage.estimated:,}"
     if total.dollars:
-        columns["dollars"] = dollars
+        columns["dollars"] = lambda usage: dollars(usage) if usage.dollars else "-"
     made = table("cost", *columns, right=columns)
-    for name, usage in [*sums.items(), ("total", total)]:
-        made.add_row(name, *(tell(usage) for tell in columns.values()))
+    for role, stages in roles.items():
+        made.add_row(role, *(tell(sums[role]) for tell in columns.values()))
+        for stage, usage in stages.items():
+            name = f"  {stage.replace('_', ' ')}"
+            made.add_row(name, *(tell(usage) for tell in columns.values()), style="dim")
+    made.add_row("total", *(tell(total) for tell in columns.values()))
     return made
 
 

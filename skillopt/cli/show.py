@@ -11,7 +11,7 @@ from rich.text import Text
 
 from skillopt.cli.attempts import attempts_at
 from skillopt.cli.render import Screen
-from skillopt.cli.report import best_at, cost, scores, steps_table, tally
+from skillopt.cli.report import best_at, cost, scores, steps_table, tally, verdict
 from skillopt.cli.step import step_story
 from skillopt.core.events import Started, Stopped
 from skillopt.evaluation.report import figures
@@ -43,6 +43,7 @@ def _overview(reader: RunReader, screen: Screen) -> None:
         _status(reader),
         "",
         scores(reader.state, last=True),
+        verdict(reader.state),
         "",
         tally(reader.steps),
     )
@@ -50,7 +51,7 @@ def _overview(reader: RunReader, screen: Screen) -> None:
         screen.show("", steps_table(reader))
     screen.show(
         "",
-        cost(reader.spent(), stages=True),
+        cost(reader.spent()),
         "",
         best_at(reader.state, reader.layout.best_skill),
     )

@@ -18,7 +18,16 @@ from skillopt.cli.gauges import Course
 from skillopt.cli.phrases import count, quoted
 from skillopt.cli.progress import reporting
 from skillopt.cli.render import Screen
-from skillopt.cli.report import best_at, cost, next_commands, reused, scores, tally
+from skillopt.cli.report import (
+    best_at,
+    cost,
+    next_commands,
+    rejections,
+    reused,
+    scores,
+    tally,
+    verdict,
+)
 from skillopt.cli.running import run
 from skillopt.cli.session import Session
 from skillopt.cli.settings import configured, unlocked
@@ -64,8 +73,10 @@ def summarise(out: Path, screen: Screen, *, label: str = "") -> None:
         screen.show(
             Text(f"\nresult{label}", style="bold"),
             scores(reader.state),
+            verdict(reader.state),
             "",
             tally(reader.steps),
+            rejections(reader.facts),
             "",
             cost(reader.spent()),
             "",

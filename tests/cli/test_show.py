@@ -21,8 +21,8 @@ async def test_the_overview_has_scores_steps_and_cost_by_role_and_stage(trained:
     assert not any(line != line.rstrip() for line in lines)
     head = next(n for n, line in enumerate(lines) if line.startswith("step "))
     assert [line.split()[0] for line in lines[head + 1 : head + 3]] == ["1", "2"]
-    assert re.search(r"^target, rollout +\d+ ", done.out, re.MULTILINE)
-    assert re.search(r"^optimizer, analyst +\d+ ", done.out, re.MULTILINE)
+    assert re.search(r"^target +\d+ .*\n  preflight .*\n  rollout +\d+ ", done.out, re.MULTILINE)
+    assert re.search(r"^optimizer +\d+ .*\n  analyst +\d+ ", done.out, re.MULTILINE)
     assert "run/best_skill.md" in done.out
 
 

@@ -32,6 +32,8 @@ def test_a_run_tells_every_step_and_ends_with_scores_cost_and_paths(trained: Tra
     assert re.search(r"^  rollout +8/8, mean 0\.\d\d", done.err, re.MULTILINE)
     assert re.search(r"^2 steps: \d accepted, \d rejected, \d skipped$", done.out, re.MULTILINE)
     assert re.search(r"^total +\d+ ", done.out, re.MULTILINE)
+    assert re.search(r"^  rollout +\d+ ", done.out, re.MULTILINE)
+    assert re.search(r"^the whole run, estimated: [\d,]+-[\d,]+ calls", done.err, re.MULTILINE)
     assert "dollars" not in done.out
     for text in ("run/best_skill.md", "skillopt show run", "skillopt diff run"):
         assert text in done.out
@@ -47,6 +49,18 @@ def test_scores_come_with_interval_number_and_failures(trained: Trained) -> None
         assert f"{best['hard']:.3f} [{low:.2f}, {high:.2f}]" in line
         assert f"{best['hard'] - first['hard']:+.3f} [" in line
         assert line.split()[-2:] == ["8", "0"]
+
+
+def test_a_result_says_whether_it_is_sure_and_what_was_turned_away(trained: Trained) -> None:
+    summary = json.loads((trained.folder / "run" / "summary.json").read_text(encoding="utf-8"))
+    assert summary["claim"]["words"] in trained.done.out
+    assert summary["claim"]["split"] == "test"
+    assert summary["claim"]["n"] == 8
+    rejected = [each for each in summary["tried"] if each["action"] == "reject"]
+    assert len(summary["tried"]) == summary["total_accepts"] + summary["total_rejects"]
+    listed = "nothing" if not rejected else f"{len(rejected)} candidate"
+    assert f"tried and rejected: {listed}" in trained.done.out
+    assert all(each["reason"] in trained.done.out for each in rejected)
 
 
 async def test_a_finished_run_says_so_and_needs_no_server(trained: Trained) -> None:
