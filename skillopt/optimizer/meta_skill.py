@@ -29,8 +29,8 @@ class MetaSkill:
                 stage="meta_skill",
                 prompt="meta_skill",
                 sections=[
-                    *comparison(before, after, pairs, self.asker.digest),
                     *memory_sections(memory),
+                    *comparison(before, after, pairs, self.asker.digest),
                 ],
                 shape=MetaSkillAnswer,
             )
