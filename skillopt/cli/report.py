@@ -29,7 +29,7 @@ from skillopt.core.state import State
 from skillopt.evaluation.report import claim, lift
 from skillopt.evaluation.statistics import Interval
 from skillopt.store.cache import Reused
-from skillopt.store.history import tried
+from skillopt.store.candidates import tried
 from skillopt.store.reader import RunReader
 
 

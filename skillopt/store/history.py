@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from skillopt.core.chat import Usage
-from skillopt.core.events import Batch, Decision, EpochClosed, Fact, MetaReflected, Stepped
+from skillopt.core.events import Batch, Decision, EpochClosed, MetaReflected, Stepped
 from skillopt.core.proposal import Finding, Rate, Size
 from skillopt.core.rollout import Evaluation
 from skillopt.core.state import State
+from skillopt.store.candidates import tried
 from skillopt.store.chronicle import Chapter, Chronicle
 
 Json: TypeAlias = dict[str, object]
@@ -139,36 +139,6 @@ def summary(chronicle: Chronicle, state: State, spent: Spent, config: Mapping[st
         "total_wall_time_s": round(sum(each.wall for each in chronicle.chapters), 3),
         "token_summary": tokens(spent),
     }
-
-
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """A candidate that met the gate."""
-
-    move: str
-    decision: Decision
-    edits: int | None
-    """Changes it consists of; None for guidance, which is one text."""
-
-    @property
-    def action(self) -> str:
-        """What became of it."""
-        return self.decision.action
-
-
-def tried(facts: Iterable[Fact]) -> list[Tried]:
-    """Every candidate that met the gate, oldest first."""
-    found: list[Tried] = []
-    for fact in facts:
-        match fact:
-            case Stepped(decision=Decision() as met) | MetaReflected(decision=Decision() as met):
-                edits = sum(each.applied for each in fact.draft.report)
-                found.append(Tried(fact.move, met, edits))
-            case EpochClosed(decision=Decision() as met):
-                found.append(Tried(met.candidate.origin, met, None))
-            case _:
-                pass
-    return found
 
 
 def tokens(spent: Spent, move: str | None = None) -> Json:
