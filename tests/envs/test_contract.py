@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 
 from skillopt.core.rollout import Score
-from skillopt.core.task import Split, Task
+from skillopt.core.task import Gold, Split, Task
 from skillopt.envs.dataset import Question
 from skillopt.testing.contracts.environments import check_environment
 
@@ -56,6 +56,14 @@ class Toy:
         yield Question(instructions, brief, judge)
 
 
+@dataclass
+class Boastful(Toy):
+    """Tells an answer that its own scorer does not accept."""
+
+    def gold(self, task: Task) -> Gold:
+        return Gold(answers=("right",), reply="right")
+
+
 async def test_an_environment_that_keeps_the_contract_passes():
     await check_environment(Toy())
 
@@ -75,6 +83,7 @@ async def test_an_environment_that_keeps_the_contract_passes():
         (Toy(silent=True), "gets feedback"),
         (Toy(moody=True), "gets the same score"),
         (Toy(spoiling=True), "does not change it"),
+        (Boastful(), "the gold answer to task 'train-1' passes"),
     ],
 )
 async def test_a_broken_promise_is_named(broken: Toy, promise: str):

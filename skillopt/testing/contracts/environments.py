@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from skillopt.core.chat import Message
-from skillopt.core.ports import Environment
+from skillopt.core.ports import Environment, TellsGold
 from skillopt.core.rollout import Score, Trajectory
 from skillopt.core.task import Split, Task
 
@@ -95,6 +95,17 @@ async def scores_the_same_attempt_alike(environment: Environment) -> None:
         _promise(first == again, f"the same answer to task {task.id!r} gets the same score")
 
 
+async def gives_full_marks_to_the_gold_it_tells(environment: Environment) -> None:
+    """Where an environment tells right answers, its scorer agrees with them."""
+    if not isinstance(environment, TellsGold):
+        return
+    for task in _some(environment):
+        gold = environment.gold(task)
+        if gold is not None and gold.reply is not None:
+            score = await _score(environment, task, gold.reply)
+            _promise(score.passed, f"the gold answer to task {task.id!r} passes")
+
+
 ENVIRONMENT_CHECKS: tuple[Check, ...] = (
     names_itself,
     lists_the_same_tasks_each_time,
@@ -103,6 +114,7 @@ ENVIRONMENT_CHECKS: tuple[Check, ...] = (
     gives_all_tasks_the_same_instructions,
     scores_any_answer,
     scores_the_same_attempt_alike,
+    gives_full_marks_to_the_gold_it_tells,
 )
 
 
