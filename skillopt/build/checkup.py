@@ -16,7 +16,7 @@ from skillopt.build.models import plug
 from skillopt.build.training import prepare
 from skillopt.config.schema import Config, Role, RoleModel
 from skillopt.config.secrets import Secrets
-from skillopt.core.chat import Message, Model, Reply, Request
+from skillopt.core.chat import Message, Model, Reply, Request, Tool
 from skillopt.errors import ModelError, Refused, SkilloptError
 from skillopt.model.failures import place
 from skillopt.model.http import Http
@@ -30,6 +30,8 @@ _PATIENCE = 60.0
 _SLOW = 20.0
 _LITTLE, _NO_DISK = 1_000_000_000, 100_000_000
 _SKEW = 60.0
+_CLOCK = Tool("clock", "Tells the time of day.", {"type": "object", "properties": {}})
+_CLOCK_QUESTION = "What time is it? Use the tool to find out."
 _HELLO = "Reply with OK."
 _JSON = 'Reply with this JSON object and nothing else: {"ok": true}'
 
@@ -120,7 +122,7 @@ async def _check_role(
 
 
 async def _ask(what: str, known: str, role: RoleModel, model: Model) -> list[Check]:
-    """A tiny question, then one for JSON."""
+    """A tiny question, then one for JSON and one that wants a tool called."""
     start = time.perf_counter()
     try:
         await _say(model, _HELLO, 16)
@@ -133,7 +135,7 @@ async def _ask(what: str, known: str, role: RoleModel, model: Model) -> list[Che
     took = f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
     answered = f"{known}; answered in {took}"
     first = Check(what, "warning" if slow else "ok", answered, slow)
-    return [first, await _json(role, model)]
+    return [first, await _json(role, model), await _tools(role, model)]
 
 
 async def _json(role: RoleModel, model: Model) -> Check:
@@ -148,6 +150,23 @@ async def _json(role: RoleModel, model: Model) -> Check:
         return Check(what, "note", "does not answer with JSON; few environments need it")
     advice = "choose a more capable model, or gradient.proposer: instruct"
     return Check(what, "warning", "does not answer with JSON", advice)
+
+
+async def _tools(role: RoleModel, model: Model) -> Check:
+    what = f"{role.role}, tools"
+    asked = Request(
+        stage="preflight",
+        messages=(Message("user", _CLOCK_QUESTION),),
+        max_tokens=role.max_tokens,
+        tools=(_CLOCK,),
+    )
+    try:
+        reply = await model.complete(asked)
+    except SkilloptError:
+        return Check(what, "note", "takes no tools; only agent harnesses need them")
+    if any(call.name == _CLOCK.name for call in reply.calls):
+        return Check(what, "ok", "calls a tool when it needs one")
+    return Check(what, "note", "was offered a tool and called none; only agent harnesses need it")
 
 
 async def _say(model: Model, text: str, limit: int) -> Reply:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from support_cli import Done, make_project, skillopt
 from support_programs import fails, make_program, prints
+from support_wire import WireServer, completion, says
 
 from skillopt.testing.simulator import Simulator
 
@@ -30,8 +31,25 @@ async def test_a_configuration_that_works_passes_with_every_part_named(tmp_path:
     assert " ok " in row(done, "clock")
     assert "judge" not in done.out
     assert "nothing is in the way" in done.err
-    assert asked == 4
+    assert "called none" in row(done, "target, tools")
+    assert asked == 6
     assert not (tmp_path / "run").exists()
+
+
+async def test_a_server_that_calls_tools_is_told_apart_from_one_that_takes_none(
+    tmp_path: Path,
+) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "clock", "arguments": "{}"}}
+    message = {"role": "assistant", "content": '{"ok": true}', "tool_calls": [call]}
+    able = completion(choices=[{"index": 0, "message": message, "finish_reason": "tool_calls"}])
+    async with WireServer([says(able)]) as server:
+        make_project(tmp_path, server.url)
+        done = await skillopt("doctor", "c.yaml", cwd=tmp_path)
+    assert done.code == 0, done.out + done.err
+    assert "calls a tool when it needs one" in row(done, "optimizer, tools")
+    offered = [each.body["tools"] for each in server.seen if "tools" in each.body]
+    assert len(offered) == 2
+    assert all(tools[0]["function"]["name"] == "clock" for tools in offered)
 
 
 async def test_a_wrong_key_fails_with_what_to_do_and_is_not_shown(tmp_path: Path) -> None:
