@@ -14,6 +14,7 @@ from skillopt.core.ports import Gate, Record, Shortener, Work
 from skillopt.core.rollout import Score, Trajectory
 from skillopt.core.task import Split, Task
 from skillopt.engine.bench import Bench
+from skillopt.engine.hearing import Sampling
 from skillopt.engine.plan import Plan, Shape
 from skillopt.engine.run import Run
 from skillopt.evaluation.gates import Metric, Strict
@@ -133,6 +134,7 @@ class World:
     minibatch: int = 8
     workers: int = 8
     max_failed: float = 0.1
+    sampling: Sampling = field(default_factory=Sampling)
     exam: bool = True
     identity: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -166,6 +168,7 @@ class World:
             meta_reflector=MetaReflect(asker=asker, update=Patch(journal=bench.journal)),
             gate=self.gate,
             slow_gate=self.slow_gate,
+            sampling=self.sampling,
             identity=self.identity,
             shortener=shortener,
         )

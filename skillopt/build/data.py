@@ -103,7 +103,12 @@ def write_cut(config: Config, out: Path, splits: Splits) -> None:
 
 def validation_tasks(config: Config, environment: Environment) -> Sequence[Task]:
     """The tasks that decide: the first `sel_env_num` of val, or all."""
-    return _first(environment.tasks("val"), config.evaluation.sel_env_num)
+    tasks = _first(environment.tasks("val"), config.evaluation.sel_env_num)
+    unknown = set(config.evaluation.must_pass).difference(task.id for task in tasks)
+    if unknown:
+        named = ", ".join(map(repr, sorted(unknown)[:3]))
+        raise config.complaint("evaluation.must_pass", f"names {named}, which is no val task")
+    return tasks
 
 
 def exam_tasks(config: Config, environment: Environment) -> Sequence[Task] | None:

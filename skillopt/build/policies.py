@@ -14,10 +14,12 @@ from skillopt.config.schema import (
 from skillopt.core.ports import Gate, MetaReflector, Proposer, Reviewer, Shortener
 from skillopt.core.rollout import CHANGED, UNCHANGED, Change, Rollout
 from skillopt.core.skill import Skill
+from skillopt.engine.hearing import Sampling
 from skillopt.engine.plan import Shape
 from skillopt.engine.witness import Witness
 from skillopt.evaluation.density import LEADING, Density
-from skillopt.evaluation.gates import Metric, Strict, always
+from skillopt.evaluation.gates import Metric, NoRegression, Strict, always
+from skillopt.evaluation.tested import Paired, Sequential
 from skillopt.gradient.aggregate import Aggregate
 from skillopt.gradient.explore import Explore
 from skillopt.gradient.instruct import Instruct
@@ -139,10 +141,50 @@ def meta_reflector(optimizer: OptimizerSection, asker: Asker) -> MetaReflector |
 
 def gates(config: Config) -> tuple[Gate, Gate]:
     """The gate for steps and the one for guidance."""
-    metric = _metric(config)
-    gate = Strict(metric) if config.evaluation.use_gate else always(metric)
+    by = metric(config)
+    free = always(by)
     gated = config.optimizer.slow_update_gate_with_selection
-    return gate, Strict(metric) if gated else always(metric)
+    chosen = _gate(config.evaluation, Strict(by))
+    if chosen is None:
+        return free, Strict(by) if gated else free
+    return chosen, chosen if gated else free
+
+
+def _gate(evaluation: EvaluationSection, strict: Strict) -> Gate | None:
+    """None: no gate."""
+    match evaluation.gate:
+        case "strict":
+            return strict
+        case "paired":
+            looks = _most_replicates(evaluation) - evaluation.replicates + 1
+            return Paired(strict=strict, alpha=evaluation.alpha, looks=looks)
+        case "sequential":
+            return Sequential(
+                strict=strict, alpha=evaluation.alpha, replicates=evaluation.replicates
+            )
+        case "no_regression":
+            return NoRegression(
+                strict=strict,
+                must_pass=frozenset(evaluation.must_pass),
+                max_broken=evaluation.max_broken,
+            )
+        case "always":
+            return None
+
+
+def sampling(config: Config) -> Sampling:
+    """How much evidence a decision takes."""
+    return Sampling(
+        replicates=config.evaluation.replicates,
+        initial=2 if config.evaluation.calibrate else 1,
+        most=_most_replicates(config.evaluation),
+        block=config.evaluation.block,
+    )
+
+
+def _most_replicates(evaluation: EvaluationSection) -> int:
+    again = evaluation.inconclusive == "replicate"
+    return max(evaluation.replicates, evaluation.max_replicates if again else 1)
 
 
 def shape(config: Config) -> Shape:
@@ -306,7 +348,8 @@ def _select(optimizer: OptimizerSection, form: Form, witness: Witness, asker: As
     return Trial(attempt=attempt, journal=asker.journal, tasks=optimizer.trial_tasks)
 
 
-def _metric(config: Config) -> Metric:
+def metric(config: Config) -> Metric:
+    """The number that skills are ranked by."""
     evaluation = config.evaluation
     weights = {"hard": 0.0, "soft": 1.0, "mixed": evaluation.gate_mixed_weight}
     return Metric(weights[evaluation.gate_metric], _density(evaluation))

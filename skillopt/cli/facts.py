@@ -5,10 +5,10 @@ from __future__ import annotations
 from rich.text import Text
 
 from skillopt.cli.phrases import (
-    ACTIONS,
     edits,
     growth,
     hard,
+    outcome,
     repeats,
     sample,
     spread,
@@ -52,7 +52,7 @@ def _tried(line: Text, fact: Stepped | MetaReflected) -> Text:
         line.append(f"  reminders {len(fact.draft.appendix.added)}")
     if fact.draft.size is not None:
         line.append(f"  tokens {growth(fact.draft.size)}")
-    words, colour = ACTIONS[fact.action]
+    words, colour = outcome(fact.action, fact.decision)
     if fact.decision is not None:
         line.append(f"  val {fact.decision.reason}")
     line.append(f"  {words}", style=colour)
@@ -63,7 +63,7 @@ def _epoch(fact: EpochClosed) -> Text:
     line = Text(f"epoch {fact.epoch} is over")
     decision = fact.decision
     if decision is not None:
-        words, colour = ACTIONS[decision.action]
+        words, colour = outcome(decision.action, decision)
         line.append(f"; guidance  val {decision.reason}")
         line.append(f"  {words}", style=colour)
     if fact.size is not None and fact.size.too_long:

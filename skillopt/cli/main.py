@@ -123,6 +123,38 @@ def evaluate(ctx: click.Context, skill: Path, split: str, **_: object) -> None:
     evaluate(ctx.ensure_object(Session), given(ctx), skill, split)
 
 
+@app.command(
+    cls=SettingsCommand,
+    context_settings=_CONTEXT,
+    epilog=_SETTINGS,
+    short_help="Measure how noisy scores are.",
+)
+@_settings
+@click.option(
+    "--effect",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.05,
+    show_default=True,
+    help="The gain that should be seen.",
+)
+@click.option(
+    "--power",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.8,
+    show_default=True,
+    help="How surely.",
+)
+@click.pass_context
+def calibrate(ctx: click.Context, effect: float, power: float, **_: object) -> None:
+    """Measure the current skill twice on val: how noisy scores are, and what val can see.
+
+    The attempts are kept in the run directory; training does not pay for them again.
+    """
+    from skillopt.cli.calibrate import calibrate
+
+    calibrate(ctx.ensure_object(Session), given(ctx), effect=effect, power=power)
+
+
 @app.command(cls=SettingsCommand, context_settings=_CONTEXT, short_help="Print all settings.")
 @_settings
 @click.pass_context

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 from skillopt.core.chat import Usage
-from skillopt.core.events import Action, Measured, MetaReflected, Stepped
+from skillopt.core.events import Action, Decision, Measured, MetaReflected, Stepped
 from skillopt.core.proposal import Size
 from skillopt.core.rollout import Evaluation
 from skillopt.evaluation.statistics import Interval, interval
@@ -23,6 +23,20 @@ ACTIONS: dict[Action, tuple[str, str]] = {
     "skip_too_long": ("skipped: longer than max_skill_tokens", "yellow"),
 }
 """What became of a step, with the colour to say it in."""
+
+
+def outcome(action: Action, decision: Decision | None) -> tuple[str, str]:
+    """What became of a candidate, with the colour to say it in."""
+    words, colour = ACTIONS[action]
+    unsure = decision is not None and decision.inconclusive
+    return (f"{words}: inconclusive" if unsure else words), colour
+
+
+def rated(decision: Decision | None) -> str:
+    """The gate's number for a candidate; `<= 0.475` when it was not measured to the end."""
+    if decision is None:
+        return ""
+    return f"{'<= ' if decision.saved else ''}{decision.candidate.value:.3f}"
 
 
 def count(number: int, noun: str) -> str:

@@ -9,14 +9,15 @@ from rich.table import Table
 from rich.text import Text
 
 from skillopt.cli.phrases import (
-    ACTIONS,
     count,
     dollars,
     edits,
     graded,
     hard,
     origin,
+    outcome,
     quoted,
+    rated,
     short,
     soft,
     spread,
@@ -129,13 +130,13 @@ def steps_table(reader: RunReader) -> Table:
         if not isinstance(fact, Stepped):
             continue
         score = train_score(fact)
-        words, colour = ACTIONS[fact.action]
+        words, colour = outcome(fact.action, fact.decision)
         made.add_row(
             str(fact.step),
             str(fact.epoch),
             "n/a" if score is None else f"{score:.3f}",
             f"{chapter.before.current.value:.3f}",
-            "" if fact.decision is None else f"{fact.decision.candidate.value:.3f}",
+            rated(fact.decision),
             edits(fact),
             "" if fact.draft.size is None else f"{fact.draft.size.after:,}",
             Text(words, style=colour),

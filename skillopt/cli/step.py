@@ -8,7 +8,17 @@ from itertools import groupby
 from rich.console import RenderableType
 from rich.text import Text
 
-from skillopt.cli.phrases import ACTIONS, count, growth, hard, repeats, sample, spread, train_score
+from skillopt.cli.phrases import (
+    count,
+    growth,
+    hard,
+    outcome,
+    rated,
+    repeats,
+    sample,
+    spread,
+    train_score,
+)
 from skillopt.cli.render import indented
 from skillopt.core.changes import Change, Rewrite, Suggestion
 from skillopt.core.edits import Append, Delete, InsertAfter, Placement, Replace
@@ -185,7 +195,7 @@ def _texts(change: Change) -> tuple[str, str]:
 
 
 def _verdict(fact: Stepped, chapter: Chapter) -> Iterator[RenderableType]:
-    words, colour = ACTIONS[fact.action]
+    words, colour = outcome(fact.action, fact.decision)
     yield Text.assemble(("\nverdict: ", "bold"), (words, colour))
     size, decision = fact.draft.size, fact.decision
     if size is not None:
@@ -197,7 +207,8 @@ def _verdict(fact: Stepped, chapter: Chapter) -> Iterator[RenderableType]:
         return
     old, new = chapter.before.current.evaluation, decision.candidate.evaluation
     yield f"current    val {spread(hard(old))}, {sample(old)}"
-    yield f"candidate  val {spread(hard(new))}, {sample(new)}  (digest {new.skill})"
+    found = f"at most {rated(decision)[3:]}" if decision.saved else spread(hard(new))
+    yield f"candidate  val {found}, {sample(new)}  (digest {new.skill})"
     yield f"reason     {decision.reason}"
     both = [task for task in new.scores if task in old.scores]
     gained = [task for task in both if new.scores[task].hard > old.scores[task].hard]

@@ -9,10 +9,12 @@ from pathlib import Path
 from rich.text import Text
 
 from skillopt import __version__
+from skillopt.build.calibrating import noise, terms
 from skillopt.build.data import validation_tasks
 from skillopt.build.integrity import scan_skill
 from skillopt.build.training import Brief, Training, open_training, prepare
 from skillopt.cli.arguments import Given
+from skillopt.cli.calibrate import report
 from skillopt.cli.estimate import estimated, one_line
 from skillopt.cli.gauges import Course
 from skillopt.cli.phrases import count, quoted
@@ -33,6 +35,7 @@ from skillopt.cli.session import Session
 from skillopt.cli.settings import configured, unlocked
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
+from skillopt.core.events import Begun, Event, Signal
 from skillopt.core.ports import TellsGold
 from skillopt.core.state import State, replay
 from skillopt.engine.plan import Step
@@ -102,7 +105,13 @@ def _distrust(brief: Brief, screen: Screen) -> None:
 
 async def _train(brief: Brief, screen: Screen, secrets: Secrets) -> None:
     with reporting(screen) as watch:
-        async with open_training(brief, watch, secrets) as training:
+
+        def see(event: Event | Signal) -> None:
+            watch(event)
+            if isinstance(event, Begun) and brief.config.evaluation.calibrate:
+                _calibration(brief, event, screen)
+
+        async with open_training(brief, see, secrets) as training:
             before = replay(training.run.journal.record.events())
             val = len(validation_tasks(brief.config, brief.world.environment))
             watch.follow(Course(brief.plan, val, training.meter, before))
@@ -112,6 +121,12 @@ async def _train(brief: Brief, screen: Screen, secrets: Secrets) -> None:
             finally:
                 if told := reused(training.reused):
                     screen.tell(told)
+
+
+def _calibration(brief: Brief, begun: Begun, screen: Screen) -> None:
+    found = noise(brief, begun.initial.evaluation)
+    if found is not None:
+        screen.show(*report(found, terms(brief)), "")
 
 
 def _introduce(brief: Brief, screen: Screen) -> None:
@@ -130,6 +145,11 @@ def _introduce(brief: Brief, screen: Screen) -> None:
     screen.tell(f"run directory {brief.out}")
     with suppress(RolloutError):  # a task that cannot be opened is the run's own matter
         screen.tell(f"the whole run, estimated: {one_line(estimated(brief))}")
+    if 0 < config.evaluation.block < config.env.workers:
+        screen.warn(
+            f"candidates meet {config.evaluation.block} val tasks at a time, fewer than there are "
+            f"workers ({config.env.workers}); raise evaluation.block to keep all of them busy"
+        )
 
 
 def _recall(training: Training, before: State | None, screen: Screen) -> None:

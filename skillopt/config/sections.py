@@ -7,7 +7,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypeAlias, cast, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    create_model,
+    model_validator,
+)
 
 from skillopt.config.backends import fields, general, own_settings
 from skillopt.config.kinds import Amount, Count, Name, Positive, Seconds, Share, Variable
@@ -37,6 +46,13 @@ def _at_least(least: int) -> Callable[[int], int]:
         return number
 
     return checked
+
+
+def _coherent(use_gate: bool, others: ValidationInfo) -> bool:  # noqa: FBT001 - pydantic's
+    gate = others.data.get("gate", "always")
+    if not use_gate and gate != "always":
+        raise ValueError(f"is false, so every candidate is taken, but gate is {gate}; drop one")
+    return use_gate
 
 
 def _several(names: object) -> object:
@@ -319,7 +335,14 @@ class OptimizerSection(Section):
 class EvaluationSection(Section):
     """How candidates are measured and accepted."""
 
-    use_gate: bool = True
+    gate: Literal["strict", "paired", "sequential", "no_regression", "always"] = "strict"
+    use_gate: Annotated[bool, AfterValidator(_coherent)] = True
+    alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    inconclusive: Literal["reject", "replicate"] = "reject"
+    replicates: Positive = 1
+    max_replicates: Positive = 3
+    must_pass: Annotated[tuple[str, ...], BeforeValidator(_several)] = ()
+    max_broken: Share = 0.0
     sel_env_num: Count = 0
     test_env_num: Count = 0
     eval_test: bool = True
@@ -329,6 +352,17 @@ class EvaluationSection(Section):
     semantic_density_weight: Share = 0.05
     leading_words: LeadingWords | None = None
     max_failure_share: Share = 0.1
+    block: Count = 24
+    calibrate: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_of_two_spellings(cls, values: dict[str, object]) -> dict[str, object]:
+        """`gate: always` and `use_gate: false` say the same; either implies the other."""
+        ungated = values.get("use_gate") is False and values.get("gate", "strict") == "strict"
+        if ungated or values.get("gate") == "always":
+            return {**values, "gate": "always", "use_gate": False}
+        return values
 
 
 class LimitsSection(Section):

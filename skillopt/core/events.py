@@ -42,6 +42,14 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a gate makes of the evidence."""
+
+    finding: Literal["better", "not_better", "inconclusive"]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """A measured candidate and what the gate said of it."""
 
@@ -56,6 +64,17 @@ class Decision:
 
     new_best: bool = False
     """Whether it becomes the best skill as well."""
+    inconclusive: bool = False
+    """Whether it was rejected because nothing could be said, not because it is no better."""
+    level: float = 0.0
+    """The chance of a false accept that was spent here; 0 from gates that do not test."""
+    saved: int = 0
+    """Attempts that were not made because the verdict was certain without them.
+
+    The candidate's value is then the most that it could have reached.
+    """
+    incumbent: Measured | None = None
+    """The current skill as it is known after this, if it was measured again for this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +91,8 @@ class Begun:
 
     initial: Measured
     identity: Mapping[str, str] = field(default_factory=dict[str, str])
+    gates: int = 0
+    """How many decisions the plan foresaw; 0 in records that do not say."""
     type: Literal["begun"] = "begun"
 
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterable,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, runtime_checkable
 
 from skillopt.core.chat import Reply, Usage
-from skillopt.core.events import Event, Measured, Signal
+from skillopt.core.events import Event, Measured, Signal, Verdict
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Draft, Finding, Review
 from skillopt.core.rollout import Evaluation, Pair, Rollout, Score, Trajectory
@@ -171,8 +179,30 @@ class Gate(Protocol):
         """The number by which skills are ranked."""
         ...
 
-    def better(self, candidate: Measured, incumbent: Measured) -> tuple[bool, str]:
-        """Whether the candidate is really better on the same tasks, with the reason in words."""
+    @property
+    def alpha(self) -> float:
+        """The chance of a false accept that a whole run may have; 0: the gate does not test."""
+        ...
+
+    def order(self, tasks: Sequence[str], skill: str, incumbent: Evaluation) -> Sequence[str]:
+        """The order in which a candidate (by digest) meets the tasks, so that little settles it."""
+        ...
+
+    def foresee(
+        self, candidate: Measured, incumbent: Measured, left: Collection[str], *, level: float
+    ) -> Verdict | None:
+        """The verdict against the candidate that no outcome of the tasks left can avert.
+
+        The candidate has met all tasks but these, in `order`. Each of them may bring any score, or
+        none. None: still open.
+        """
+        ...
+
+    def judge(self, candidate: Measured, incumbent: Measured, *, level: float) -> Verdict:
+        """Whether the candidate is really better on the same tasks.
+
+        `level` is the part of `alpha` that this decision may spend.
+        """
         ...
 
 

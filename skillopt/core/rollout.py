@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 from skillopt.core.chat import Message, Usage
 from skillopt.core.task import Split
+
+T = TypeVar("T")
 
 FULL_MARKS = 1 - 1e-9
 
@@ -78,29 +80,94 @@ class Evaluation:
     skill: str
     split: Split
     scores: Mapping[str, Score]
+    """By task; the mean where a task was attempted more than once."""
     failures: Mapping[str, Failure] = field(default_factory=dict[str, Failure])
+    """Tasks without any score."""
+    rounds: tuple[Mapping[str, Score], ...] = ()
+    """Replicate by replicate, when there is more than one."""
 
     @classmethod
     def of(cls, skill: str, split: Split, rollouts: Iterable[Rollout]) -> Evaluation:
         """Gather outcomes; feedback stays with the rollouts."""
-        scores, failures = dict[str, Score](), dict[str, Failure]()
+        rounds: dict[int, dict[str, Score]] = {}
+        failures: dict[str, Failure] = {}
         for rollout in rollouts:
+            marks = rounds.setdefault(rollout.replicate, {})
             match rollout.outcome:
                 case Score(hard, soft):
-                    scores[rollout.task] = Score(hard, soft)
+                    marks[rollout.task] = Score(hard, soft)
                 case Failure() as failure:
                     failures[rollout.task] = failure
-        return cls(skill, split, scores, failures)
+        return cls.over(skill, split, [rounds[each] for each in sorted(rounds)], failures)
 
-    def on(self, tasks: Set[str]) -> Evaluation:
-        """The same evaluation, seen through some of its scored tasks."""
-        kept = {key: score for key, score in self.scores.items() if key in tasks}
-        return replace(self, scores=kept, failures={})
+    @classmethod
+    def over(
+        cls,
+        skill: str,
+        split: Split,
+        rounds: Sequence[Mapping[str, Score]],
+        failures: Mapping[str, Failure],
+    ) -> Evaluation:
+        """Replicates put together: a task's score is the mean of those that it has."""
+        if len(rounds) < 2:
+            return cls(skill, split, rounds[0] if rounds else {}, failures)
+        tasks = dict.fromkeys(task for marks in rounds for task in marks)
+        scores = {task: _mean([marks[task] for marks in rounds if task in marks]) for task in tasks}
+        lost = {task: each for task, each in failures.items() if task not in scores}
+        return cls(skill, split, scores, lost, tuple(rounds))
+
+    @property
+    def replicates(self) -> tuple[Mapping[str, Score], ...]:
+        """Every attempt at every task, round by round."""
+        return self.rounds or (self.scores,)
+
+    def plus(self, other: Evaluation) -> Evaluation:
+        """The same skill on the same tasks, with further rounds."""
+        return Evaluation.over(
+            self.skill,
+            self.split,
+            (*self.replicates, *other.replicates),
+            {**self.failures, **other.failures},
+        )
+
+    def ordered(self, tasks: Sequence[str]) -> Evaluation:
+        """The same, with its tasks in this order."""
+
+        def sort(marks: Mapping[str, T]) -> dict[str, T]:
+            return {task: marks[task] for task in tasks if task in marks}
+
+        rounds = tuple(map(sort, self.rounds))
+        return replace(self, scores=sort(self.scores), failures=sort(self.failures), rounds=rounds)
+
+    def granting(self, tasks: Iterable[str]) -> Evaluation:
+        """The best that can come of it: full marks on these further tasks."""
+        return Evaluation(
+            self.skill, self.split, {**self.scores, **dict.fromkeys(tasks, Score(1, 1))}
+        )
+
+    def beside(self, other: Evaluation) -> tuple[Evaluation, Evaluation]:
+        """Both, seen through the attempts that can be compared: those that have a score in each."""
+        both = [
+            (mine.keys() & theirs.keys(), mine, theirs)
+            for mine, theirs in zip(self.replicates, other.replicates, strict=False)
+        ]
+        mine = [_only(marks, common) for common, marks, _ in both]
+        theirs = [_only(marks, common) for common, _, marks in both]
+        return (
+            Evaluation.over(self.skill, self.split, mine, {}),
+            Evaluation.over(other.skill, other.split, theirs, {}),
+        )
 
     @property
     def n(self) -> int:
         """How many tasks have a score."""
         return len(self.scores)
+
+    @property
+    def passed(self) -> float:
+        """Share of tasks that were passed every time (pass^k); 0 when nothing was scored."""
+        marks = self.scores.values()
+        return fmean(score.passed for score in marks) if self.scores else 0.0
 
     @property
     def hard(self) -> float:
@@ -111,6 +178,14 @@ class Evaluation:
     def soft(self) -> float:
         """Mean soft score; 0 when nothing was scored."""
         return fmean(score.soft for score in self.scores.values()) if self.scores else 0.0
+
+
+def _mean(scores: Sequence[Score]) -> Score:
+    return Score(fmean(each.hard for each in scores), fmean(each.soft for each in scores))
+
+
+def _only(marks: Mapping[str, Score], tasks: Set[str]) -> dict[str, Score]:
+    return {task: score for task, score in marks.items() if task in tasks}
 
 
 Change: TypeAlias = Literal["improved", "regressed", "persistent_fail", "stable_success"]

@@ -36,6 +36,10 @@ class State:
     """Moves that need not be made again."""
     exam: Examined | None = None
     identity: Mapping[str, str] = field(default_factory=dict[str, str])
+    gates: int = 0
+    """How many decisions the plan foresaw when the run began."""
+    spent: float = 0.0
+    """The chance of a false accept that decisions have used up so far."""
 
     @classmethod
     def after(cls, begun: Begun) -> State:
@@ -47,6 +51,7 @@ class State:
             best=first,
             epoch_start=first.skill,
             identity=begun.identity,
+            gates=begun.gates,
         )
 
     def apply(self, fact: Progress) -> State:
@@ -109,10 +114,28 @@ class State:
         return replace(self, memory=self.memory.remember(entry))
 
     def _decide(self, decision: Decision | None) -> State:
-        if decision is None or not decision.accepted:
+        if decision is None:
             return self
+        state = replace(self._know(decision.incumbent), spent=self.spent + decision.level)
+        if not decision.accepted:
+            return state
         new = decision.candidate
-        return replace(self, current=new, best=new if decision.new_best else self.best)
+        return replace(state, current=new, best=new if decision.new_best else state.best)
+
+    def _know(self, again: Measured | None) -> State:
+        """A skill that was measured again is known by all of its measurements from then on."""
+        if again is None:
+            return self
+
+        def known(skill: Measured) -> Measured:
+            return again if skill.skill.digest == again.skill.digest else skill
+
+        return replace(
+            self,
+            initial=known(self.initial),
+            current=known(self.current),
+            best=known(self.best),
+        )
 
 
 def _tried(draft: Draft) -> tuple[Change, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -35,11 +35,12 @@ class Tally:
 
     total: int
     max_failed: float
+    started: int = 0
     done: int = 0
     failed: int = 0
     trouble: SkilloptError | None = None
     pending: Pending | None = None
-    """Attempts that wait for somebody's answer; told when all the others are done."""
+    """Attempts that wait for somebody's answer; told when all others under way are done."""
     halted: asyncio.Future[None] = field(default_factory=_future)
 
     def count(self, message: str) -> None:
@@ -61,7 +62,7 @@ class Tally:
     def finish(self) -> None:
         """One more attempt is over, however it went."""
         self.done += 1
-        if self.done == self.total and self.pending is not None:
+        if self.done == self.started and self.pending is not None:
             self.halt(self.pending)
 
     def halt(self, error: SkilloptError) -> None:
@@ -110,6 +111,16 @@ class Conditions:
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
+def _never(_: Evaluation) -> bool:
+    return False
+
+
+def _blocks(tasks: Sequence[Task], size: int) -> list[Sequence[Task]]:
+    """The tasks, so many at a time; 0: all at once."""
+    stride = max(1, len(tasks)) if size == 0 else size
+    return [tasks[at : at + stride] for at in range(0, len(tasks), stride)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
     """What it takes to try a skill on tasks: used by training and by evaluation alike."""
@@ -129,58 +140,78 @@ class Bench:
 
     @asynccontextmanager
     async def attempts(
-        self, tasks: Sequence[Sequence[Task]], skill: Skill, phase: str
+        self,
+        tasks: Sequence[Sequence[Task]],
+        skill: Skill,
+        phase: str,
+        *,
+        replicates: Sequence[int] = (0,),
     ) -> AsyncGenerator[list[Attempts], None]:
         """Start a skill on groups of tasks; each group is then read in its own fixed order.
 
         What was attempted before is not attempted again. As soon as too many attempts have failed
         to mean anything, reading raises `Unmeasurable` and the rest is cancelled.
         """
-        total = sum(map(len, tasks))
+        total = sum(map(len, tasks)) * len(replicates)
         with self.journal.phase(phase, total) as progress:
-            tally = Tally(total, self.max_failed)
-            conditions = self._conditions(skill)
-            async with nursery() as group:
-                yield [
-                    Attempts(
-                        [
-                            group.start(self._attempt(task, conditions, progress, tally))
-                            for task in some
-                        ],
-                        tally,
-                    )
-                    for some in tasks
-                ]
+            series = _Series(self, self._conditions(skill), replicates, progress, total)
+            async with series.start(tasks) as attempts:
+                yield attempts
 
     async def measure(
-        self, skill: Skill, split: Split, tasks: Sequence[Task], phase: str
+        self,
+        skill: Skill,
+        split: Split,
+        tasks: Sequence[Task],
+        phase: str,
+        *,
+        replicates: Sequence[int] = (0,),
+        block: int = 0,
+        enough: Callable[[Evaluation], bool] = _never,
     ) -> Evaluation:
-        """Evaluate a skill on tasks of a split."""
-        async with self.attempts([tasks], skill, phase) as (attempts,):
-            return Evaluation.of(skill.digest, split, await attempts.all())
+        """Evaluate a skill on tasks of a split, each attempted once per replicate.
+
+        With a `block`, so many tasks at a time; no more are started when `enough` says so of all
+        attempts until then.
+        """
+        total = len(tasks) * len(replicates)
+        rollouts: list[Rollout] = []
+        evaluation = Evaluation(skill.digest, split, {})
+        with self.journal.phase(phase, total) as progress:
+            series = _Series(self, self._conditions(skill), replicates, progress, total)
+            for some in _blocks(tasks, block):
+                async with series.start([some]) as (attempts,):
+                    rollouts += await attempts.all()
+                evaluation = Evaluation.of(skill.digest, split, rollouts)
+                if enough(evaluation):
+                    break
+        return evaluation
 
     async def try_out(self, skill: Skill, tasks: Sequence[Task]) -> list[Rollout]:
         """Attempts at a few tasks, outside of any evaluation; failures are the caller's to read."""
         conditions = self._conditions(skill)
 
         async def one(task: Task) -> Rollout:
-            rollout, _ = await self._kept(task, conditions)
+            rollout, _ = await self._kept(task, 0, conditions)
             return rollout
 
         return await map_all(one, tasks)
 
-    async def _kept(self, task: Task, conditions: Conditions) -> tuple[Rollout, bool]:
+    async def _kept(
+        self, task: Task, replicate: int, conditions: Conditions
+    ) -> tuple[Rollout, bool]:
         async def make() -> Rollout:
             async with self.slots:
-                return await self._roll(task, conditions)
+                return await self._roll(task, replicate, conditions)
 
-        return await self.work.rollout(conditions.key(task), make)
+        return await self.work.rollout(conditions.key(task, replicate), make)
 
-    async def _attempt(
-        self, task: Task, conditions: Conditions, progress: Phase, tally: Tally
+    async def attempt(
+        self, task: Task, replicate: int, conditions: Conditions, progress: Phase, tally: Tally
     ) -> Rollout:
+        """One attempt, from finished work where possible; reported and counted."""
         try:
-            rollout, reused = await self._kept(task, conditions)
+            rollout, reused = await self._kept(task, replicate, conditions)
         except Pending as error:
             tally.wait(error)
             raise
@@ -199,14 +230,16 @@ class Bench:
             progress.finish()
         return rollout
 
-    async def _roll(self, task: Task, conditions: Conditions) -> Rollout:
+    async def _roll(self, task: Task, replicate: int, conditions: Conditions) -> Rollout:
         named = f"task {task.id!r}"
         trajectory = None
         try:
             with attributed_to(EnvironmentFault, named):
                 async with self.environment.open(task) as episode:
                     with attributed_to(HarnessError, named):
-                        trajectory = await self.harness.run(episode, conditions.skill)
+                        trajectory = await self.harness.run(
+                            episode, conditions.skill, replicate=replicate
+                        )
                     outcome = await episode.score(trajectory)
         except RolloutError as error:
             outcome = Failure(type(error).__name__, str(error))
@@ -216,9 +249,44 @@ class Bench:
             skill=conditions.digest,
             outcome=outcome,
             trajectory=trajectory,
+            replicate=replicate,
         )
 
     def _conditions(self, skill: Skill) -> Conditions:
         return Conditions(
             skill, skill.digest, self.environment.fingerprint, self.harness.fingerprint
         )
+
+
+class _Series:
+    """Attempts under the same conditions, started in one go or in several; failures add up."""
+
+    def __init__(
+        self,
+        bench: Bench,
+        conditions: Conditions,
+        replicates: Sequence[int],
+        progress: Phase,
+        total: int,
+    ) -> None:
+        self._bench = bench
+        self._conditions = conditions
+        self._replicates = replicates
+        self._progress = progress
+        self._tally = Tally(total, bench.max_failed)
+
+    @asynccontextmanager
+    async def start(self, tasks: Sequence[Sequence[Task]]) -> AsyncGenerator[list[Attempts], None]:
+        """Start groups of tasks, each to be read in order; all are done at the end."""
+        self._tally.started += sum(map(len, tasks)) * len(self._replicates)
+        async with nursery() as group:
+
+            def begin(task: Task, number: int) -> asyncio.Task[Rollout]:
+                return group.start(
+                    self._bench.attempt(task, number, self._conditions, self._progress, self._tally)
+                )
+
+            yield [
+                Attempts([begin(each, n) for each in some for n in self._replicates], self._tally)
+                for some in tasks
+            ]

@@ -28,7 +28,7 @@ async def train(run: Run, initial: Skill) -> State:
     state = replay(run.journal.record.events())
     if state is None:
         run.enter("baseline")
-        state = run.begin(await run.measure(initial, "initial_skill", 0))
+        state = run.begin(await run.measure(initial))
     else:
         run.journal.begun = True
         recognise(run.identity, state.identity, run.defaults)
@@ -123,7 +123,13 @@ async def examine(run: Run, state: State, move: Exam) -> State:
     skills = {each.skill.digest: each.skill for each in (state.initial, state.best, state.current)}
 
     async def sit(skill: Skill) -> Evaluation:
-        return await run.bench.measure(skill, "test", move.tasks, f"test {skill.digest[:6]}")
+        return await run.bench.measure(
+            skill,
+            "test",
+            move.tasks,
+            f"test {skill.digest[:6]}",
+            replicates=range(run.sampling.replicates),
+        )
 
     results = dict(zip(skills, await map_all(sit, list(skills.values())), strict=True))
     fact = Examined(

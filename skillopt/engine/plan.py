@@ -165,6 +165,15 @@ class Plan:
             moves.append(Exam(tuple(test)))
         return cls(tuple(moves))
 
+    @property
+    def decisions(self) -> int:
+        """How many moves may bring a candidate before a gate."""
+        return sum(
+            isinstance(move, Step | MetaReflection)
+            or (isinstance(move, EpochEnd) and bool(move.tasks))
+            for move in self.moves
+        )
+
     def next(self, state: State) -> Move | None:
         """The first move that is still to be made."""
         for move in self.moves:

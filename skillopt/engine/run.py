@@ -14,7 +14,9 @@ from skillopt.core.state import State
 from skillopt.core.task import Task
 from skillopt.core.tokens import estimate
 from skillopt.engine.bench import Bench
-from skillopt.engine.plan import Plan
+from skillopt.engine.hearing import Heard, Hearing, Sampling
+from skillopt.engine.plan import EpochEnd, MetaReflection, Plan, Step
+from skillopt.engine.spending import share
 from skillopt.errors import StoreError
 
 
@@ -32,6 +34,7 @@ class Run:
     """The gate for guidance at the end of an epoch."""
     meta_reflector: MetaReflector | None = None
     """For plans with meta reflections."""
+    sampling: Sampling = field(default_factory=Sampling)
     identity: Mapping[str, str] = field(default_factory=dict[str, str])
     defaults: Mapping[str, str] = field(default_factory=dict[str, str])
     """What settings are that a record does not name, because they are younger than it."""
@@ -48,10 +51,11 @@ class Run:
         self.journal.enter(move)
         self.bench.work.enter(move)
 
-    async def measure(self, skill: Skill, origin: str, step: int) -> Measured:
-        """Evaluate a skill on the validation tasks."""
-        evaluation = await self.bench.measure(skill, "val", self.val, "evaluate")
-        return Measured(skill, evaluation, self.gate.value(skill, evaluation), origin, step)
+    async def measure(self, skill: Skill) -> Measured:
+        """Evaluate the initial skill on the validation tasks."""
+        rounds = range(max(self.sampling.replicates, self.sampling.initial))
+        evaluation = await self.bench.measure(skill, "val", self.val, "evaluate", replicates=rounds)
+        return Measured(skill, evaluation, self.gate.value(skill, evaluation), "initial_skill", 0)
 
     async def fit(self, state: State, skill: Skill | None) -> tuple[Skill | None, Size | None]:
         """A candidate, shortened if it is too long, and its size, which tells if it still is."""
@@ -81,18 +85,50 @@ class Run:
         """
         if skill is None or skill.digest == state.current.skill.digest:
             return None
-        candidate = await self.measure(skill, origin, step)
-        better, reason = gate.better(candidate, state.current)
-        best, _ = gate.better(candidate, state.best)
+        level = share(gate.alpha, self._gates(), state) if gate.alpha else 0.0
+        hearing = Hearing(
+            bench=self.bench,
+            tasks=self.val,
+            gate=gate,
+            level=level,
+            sampling=self.sampling,
+        )
+        heard = await hearing.hold(skill, origin, step, state.current)
+        return self._conclude(state, heard, gate, level)
+
+    def _conclude(self, state: State, heard: Heard, gate: Gate, level: float) -> Decision:
+        candidate, verdict = heard.candidate, heard.verdict
+        better = verdict.finding == "better"
+        best = better
+        if (better or gate.forced) and state.best.skill.digest != state.current.skill.digest:
+            best = gate.judge(candidate, state.best, level=level).finding == "better"
         if gate.forced:
-            return Decision(candidate, "force_accept", reason, best)
-        if not better:
-            return Decision(candidate, "reject", reason)
-        return Decision(candidate, "accept_new_best" if best else "accept", reason, best)
+            action = "force_accept"
+        else:
+            action = ("accept_new_best" if best else "accept") if better else "reject"
+        return Decision(
+            candidate,
+            action,
+            verdict.reason,
+            new_best=best,
+            inconclusive=verdict.finding == "inconclusive",
+            level=level,
+            saved=heard.saved,
+            incumbent=None if heard.incumbent is state.current else heard.incumbent,
+        )
+
+    def _gates(self) -> list[str]:
+        """The moves of the plan that may bring a candidate before a gate that tests."""
+        return [
+            move.id
+            for move in self.plan.moves
+            if (isinstance(move, Step | MetaReflection) and self.gate.alpha)
+            or (isinstance(move, EpochEnd) and move.tasks and self.slow_gate.alpha)
+        ]
 
     def begin(self, initial: Measured) -> State:
         """Write down where the run starts."""
-        begun = Begun(initial, self.identity)
+        begun = Begun(initial, self.identity, len(self._gates()))
         self.journal.fact(begun)
         return State.after(begun)
 

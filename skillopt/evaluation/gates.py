@@ -1,13 +1,18 @@
-"""When to accept a candidate."""
+"""When to accept a candidate: by comparing scores as they are."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from math import fsum
 
-from skillopt.core.events import Measured
-from skillopt.core.rollout import Evaluation
+from skillopt.core.events import Measured, Verdict
+from skillopt.core.rollout import Evaluation, Score
 from skillopt.core.skill import Skill
 from skillopt.evaluation.density import Density
+
+EQUAL = 1e-12
+"""Means that differ by less are the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +25,17 @@ class Metric:
 
     def __call__(self, evaluation: Evaluation) -> float:
         """Mix the two means."""
+        return self.mark(evaluation.hard, evaluation.soft)
+
+    def mark(self, hard: float, soft: float) -> float:
+        """Mix two numbers."""
         if self.soft_weight == 0:
-            return evaluation.hard
-        return (1 - self.soft_weight) * evaluation.hard + self.soft_weight * evaluation.soft
+            return hard
+        return (1 - self.soft_weight) * hard + self.soft_weight * soft
+
+    def difference(self, new: Score, old: Score) -> float:
+        """By how much one attempt at a task is better than another."""
+        return self.mark(new.hard, new.soft) - self.mark(old.hard, old.soft)
 
     def bonus(self, skill: Skill) -> float:
         """What a skill earns by its text, on top of its scores."""
@@ -35,22 +48,129 @@ class Strict:
 
     metric: Metric
     forced: bool = False
+    alpha: float = 0.0
 
     def value(self, skill: Skill, evaluation: Evaluation) -> float:
         """The metric of the scores, and the bonus of the text."""
         return self.metric(evaluation) + self.metric.bonus(skill)
 
-    def better(self, candidate: Measured, incumbent: Measured) -> tuple[bool, str]:
-        """Compare values on the common tasks."""
-        new, old = candidate.evaluation, incumbent.evaluation
-        common = new.scores.keys() & old.scores.keys()
-        ours = self.value(candidate.skill, new.on(common))
-        theirs = self.value(incumbent.skill, old.on(common))
-        better = ours > theirs + 1e-12
+    def order(self, tasks: Sequence[str], skill: str, incumbent: Evaluation) -> list[str]:
+        """Where most can be gained first; what cannot be compared last."""
+        return sorted(tasks, key=lambda task: -self.room(task, incumbent))
+
+    def room(self, task: str, incumbent: Evaluation) -> float:
+        """The most that a candidate can gain on a task.
+
+        Where some of its attempts fail, it is compared with the incumbent's other ones.
+        """
+        marks = [each[task] for each in incumbent.replicates if task in each]
+        return max((1 - self.metric.mark(each.hard, each.soft) for each in marks), default=0.0)
+
+    def foresee(
+        self,
+        candidate: Measured,
+        incumbent: Measured,
+        left: Collection[str],
+        *,
+        level: float = 0.0,
+    ) -> Verdict | None:
+        """No better, if it would not be with full marks on all tasks left.
+
+        The bonus of the text counts once for every task that is compared; one that turns out to
+        have no score adds nothing.
+        """
+        bonus = self.metric.bonus(candidate.skill) - self.metric.bonus(incumbent.skill)
+        new, old = candidate.evaluation.beside(incumbent.evaluation)
+        differ = self.metric.difference
+        gained = [differ(new.scores[task], old.scores[task]) + bonus for task in old.scores]
+        room = [self.room(task, incumbent.evaluation) for task in left]
+        known = [task in incumbent.evaluation.scores for task in left]
+        most = [max(0.0, each + bonus) for each, scored in zip(room, known, strict=True) if scored]
+        if fsum([*gained, *most]) > 0:
+            return None
+        ours = self.value(candidate.skill, candidate.evaluation.granting(left))
+        theirs = self.value(incumbent.skill, incumbent.evaluation)
+        met = len(candidate.evaluation.scores)
+        return Verdict(
+            "not_better",
+            f"at most {ours:.4f} <= {theirs:.4f}, after {met} of {met + len(left)} tasks",
+        )
+
+    def judge(self, candidate: Measured, incumbent: Measured, *, level: float = 0.0) -> Verdict:
+        """Compare means on the common tasks."""
+        new, old = candidate.evaluation.beside(incumbent.evaluation)
+        ours = self.value(candidate.skill, new)
+        theirs = self.value(incumbent.skill, old)
+        better = ours > theirs + EQUAL
         relation = ">" if better else "<="
-        return better, f"{ours:.4f} {relation} {theirs:.4f} on {len(common)} tasks"
+        reason = f"{ours:.4f} {relation} {theirs:.4f} on {new.n} tasks"
+        return Verdict("better" if better else "not_better", reason)
 
 
 def always(metric: Metric) -> Strict:
     """Every candidate becomes current; it becomes best only if it is better."""
     return Strict(metric, forced=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoRegression:
+    """Accept a strictly better mean that breaks little: tasks passed before are still passed."""
+
+    strict: Strict
+    must_pass: frozenset[str] = frozenset()
+    """Tasks that no accepted candidate may break."""
+    max_broken: float = 0.0
+    """The share of tasks that may be passed before and not any more."""
+    forced: bool = False
+    alpha: float = 0.0
+
+    def value(self, skill: Skill, evaluation: Evaluation) -> float:
+        """As of a strict gate."""
+        return self.strict.value(skill, evaluation)
+
+    def order(self, tasks: Sequence[str], skill: str, incumbent: Evaluation) -> list[str]:
+        """First what must pass, then as a strict gate."""
+        found = self.strict.order(tasks, skill, incumbent)
+        return sorted(found, key=lambda task: task not in self.must_pass)
+
+    def foresee(
+        self,
+        candidate: Measured,
+        incumbent: Measured,
+        left: Collection[str],
+        *,
+        level: float = 0.0,
+    ) -> Verdict | None:
+        """No better, if enough is broken already, or if the mean cannot become better."""
+        broken = _broken(candidate, incumbent)
+        most = self.max_broken * len(incumbent.evaluation.scores)
+        if self.must_pass.isdisjoint(broken) and len(broken) <= most:
+            return self.strict.foresee(candidate, incumbent, left)
+        met = len(candidate.evaluation.scores)
+        broke = f"broke {_named(broken)}"
+        return Verdict("not_better", f"{broke}, after {met} of {met + len(left)} tasks")
+
+    def judge(self, candidate: Measured, incumbent: Measured, *, level: float = 0.0) -> Verdict:
+        """Look for what is broken, then compare means."""
+        new, old = candidate.evaluation.beside(incumbent.evaluation)
+        broken = _broken(candidate, incumbent)
+        if lost := self.must_pass.intersection(broken):
+            return Verdict("not_better", f"broke {_named(lost)}, which must pass")
+        if len(broken) > self.max_broken * new.n:
+            return Verdict("not_better", f"broke {len(broken)} of {new.n} tasks: {_named(broken)}")
+        better = self.strict.judge(candidate, incumbent)
+        unknown = self.must_pass.difference(old.scores)
+        if better.finding == "better" and unknown:
+            return Verdict("inconclusive", f"{_named(unknown)} must pass and has no score")
+        return Verdict(better.finding, f"{better.reason}, {len(broken)} broken")
+
+
+def _broken(candidate: Measured, incumbent: Measured) -> list[str]:
+    """The tasks that are passed no more."""
+    new, old = candidate.evaluation.beside(incumbent.evaluation)
+    return [task for task, was in old.scores.items() if was.passed > new.scores[task].passed]
+
+
+def _named(tasks: Iterable[str], most: int = 5) -> str:
+    found = sorted(tasks)
+    return ", ".join(found[:most]) + (", ..." if len(found) > most else "")

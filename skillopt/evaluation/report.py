@@ -20,7 +20,14 @@ def outcome(evaluation: Evaluation) -> dict[str, object]:
         "hard": evaluation.hard,
         "hard_interval_95": [round(hard.low, 6), round(hard.high, 6)],
         "soft": evaluation.soft,
+        **_replicated(evaluation),
     }
+
+
+def _replicated(evaluation: Evaluation) -> dict[str, object]:
+    if not evaluation.rounds:
+        return {}
+    return {"replicates": len(evaluation.rounds), "passed_every_time": evaluation.passed}
 
 
 def lift(before: Evaluation, after: Evaluation) -> Interval:

@@ -1,9 +1,9 @@
-"""How sure a mean is."""
+"""How sure a mean or a change is."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import sqrt
+from math import fsum, gcd, sqrt
 from statistics import NormalDist, fmean, stdev
 from typing import NamedTuple
 
@@ -65,3 +65,58 @@ def _student(level: float, freedom: int) -> float:
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
     return sum(term / freedom**power for power, term in enumerate(terms))
+
+
+def grid_for(tasks: int) -> int:
+    """How finely differences of so many tasks are told apart, as steps between 0 and 1.
+
+    The finest that keeps the exact test affordable; all have many divisors, so that means of a
+    few replicates fall on the grid.
+    """
+    affordable = _BITS // (max(1, tasks) * (tasks + 1))
+    return next((steps for steps in (2520, 420, 60, 12) if steps <= affordable), 2)
+
+
+_BITS = 1 << 26
+
+
+def sign_flip(differences: Iterable[float], grid: int) -> float:
+    """How often luck alone would bring a sum of changes at least as good: exact, one-sided.
+
+    Under luck alone the sign of every change (-1 to 1) is a fair coin. Changes are rounded to the
+    grid, which leaves the test exact. Scores of 0 and 1 make it McNemar's exact test. The answer
+    falls, or stays, when any change becomes better.
+    """
+    steps = [round(each * grid) for each in differences]
+    steps = [each for each in steps if each]
+    if not steps:
+        return 1.0
+    unit = gcd(*steps)
+    width = len(steps) + 1
+    # A polynomial whose coefficients count the sign patterns with a given sum of gains, held in
+    # one big integer, `width` bits for each: the product of (1 + x^size) over all changes.
+    counts = 1
+    for each in steps:
+        counts += counts << (abs(each) // unit * width)
+    gained = sum(each for each in steps if each > 0) // unit
+    tail = counts >> (gained * width)
+    # Digits of a number in base b add up to it modulo b - 1.
+    return tail % ((1 << width) - 1) / (1 << len(steps))
+
+
+STAKES = tuple(share / 20 for share in range(1, 20))
+
+
+def wealth(differences: Iterable[float]) -> list[float]:
+    """What a bettor who starts with 1 owns after each change (-1 to 1), betting on gains.
+
+    The bettor divides the money among fixed stakes, so nothing has to be guessed. If no change is
+    expected to be a gain, the chance of ever owning `w` is at most 1 / w (Ville), however often
+    and whenever one looks.
+    """
+    purses = [1.0 / len(STAKES)] * len(STAKES)
+    owned: list[float] = []
+    for each in differences:
+        purses = [purse * (1 + stake * each) for purse, stake in zip(purses, STAKES, strict=True)]
+        owned.append(fsum(purses))
+    return owned

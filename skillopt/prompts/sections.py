@@ -55,7 +55,7 @@ def directions_section(memory: Memory) -> str:
                 "step": entry.step,
                 "outcome": entry.action,
                 "score_before": entry.score_before,
-                "score_after": entry.score_after,
+                "score_after": "not better" if entry.action == "reject" else entry.score_after,
                 "edits": [_cut(edit) for edit in entry.accepted or entry.rejected],
             },
             ensure_ascii=False,
@@ -264,7 +264,9 @@ def _step(entry: Entry) -> str:
         line = f"Meta reflection after step {entry.step}: {entry.action}."
     if entry.score_before is None or entry.score_after is None:
         return line
-    return f"{line} Held-out score {entry.score_before:.4f} -> {entry.score_after:.4f}."
+    # How far a rejected candidate was measured, and so its score, must not change what is asked.
+    after = "was not beaten" if entry.action == "reject" else f"-> {entry.score_after:.4f}"
+    return f"{line} Held-out score {entry.score_before:.4f} {after}."
 
 
 def _fitting(title: str, lines: Sequence[str], rest: str) -> list[str]:

@@ -76,7 +76,10 @@ def rollout_files(folder: RolloutFolder, evaluation: Evaluation, attempts: Attem
 
 def result_rows(evaluation: Evaluation, kept: Mapping[str, Rollout]) -> bytes:
     """A row for each attempt; failed ones have no score."""
-    rows = [_row(task, score, kept.get(task)) for task, score in evaluation.scores.items()]
+    rows = [
+        _row(task, score, kept.get(task)) | _replicates(task, evaluation)
+        for task, score in evaluation.scores.items()
+    ]
     rows += [_failed(task, failure) for task, failure in evaluation.failures.items()]
     return b"".join(map(json_row, rows))
 
@@ -100,6 +103,13 @@ def _row(task: str, score: Score, rollout: Rollout | None) -> Json:
         row["predicted_answer"] = rollout.trajectory.answer
         row["response"] = _response(rollout.trajectory)
     return row
+
+
+def _replicates(task: str, evaluation: Evaluation) -> Json:
+    """The score of every attempt, where there was more than one."""
+    if not evaluation.rounds:
+        return {}
+    return {"replicates": [marks[task].hard for marks in evaluation.rounds if task in marks]}
 
 
 def _failed(task: str, failure: Failure) -> Json:
@@ -183,6 +193,8 @@ def _slow_result(fact: EpochClosed, decision: Decision | None, wall: float) -> J
             "update_target": _target(decision),
             "selection_hard": candidate.evaluation.hard,
             "selection_soft": candidate.evaluation.soft,
+            "selection_n": candidate.evaluation.n,
+            "selection_saved": decision.saved,
             "reason": decision.reason,
         }
     return result

@@ -124,6 +124,7 @@ def summary(chronicle: Chronicle, state: State, spent: Spent, config: Mapping[st
         "current_origin": state.current.origin,
         "best_origin": state.best.origin,
         **_counts("total_", chronicle.steps),
+        "selection_saved": _saved(chronicle.chapters),
         "epoch_stats": _epoch_stats(chronicle.chapters),
         "tried": [
             {
@@ -261,8 +262,11 @@ def _draft_part(fact: Stepped, config: Mapping[str, object]) -> Json:
 def _gate_part(decision: Decision, config: Mapping[str, object]) -> Json:
     return {
         **_measured("selection", decision.candidate.evaluation),
+        "selection_saved": decision.saved,
         "gate_metric": config.get("gate_metric"),
         "candidate_gate_score": decision.candidate.value,
+        "inconclusive": decision.inconclusive,
+        "gate_level": decision.level,
         "reason": decision.reason,
     }
 
@@ -287,7 +291,17 @@ def _measured(name: str, evaluation: Evaluation) -> Json:
         f"{name}_soft": evaluation.soft,
         f"{name}_n": evaluation.n,
         f"{name}_failures": len(evaluation.failures),
+        **({f"{name}_replicates": len(evaluation.rounds)} if evaluation.rounds else {}),
     }
+
+
+def _saved(chapters: Iterable[Chapter]) -> int:
+    """Attempts that no decision needed."""
+    facts = [each.fact for each in chapters]
+    decisions = [
+        each.decision for each in facts if isinstance(each, Stepped | MetaReflected | EpochClosed)
+    ]
+    return sum(each.saved for each in decisions if each is not None)
 
 
 def _exam_part(state: State) -> Json:

@@ -161,7 +161,9 @@ class Projector:
         yield layout.config, json_bytes(dict(self._config))
 
     def _attempts(self, skill: str, tasks: Sequence[str]) -> dict[str, Rollout]:
-        kept = {each.task: each for each in self._cache.rollouts(skill=skill, tasks=tasks)}
+        found = self._cache.rollouts(skill=skill, tasks=tasks)
+        # Of several attempts at a task, the first is shown.
+        kept = {each.task: each for each in sorted(found, key=lambda each: -each.replicate)}
         return {task: kept[task] for task in tasks if task in kept}
 
     def _repair(self, path: Path, data: bytes) -> bool:

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from skillopt.config.load import load_config
-from skillopt.config.schema import Config, EnvSection, ModelSection, settings_for
+from skillopt.config.schema import (
+    Config,
+    EnvSection,
+    EvaluationSection,
+    ModelSection,
+    settings_for,
+)
 from skillopt.errors import ConfigError
 
 
@@ -259,3 +265,14 @@ def test_two_configurations_with_equal_settings_are_equal_wherever_they_came_fro
     assert load_config(overrides=["seed=1"]) == load_config(values={"train.seed": 1})
     assert load_config(overrides=["seed=1"]) != load_config()
     assert replace(Config(), env=EnvSection(name="x")) == load_config(flags={"env": "x"})
+
+
+@pytest.mark.parametrize("given", [{"use_gate": False}, {"gate": "always"}])
+def test_no_gate_has_two_spellings_and_one_meaning(given: dict[str, object]) -> None:
+    evaluation = EvaluationSection.model_validate(given)
+    assert (evaluation.gate, evaluation.use_gate) == ("always", False)
+
+
+def test_no_gate_and_a_gate_exclude_each_other() -> None:
+    with pytest.raises(ConfigError, match=r"use_gate: is false.*but gate is paired; drop one"):
+        load_config(None, values={"use_gate": False, "gate": "paired"})

@@ -14,6 +14,7 @@ from skillopt.core.proposal import Draft
 from skillopt.core.rollout import CHANGED, UNCHANGED, Change
 from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
+from skillopt.engine.hearing import Sampling
 from skillopt.engine.loop import train
 from skillopt.engine.plan import EpochEnd, Shape
 from skillopt.errors import AccessError, ModelError, StoreError, Unmeasurable
@@ -101,7 +102,13 @@ async def test_the_record_is_the_same_whatever_the_concurrency_and_the_order_of_
     orders: list[list[str]] = []
     for workers, turns in ((1, 1), (3, 5), (64, 7)):
         slow = Slow(turns)
-        world = World(env=Sums(size=20), workers=workers, target=slow, minibatch=2)
+        world = World(
+            env=Sums(size=20),
+            workers=workers,
+            target=slow,
+            minibatch=2,
+            sampling=Sampling(block=4),
+        )
         _, record = await trained(world.but(shape=Shape(epochs=2, batch=8, sample=4, seed=1)))
         records.append([event for event in record.kept if not isinstance(event, Timed)])
         orders.append(slow.answered)

@@ -44,11 +44,11 @@ def test_of_two_skills_with_the_same_score_the_denser_one_is_better() -> None:
         (Strict(Metric(density=Density(0.05))), True),
     ):
         new, old = measured(gate, dense, 1, 0), measured(gate, loose, 1, 0)
-        assert gate.better(new, old)[0] is better
+        assert (gate.judge(new, old).finding == "better") is better
         assert (new.value > old.value) is better
 
 
 def test_a_task_more_outweighs_any_bonus_of_the_default_weight_on_a_small_split() -> None:
     gate = Strict(Metric(density=Density(0.05)))
     old = measured(gate, "must always never", 1, 0, 0)
-    assert gate.better(measured(gate, "Look at the units.", 1, 1, 0), old)[0]
+    assert gate.judge(measured(gate, "Look at the units.", 1, 1, 0), old).finding == "better"

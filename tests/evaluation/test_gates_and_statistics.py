@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillopt.core.events import Measured
+from skillopt.core.events import Measured, Verdict
 from skillopt.core.rollout import Evaluation, Failure, Score
 from skillopt.core.skill import Skill
 from skillopt.evaluation.gates import Metric, Strict, always
@@ -20,6 +20,10 @@ def measured(gate: Strict, scores: dict[str, Score]) -> Measured:
     return Measured(skill, evaluation, gate.value(skill, evaluation), "x", 0)
 
 
+def is_better(gate: Strict, candidate: Measured, incumbent: Measured) -> bool:
+    return gate.judge(candidate, incumbent).finding == "better"
+
+
 def marks(*values: float) -> dict[str, Score]:
     return {f"t{index}": Score(value, value) for index, value in enumerate(values)}
 
@@ -27,11 +31,10 @@ def marks(*values: float) -> dict[str, Score]:
 def test_a_tie_is_not_better_and_a_point_more_is() -> None:
     gate = Strict(Metric())
     old = measured(gate, marks(1, 0, 0))
-    assert gate.better(measured(gate, marks(0, 1, 0)), old) == (
-        False,
-        "0.3333 <= 0.3333 on 3 tasks",
+    assert gate.judge(measured(gate, marks(0, 1, 0)), old) == Verdict(
+        "not_better", "0.3333 <= 0.3333 on 3 tasks"
     )
-    assert gate.better(measured(gate, marks(1, 1, 0)), old)[0]
+    assert is_better(gate, measured(gate, marks(1, 1, 0)), old)
 
 
 @pytest.mark.parametrize(("weight", "better"), [(0.0, False), (0.5, True), (1.0, True)])
@@ -39,16 +42,16 @@ def test_the_metric_weighs_hard_and_soft(weight: float, better: bool) -> None:
     gate = Strict(Metric(weight))
     old = measured(gate, {"a": Score(1, 0.2)})
     new = measured(gate, {"a": Score(1, 0.9)})
-    assert gate.better(new, old)[0] is better
+    assert is_better(gate, new, old) is better
 
 
 def test_only_tasks_that_both_have_scored_are_compared() -> None:
     gate = Strict(Metric())
     old = measured(gate, marks(0, 0, 1))
     new = measured(gate, {"t0": Score(1, 1), "t1": Score(0, 0)})
-    better, why = gate.better(new, old)
-    assert better
-    assert "2 tasks" in why
+    verdict = gate.judge(new, old)
+    assert verdict.finding == "better"
+    assert "2 tasks" in verdict.reason
 
 
 def test_a_score_of_zero_is_a_score() -> None:
@@ -59,7 +62,7 @@ def test_a_score_of_zero_is_a_score() -> None:
 def test_always_is_forced_but_still_compares() -> None:
     gate = always(Metric())
     assert gate.forced
-    assert not gate.better(measured(gate, marks(0)), measured(gate, marks(1)))[0]
+    assert not is_better(gate, measured(gate, marks(0)), measured(gate, marks(1)))
 
 
 @given(SCORES)
@@ -67,7 +70,7 @@ def test_nothing_is_better_than_itself(pairs: list[tuple[float, float]]) -> None
     scores = {f"t{index}": Score(*pair) for index, pair in enumerate(pairs)}
     for weight in (0.0, 0.5, 1.0):
         gate = Strict(Metric(weight))
-        assert not gate.better(measured(gate, scores), measured(gate, scores))[0]
+        assert not is_better(gate, measured(gate, scores), measured(gate, scores))
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, float("nan")])

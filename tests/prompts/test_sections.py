@@ -14,6 +14,7 @@ from skillopt.prompts.replies import EditAnswer
 from skillopt.prompts.sections import (
     attempt_section,
     describe,
+    directions_section,
     memory_sections,
     pair_sections,
     proposals_section,
@@ -79,9 +80,28 @@ def test_memory_tells_lessons_patterns_and_rejected_edits() -> None:
     assert lessons == "<lessons>\nbe brief\n</lessons>"
     assert "Step 3: reject; 5 of 8 attempts failed." in history
     assert "pattern (4x, last in step 3): wrong unit" in history
-    assert "0.5000 -> 0.2500" in history
+    assert "Held-out score 0.5000 was not beaten." in history
     assert history.count("rejected edit") == 4
     assert memory_sections(Memory()) == []
+
+
+def test_what_is_told_of_a_rejected_candidate_does_not_depend_on_its_score() -> None:
+    def shown(action: str, after: float) -> str:
+        entry = Entry(
+            step=3,
+            action=action,
+            n_total=8,
+            n_fail=5,
+            score_before=0.5,
+            score_after=after,
+            rejected=(Append("x"),) if action == "reject" else (),
+            accepted=() if action == "reject" else (Append("x"),),
+        )
+        memory = Memory((entry,))
+        return "".join(memory_sections(memory)) + directions_section(memory)
+
+    assert shown("reject", 0.25) == shown("reject", 0.375)
+    assert "0.5000 -> 0.7500" in shown("accept_new_best", 0.75)
 
 
 def test_a_long_past_is_told_in_bounded_room_and_what_is_missing_is_counted() -> None:

@@ -31,6 +31,8 @@ class Simulator:
     Args:
         seed: decides every draw of target, optimizer and latency.
         noise: how often the target forgets a rule that it knows.
+        fresh: whether a request that comes again gets a fresh answer, as from a real model; else
+            it gets the same one.
         latency: seconds before each answer, or a range to draw them from.
         faults: trouble on purpose.
         key: the bearer key that requests must carry; None asks for none.
@@ -38,11 +40,12 @@ class Simulator:
         optimizer: another optimizer than the usual one.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a knob of its own
         self,
         *,
         seed: int = 0,
         noise: float = 0.04,
+        fresh: bool = False,
         latency: float | tuple[float, float] = 0.0,
         faults: Faults | None = None,
         key: str | None = None,
@@ -51,6 +54,7 @@ class Simulator:
     ) -> None:
         self._seed = seed
         self._target = Target(seed, noise)
+        self._fresh = fresh
         self._optimizer = optimizer if optimizer is not None else Optimizer(seed)
         self._latency = latency if isinstance(latency, tuple) else (latency, latency)
         self._faults = faults if faults is not None else Faults(seed=seed)
@@ -141,14 +145,14 @@ class Simulator:
         digest = hashlib.blake2b(body, digest_size=12).hexdigest()
         time = self._seen[digest] = self._seen.get(digest, 0) + 1
         await self._wait(digest, time)
-        stage, text = self._answer(asked)
+        stage, text = self._answer(asked, time - 1 if self._fresh else 0)
         reply = wire.completion(asked, digest, text)
         fault = self._faults.strike(digest, time)
         if fault is not None:
             return await self._misbehave(request, fault, reply)
         return await self._deliver(request, reply, stage, digest)
 
-    def _answer(self, asked: wire.ChatRequest) -> tuple[str, str]:
+    def _answer(self, asked: wire.ChatRequest, draw: int) -> tuple[str, str]:
         """What was asked for, and the answer to it."""
         system = "\n".join(each.text for each in asked.messages if each.role == "system")
         said = [each.text for each in asked.messages if each.role == "user"]
@@ -160,7 +164,7 @@ class Simulator:
             own = [each.text for each in asked.messages if each.role == "assistant"]
             if own and len(said) > 1:
                 return "explanation", self._target.explain(system, said[0], own[-1])
-            return "target", self._target.answer(system, last)
+            return "target", self._target.answer(system, last, draw)
         # A message that brings nothing new asks for a broken answer once more.
         repairing = len(said) > 1 and _NEWS not in last
         user = "\n\n".join(said[:-1] if repairing else said)

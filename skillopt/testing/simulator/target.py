@@ -18,7 +18,7 @@ _TITLE = re.compile(r"\[TLE\]\s*([^\[\n]{1,60}?)\s*(?:\[|$)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Answers requests of the office world; the same request always gets the same answer."""
+    """Answers requests of the office world; the same draw of a request gets the same answer."""
 
     seed: int = 0
     noise: float = 0.04
@@ -26,10 +26,13 @@ class Target:
     roomy: int = 600
     """Words that a skill may have before its length makes the target forgetful."""
 
-    def answer(self, system: str, user: str) -> str:
-        """Answer one request; what is not of this world gets something cheap."""
+    def answer(self, system: str, user: str, draw: int = 0) -> str:
+        """Answer one request; what is not of this world gets something cheap.
+
+        Another `draw` forgets at other places.
+        """
         wanted = read_request(user, BY_LABEL)
-        text = self._fill_in(wanted, system, user) if wanted else _guess(user)
+        text = self._fill_in(wanted, system, user, draw) if wanted else _guess(user)
         asked_for_tags = "<answer>" in system or "<answer>" in user
         return f"<answer>{text}</answer>" if asked_for_tags else text
 
@@ -37,11 +40,12 @@ class Target:
         """Say how an answer came about; a target knows its rules, and not whether it was right."""
         return explain(_read(system), task, answer)
 
-    def _fill_in(self, wanted: tuple[Wanted, ...], system: str, user: str) -> str:
+    def _fill_in(self, wanted: tuple[Wanted, ...], system: str, user: str, draw: int) -> str:
+        again = (str(draw),) if draw else ()
         reading = _read(system)
         bloat = max(0, reading.words - self.roomy) / self.roomy
-        slips = unit(self.seed, "slip", system, user) < self.noise + min(0.6, bloat / 2)
-        slip = pick(wanted, self.seed, "where", system, user) if slips else None
+        slips = unit(self.seed, "slip", system, user, *again) < self.noise + min(0.6, bloat / 2)
+        slip = pick(wanted, self.seed, "where", system, user, *again) if slips else None
         if slip is not None and slip.field.label in reminded(system):
             slip = None
         return " | ".join(

@@ -1,0 +1,147 @@
+"""A job without a skill: every task is passed with a chance of its own, whatever the skill says.
+
+The trainer is the real one; only the world, the harness and the optimizer are made up. Since no
+candidate can be better than another, every accepted one is a false accept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import AsyncGenerator, AsyncIterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+from skillopt.core.edits import Append, apply_edits
+from skillopt.core.events import (
+    Decision,
+    EpochClosed,
+    Event,
+    MetaReflected,
+    Signal,
+    Stepped,
+    Ticked,
+)
+from skillopt.core.journal import Journal
+from skillopt.core.memory import Memory
+from skillopt.core.ports import Episode, Gate
+from skillopt.core.proposal import Draft
+from skillopt.core.rollout import Rollout, Score, Trajectory
+from skillopt.core.skill import Skill
+from skillopt.core.task import Split, Task
+from skillopt.engine.bench import Bench
+from skillopt.engine.hearing import Sampling
+from skillopt.engine.loop import train
+from skillopt.engine.plan import Plan, Shape
+from skillopt.engine.run import Run
+from skillopt.optimizer.review import LookBack
+from skillopt.testing.doubles import MemoryRecord, MemoryWork
+
+START = Skill.parse("Toss a coin.\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Toss:
+    """One coin to toss; the brief says how it falls on average."""
+
+    brief: str
+    instructions: str = ""
+
+    async def score(self, trajectory: Trajectory) -> Score:
+        fell = float(trajectory.answer)
+        return Score(fell, fell)
+
+
+@dataclass(frozen=True, slots=True)
+class Coins:
+    """Tasks from hopeless to safe: chances are spread evenly between 0 and 1."""
+
+    seed: int
+    sizes: dict[Split, int]
+    name: str = "coins"
+    fingerprint: str = "coins/1"
+
+    def tasks(self, split: Split) -> Sequence[Task]:
+        rng = random.Random(f"{self.seed} {split}")
+        return [Task(f"{split}-{n}", "coin", {"p": rng.random()}) for n in range(self.sizes[split])]
+
+    @asynccontextmanager
+    async def open(self, task: Task) -> AsyncGenerator[Toss, None]:
+        yield Toss(f"{task.id} {task.data['p']}")
+
+
+@dataclass(frozen=True, slots=True)
+class Hand:
+    """Tosses: fresh for every text and every replicate, and the same when asked again."""
+
+    seed: int
+
+    @property
+    def fingerprint(self) -> str:
+        return f"hand/{self.seed}"
+
+    async def run(self, episode: Episode, skill: Skill, *, replicate: int = 0) -> Trajectory:
+        chance = float(episode.brief.split()[1])
+        text = f"{self.seed} {episode.brief} {skill.digest} {replicate}"
+        drawn = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest(), "big")
+        return Trajectory((), answer=str(int(drawn / 2**56 < chance)))
+
+
+@dataclass(slots=True)
+class Idle:
+    """Proposes remarks that change nothing."""
+
+    made: int = 0
+
+    async def propose(
+        self,
+        skill: Skill,
+        batches: Sequence[AsyncIterable[Rollout]],
+        memory: Memory,
+        *,
+        budget: int,
+    ) -> Draft:
+        self.made += 1
+        remark = Append(f"Remark {self.made}.")
+        return Draft(budget=budget, skill=apply_edits(skill, [remark]).skill)
+
+
+@dataclass(slots=True)
+class Counted:
+    """A watcher that counts what gates cost and keeps what they said."""
+
+    attempts: int = 0
+    decisions: list[tuple[str, Decision]] = field(default_factory=list[tuple[str, Decision]])
+
+    def __call__(self, event: Event | Signal) -> None:
+        match event:
+            case Ticked(move, phase) if move != "baseline":
+                self.attempts += phase == "evaluate" or phase.startswith("replicate")
+            case Stepped() | MetaReflected() | EpochClosed() if event.decision is not None:
+                self.decisions.append((event.move, event.decision))
+            case _:
+                pass
+
+
+async def toss(seed: int, gate: Gate, sampling: Sampling, *, val: int, steps: int) -> Counted:
+    """One training run of so many steps."""
+    env = Coins(seed, {"train": steps, "val": val, "test": 0})
+    seen = Counted()
+    bench = Bench(
+        environment=env,
+        harness=Hand(seed),
+        work=MemoryWork(),
+        journal=Journal(MemoryRecord(), seen),
+    )
+    run = Run(
+        bench=bench,
+        plan=Plan.build(env.tasks("train"), Shape(epochs=1, batch=1), lambda _, __: 1, None),
+        val=env.tasks("val"),
+        optimizer=Idle(),
+        reviewer=LookBack(slow_update=None, meta_skill=None),
+        gate=gate,
+        slow_gate=gate,
+        sampling=replace(sampling, block=bench.workers),
+    )
+    await train(run, START)
+    return seen

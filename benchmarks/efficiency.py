@@ -1,0 +1,168 @@
+"""What trust and thrift cost and bring: false accepts by gate, and calls saved without loss."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from coins import Counted, toss
+
+from skillopt.api import train_async
+from skillopt.core.ports import Gate
+from skillopt.engine.hearing import Sampling
+from skillopt.evaluation.gates import Metric, Strict
+from skillopt.evaluation.statistics import interval
+from skillopt.evaluation.tested import Paired, Sequential
+from skillopt.testing.simulator import Simulator, initial_skill, write_data
+
+STRICT = Strict(Metric())
+MOST = 3
+WORKERS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A gate under test, and how much evidence it may buy."""
+
+    name: str
+    gate: Gate
+    sampling: Sampling
+
+
+def contenders(alpha: float) -> list[Contender]:
+    once, thrice = Sampling(), Sampling(most=MOST)
+    return [
+        Contender("strict", STRICT, once),
+        Contender("paired", Paired(strict=STRICT, alpha=alpha), once),
+        Contender("paired, replicates", Paired(strict=STRICT, alpha=alpha, looks=MOST), thrice),
+        Contender("sequential", Sequential(strict=STRICT, alpha=alpha), once),
+        Contender("sequential, replicates", Sequential(strict=STRICT, alpha=alpha), thrice),
+    ]
+
+
+async def idle_runs(each: Contender, runs: int, val: int, steps: int) -> list[Counted]:
+    """Whole training runs whose candidates change nothing."""
+    return [
+        await toss(seed, each.gate, each.sampling, val=val, steps=steps) for seed in range(runs)
+    ]
+
+
+def accepted(counted: Counted) -> int:
+    return sum(decision.accepted for _, decision in counted.decisions)
+
+
+async def false_accepts(runs: int, val: int, steps: int, alpha: float) -> list[tuple[str, ...]]:
+    """A row for each gate: how often luck alone changed the skill."""
+    rows: list[tuple[str, ...]] = [
+        ("gate", "stated", "runs with a false accept", "95 %", "per decision", "attempts")
+    ]
+    for each in contenders(alpha):
+        found = await idle_runs(each, runs, val, steps)
+        fooled = interval(float(accepted(run) > 0) for run in found)
+        decisions = sum(len(run.decisions) for run in found)
+        rows.append(
+            (
+                each.name,
+                f"{alpha:.0%}" if each.gate.alpha else "-",
+                f"{fooled.mean:.1%} of {runs}",
+                f"{fooled.low:.1%} to {fooled.high:.1%}",
+                f"{sum(map(accepted, found)) / decisions:.1%}",
+                f"{sum(run.attempts for run in found) / decisions:.1f}",
+            )
+        )
+    return rows
+
+
+async def trained(seed: int, data: Path, out: Path, *, block: int) -> Counted:
+    """A training run against the simulator; what its gates cost and said."""
+    seen = Counted()
+    async with Simulator(seed=seed, noise=0.1) as simulator:
+        await train_async(
+            skill=initial_skill(),
+            out=out,
+            watch=seen,
+            settings={
+                "backend": "openai_compatible",
+                "base_url": simulator.url,
+                "model.target": "simulated-target",
+                "model.optimizer": "simulated-optimizer",
+                "env.name": "custom",
+                "split_mode": "split_dir",
+                "split_dir": str(data),
+                "num_epochs": 3,
+                "batch_size": 10,
+                "workers": WORKERS,
+                "eval_test": False,
+                "seed": seed,
+                "evaluation.block": block,
+            },
+        )
+    return seen
+
+
+async def lossless(seeds: int, val: int) -> list[tuple[str, ...]]:
+    """A row for each seed: gate attempts with full and with curtailed evaluation."""
+    rows: list[tuple[str, ...]] = [
+        ("seed", "decisions", "rejected", "the same", "full", "curtailed", "saved")
+    ]
+    sums = [0, 0]
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in range(seeds):
+            data = Path(folder) / f"data-{seed}"
+            write_data(data, (40, val, 10), seed)
+            full, less = [
+                await trained(seed, data, Path(folder) / f"{seed}-{block}", block=block)
+                for block in (0, WORKERS)
+            ]
+            said = [
+                [(move, decision.action, decision.candidate.skill) for move, decision in each]
+                for each in (full.decisions, less.decisions)
+            ]
+            sums = [sums[0] + full.attempts, sums[1] + less.attempts]
+            rejected = sum(not decision.accepted for _, decision in full.decisions)
+            rows.append(
+                (
+                    str(seed),
+                    str(len(full.decisions)),
+                    str(rejected),
+                    "yes" if said[0] == said[1] else "NO",
+                    str(full.attempts),
+                    str(less.attempts),
+                    f"{1 - less.attempts / full.attempts:.0%}",
+                )
+            )
+    rows.append(("all", "", "", "", *map(str, sums), f"{1 - sums[1] / sums[0]:.0%}"))
+    return rows
+
+
+def show(title: str, rows: Sequence[tuple[str, ...]]) -> None:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    print(f"\n{title}\n")
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=200, help="training runs per gate")
+    parser.add_argument("--steps", type=int, default=8, help="candidates per run")
+    parser.add_argument("--val", type=int, default=40)
+    parser.add_argument("--alpha", type=float, default=0.1)
+    parser.add_argument("--seeds", type=int, default=5, help="pairs of runs for the savings")
+    options = parser.parse_args()
+    show(
+        f"Candidates that change nothing: {options.steps} per run, {options.val} noisy val tasks",
+        await false_accepts(options.runs, options.val, options.steps, options.alpha),
+    )
+    show(
+        f"Curtailed, strict, {options.val} val tasks in blocks of {WORKERS} (SIMULATED models)",
+        await lossless(options.seeds, options.val),
+    )
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,76 @@
+"""`skillopt calibrate`: how noisy scores are, and what to do about it."""
+
+from __future__ import annotations
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from skillopt.build.calibrating import calibrate as measure_noise
+from skillopt.build.calibrating import terms
+from skillopt.build.training import prepare
+from skillopt.cli.arguments import Given
+from skillopt.cli.phrases import count
+from skillopt.cli.progress import reporting
+from skillopt.cli.render import Screen
+from skillopt.cli.running import run
+from skillopt.cli.session import Session
+from skillopt.cli.settings import configured, unlocked
+from skillopt.evaluation.calibration import Calibration, Terms
+
+_FAREWELL = "interrupted. Finished attempts are kept; the same command continues."
+
+
+def calibrate(session: Session, given: Given, *, effect: float, power: float) -> None:
+    """Measure, then tell what the val set can see."""
+    screen = Screen()
+    secrets = unlocked(session)
+    brief = prepare(configured(given, screen))
+    for each in brief.world.warnings:
+        screen.warn(each)
+
+    async def measure() -> Calibration:
+        with reporting(screen) as watch:
+            return await measure_noise(brief, watch, secrets)
+
+    found = run(measure(), screen, lambda: _FAREWELL)
+    screen.show(*report(found, terms(brief, effect=effect, power=power)))
+
+
+def report(found: Calibration, terms: Terms) -> list[RenderableType]:
+    """What was found, what it means, what to set."""
+    advice = found.advice(terms)
+    enough = advice.val <= found.tasks
+    size = f"val {found.tasks} items (enough)" if enough else f"val {advice.val} items"
+    listed = f"evaluation.gate: {advice.gate}, evaluation.replicates: {advice.replicates}, {size}"
+    return [
+        Text("noise", style="bold"),
+        _rows(
+            ("score", f"{found.score:.3f} on {count(found.tasks, 'item')}"),
+            ("came out differently", f"{found.flipping:.0%} of them, the second time"),
+            ("noise floor", f"{found.floor:.3f} (two measurements of the same skill differ by it)"),
+            ("strict gate", f"accepts a change that does nothing {found.luck:.0%} of the time"),
+        ),
+        Text(
+            f"\nwhat val can see, with {count(terms.decisions, 'decision')}, "
+            f"alpha {terms.alpha:g} for the run, power {terms.power:g}",
+            style="bold",
+        ),
+        _rows(*((f"{count(n, 'attempt')} per item", _seen(found, terms, n)) for n in (1, 2, 3))),
+        Text(f"\nto see a gain of {terms.effect:g}", style="bold"),
+        Text(f"  {listed}"),
+    ]
+
+
+def _seen(found: Calibration, terms: Terms, replicates: int) -> str:
+    smallest = found.smallest(terms, replicates)
+    if smallest is None:
+        return f"no gain: luck is ruled out by {terms.fewest} won items at least"
+    return f"gains of {smallest:.3f} or more"
+
+
+def _rows(*rows: tuple[str, str]) -> Table:
+    made = Table(box=None, pad_edge=False, show_header=False, padding=(0, 3, 0, 2))
+    for row in rows:
+        made.add_row(*row)
+    return made

@@ -1,0 +1,133 @@
+"""A candidate before the gate: evidence is gathered until there is a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from skillopt.aio import map_all
+from skillopt.core.events import Measured, Verdict
+from skillopt.core.ports import Gate
+from skillopt.core.rollout import Evaluation
+from skillopt.core.skill import Skill
+from skillopt.core.task import Task
+from skillopt.engine.bench import Bench
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How much evidence is gathered."""
+
+    replicates: int = 1
+    """Attempts at every task whenever a skill is evaluated."""
+    initial: int = 1
+    """Attempts at every task for the initial skill; two or more tell how noisy scores are."""
+    most: int = 1
+    """Up to how many are bought when the gate cannot tell."""
+    block: int = 0
+    """After how many tasks at a time the gate looks at a candidate; 0: after all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """How a hearing ended: both sides as they are known now."""
+
+    candidate: Measured
+    incumbent: Measured
+    verdict: Verdict
+    saved: int = 0
+    """Attempts that were not made because the verdict was certain without them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hearing:
+    """What it takes to hear a candidate."""
+
+    bench: Bench
+    tasks: Sequence[Task]
+    gate: Gate
+    level: float
+    sampling: Sampling
+
+    async def hold(self, skill: Skill, origin: str, step: int, incumbent: Measured) -> Heard:
+        """Measure until the gate is certain, or all is measured; buy replicates if it asks."""
+
+        def measured(evaluation: Evaluation, left: Sequence[str] = ()) -> Measured:
+            value = self.gate.value(skill, evaluation.granting(left) if left else evaluation)
+            return Measured(skill, evaluation, value, origin, step)
+
+        order = self.gate.order(
+            [each.id for each in self.tasks], skill.digest, incumbent.evaluation
+        )
+        foreseen: Verdict | None = None
+
+        def enough(evaluation: Evaluation) -> bool:
+            nonlocal foreseen
+            foreseen = self._foresee(measured(evaluation), incumbent, _left(order, evaluation))
+            return foreseen is not None
+
+        evaluation = await self._measure(skill, order, enough)
+        if foreseen is not None:
+            left = _left(order, evaluation)
+            saved = len(left) * self.sampling.replicates
+            return Heard(measured(evaluation, left), incumbent, foreseen, saved)
+        return await self._deliberate(measured(evaluation), incumbent)
+
+    async def _measure(
+        self, skill: Skill, order: Sequence[str], enough: Callable[[Evaluation], bool]
+    ) -> Evaluation:
+        tasks = {each.id: each for each in self.tasks}
+        evaluation = await self.bench.measure(
+            skill,
+            "val",
+            [tasks[each] for each in order],
+            "evaluate",
+            replicates=range(self.sampling.replicates),
+            block=self.sampling.block,
+            enough=enough,
+        )
+        return evaluation.ordered(list(tasks))
+
+    def _foresee(
+        self, candidate: Measured, incumbent: Measured, left: Sequence[str]
+    ) -> Verdict | None:
+        if self.gate.forced or not left:
+            return None
+        verdict = self.gate.foresee(candidate, incumbent, left, level=self.level)
+        if verdict is None or (verdict.finding == "inconclusive" and self._may_repeat(candidate)):
+            return None
+        return verdict
+
+    async def _deliberate(self, candidate: Measured, incumbent: Measured) -> Heard:
+        verdict = self.gate.judge(candidate, incumbent, level=self.level)
+        while verdict.finding == "inconclusive" and self._may_repeat(candidate):
+            candidate, incumbent = await self._repeat(candidate, incumbent)
+            verdict = self.gate.judge(candidate, incumbent, level=self.level)
+        return Heard(candidate, incumbent, verdict)
+
+    def _may_repeat(self, candidate: Measured) -> bool:
+        return len(candidate.evaluation.replicates) < self.sampling.most
+
+    async def _repeat(self, candidate: Measured, incumbent: Measured) -> tuple[Measured, Measured]:
+        """Buy one more attempt at every task for both, so that luck has no side."""
+        number = len(candidate.evaluation.replicates)
+
+        async def once_more(known: Measured) -> Measured:
+            if len(known.evaluation.replicates) > number:
+                return known
+            phase = f"replicate {number + 1} {known.skill.digest[:6]}"
+            more = await self.bench.measure(
+                known.skill, "val", self.tasks, phase, replicates=(number,)
+            )
+            evaluation = known.evaluation.plus(more)
+            value = self.gate.value(known.skill, evaluation)
+            return replace(known, evaluation=evaluation, value=value)
+
+        first, second = await map_all(once_more, (candidate, incumbent))
+        return first, second
+
+
+def _left(order: Sequence[str], evaluation: Evaluation) -> list[str]:
+    """The tasks that have not been met yet."""
+    met = evaluation.scores.keys() | evaluation.failures.keys()
+    return [each for each in order if each not in met]
