@@ -15,7 +15,7 @@ from statistics import fmean
 from skillopt.aio import map_all
 from skillopt.build.data import validation_tasks
 from skillopt.build.models import price_of
-from skillopt.build.policies import form_of, rate_control
+from skillopt.build.policies import form_of, rate_control, sampling
 from skillopt.build.training import Brief
 from skillopt.config.schema import Role
 from skillopt.core.chat import Model, Usage
@@ -159,22 +159,26 @@ class _Outlook:
         plan = self.brief.plan
         val = len(validation_tasks(self.brief.config, self.brief.world.environment))
         yield from self._preflight()
-        yield self._attempts("initial skill on val", Range(val, val), edits=0)
+        evidence = sampling(self.brief.config)
+        first = val * max(evidence.replicates, evidence.initial)
+        gate = Range(0, val * evidence.dearest)
+        yield self._attempts("initial skill on val", Range(first, first), edits=0)
         edits = 0
         for move in plan.moves:
             match move:
                 case Step():
                     yield from self._step(move, edits)
                     edits += self._used(move)
-                    yield from self._candidate(val, edits)
+                    yield from self._candidate(gate, edits)
                 case MetaReflection():
                     yield self._question("meta reflect", "meta_reflect", _MAYBE, edits, 2000)
                     edits += _bound(move.budget)
-                    yield from self._candidate(val, edits)
+                    yield from self._candidate(gate, edits)
                 case EpochEnd():
-                    yield from self._epoch(move, edits, val)
+                    yield from self._epoch(move, edits, gate)
                 case Exam(tasks):
-                    yield self._attempts("exam on test", Range(len(tasks), 3 * len(tasks)), edits)
+                    once = len(tasks) * evidence.replicates
+                    yield self._attempts("exam on test", Range(once, 3 * once), edits)
 
     def _preflight(self) -> Iterator[Line]:
         supplied = self.brief.supplied
@@ -215,10 +219,10 @@ class _Outlook:
         asked = rate_control(self.brief.config.optimizer) == "autonomous"
         return max(_MANY, _bound(move.budget)) if asked else _bound(move.budget)
 
-    def _candidate(self, val: int, edits: int) -> Iterator[Line]:
+    def _candidate(self, gate: Range, edits: int) -> Iterator[Line]:
         if self.brief.config.optimizer.max_skill_tokens:
             yield self._question("compress", "compress_skill", _MAYBE, edits, 0, whole=True)
-        yield self._attempts("gate on val", Range(0, val), edits)
+        yield self._attempts("gate on val", gate, edits)
 
     def _reflection(self, found: _Proposing, edits: int) -> Iterator[Line]:
         gradient = self.brief.config.gradient
@@ -238,7 +242,7 @@ class _Outlook:
             outputs = found.instruct * Range(5, 160)
             yield Line("instructions", "optimizer", found.instruct, inputs, outputs)
 
-    def _epoch(self, move: EpochEnd, edits: int, val: int) -> Iterator[Line]:
+    def _epoch(self, move: EpochEnd, edits: int, gate: Range) -> Iterator[Line]:
         if not move.tasks:
             return
         optimizer = self.brief.config.optimizer
@@ -247,7 +251,7 @@ class _Outlook:
         shown = 2 * len(move.tasks) * self._attempt
         if optimizer.use_slow_update:
             yield self._question("slow update", "slow_update", _MAYBE, edits, shown)
-            yield from self._candidate(val, edits + 4)
+            yield from self._candidate(gate, edits + 4)
         if optimizer.use_meta_skill and not move.last:
             yield self._question("meta skill", "meta_skill", _MAYBE, edits, shown)
 

@@ -173,12 +173,16 @@ def _gate(evaluation: EvaluationSection, strict: Strict) -> Gate | None:
 
 
 def sampling(config: Config) -> Sampling:
-    """How much evidence a decision takes."""
+    """How much evidence a decision takes.
+
+    Volatility reads every task of rejected candidates too, so nothing is spared then.
+    """
+    spares = rate_control(config.optimizer) != "volatility"
     return Sampling(
         replicates=config.evaluation.replicates,
         initial=2 if config.evaluation.calibrate else 1,
         most=_most_replicates(config.evaluation),
-        block=config.evaluation.block,
+        block=config.evaluation.block if spares else 0,
     )
 
 

@@ -27,6 +27,11 @@ class Sampling:
     block: int = 0
     """After how many tasks at a time the gate looks at a candidate; 0: after all of them."""
 
+    @property
+    def dearest(self) -> int:
+        """The most attempts per task that a decision may take, of both sides."""
+        return self.most + max(0, self.most - self.replicates)
+
 
 @dataclass(frozen=True, slots=True)
 class Heard:

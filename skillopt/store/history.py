@@ -132,6 +132,7 @@ def summary(chronicle: Chronicle, state: State, spent: Spent, config: Mapping[st
                 "action": each.action,
                 "edits": each.edits,
                 "score": each.decision.candidate.value,
+                "saved": each.decision.saved,
                 "reason": each.decision.reason,
             }
             for each in tried(each.fact for each in chronicle.chapters)

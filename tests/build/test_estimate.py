@@ -54,6 +54,12 @@ MODES: dict[str, dict[str, object]] = {
     },
     "full rewrite": {"optimizer.skill_update_mode": "full_rewrite_minibatch"},
     "no learning rate": {"optimizer.lr_control_mode": "none", "optimizer.use_meta_reflect": True},
+    "a test that buys replicates, noise first": {
+        "evaluation.gate": "paired",
+        "evaluation.alpha": 0.001,
+        "evaluation.inconclusive": "replicate",
+        "evaluation.calibrate": True,
+    },
     "portfolio": {"gradient.proposer": ["analyst", "explore"], "gradient.portfolio_after": 1},
 }
 
