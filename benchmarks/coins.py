@@ -99,7 +99,7 @@ class Idle:
         batches: Sequence[AsyncIterable[Rollout]],
         memory: Memory,
         *,
-        budget: int,
+        budget: int | None,
     ) -> Draft:
         self.made += 1
         remark = Append(f"Remark {self.made}.")
