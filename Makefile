@@ -53,7 +53,7 @@ types: $(VENV)/.developing ## pyright, strict
 
 coverage: $(VENV)/.developing ## tests with branch coverage; the core parts must have 95 %
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -q -m 'not slow and not weights'
+	$(BIN)/coverage run -m pytest -q -m 'not slow and not weights' -n $(JOBS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=95 --include='skillopt/core/*,skillopt/engine/*,skillopt/store/*,skillopt/evaluation/*'
 
