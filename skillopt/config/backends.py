@@ -77,12 +77,19 @@ _GENERAL: Final = {"model": "model", "base_url": "base_url", "api_key": "api_key
 
 
 def fields(roles: Collection[str]) -> dict[str, Any]:
-    """Every key with its type and default, then the same for each role; there, null is unset."""
+    """Every key with its type and default, then the same for each role."""
     # Any, because these are annotations for pydantic, of whatever form.
     kinds: dict[str, Any] = get_type_hints(BackendKeys, include_extras=True)
     shared = {name: (kinds[name], each.default) for name, each in BackendKeys.model_fields.items()}
-    own = {f"{role}_{name}": (kinds[name] | None, None) for role in roles for name in shared}
-    return shared | own
+    return shared | for_roles(BackendKeys, tuple(shared), roles)
+
+
+def for_roles(
+    section: type[BaseModel], names: Collection[str], roles: Collection[str]
+) -> dict[str, Any]:
+    """These keys of a section once more for each role, where null is unset."""
+    kinds: dict[str, Any] = get_type_hints(section, include_extras=True)
+    return {f"{role}_{name}": (kinds[name] | None, None) for role in roles for name in names}
 
 
 def own_settings(backend: str, roles: Sequence[str], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from skillopt.config.backends import fields, general, own_settings
+from skillopt.config.backends import fields, for_roles, general, own_settings
 from skillopt.config.kinds import Amount, Count, Name, Positive, Seconds, Share, Variable
 from skillopt.config.legacy import backend_of, pair_policy_of, update_mode_of
 from skillopt.errors import ConfigError
@@ -186,48 +186,6 @@ class ModelSection(Section):
     copilot_chat_target_model: str = ""
     copilot_chat_timeout: Seconds | None = None
 
-    optimizer_base_url: str | None = None
-    optimizer_api_key_env: Variable | None = None
-    optimizer_temperature: Amount | None = None
-    optimizer_max_tokens: Positive | None = None
-    optimizer_timeout_seconds: Seconds | None = None
-    optimizer_retries: Count | None = None
-    optimizer_max_concurrency: Positive | None = None
-    optimizer_requests_per_minute: Positive | None = None
-    optimizer_tokens_per_minute: Positive | None = None
-    optimizer_reasoning_effort: Effort | None = None
-    optimizer_input_price: Amount | None = None
-    optimizer_output_price: Amount | None = None
-    optimizer_cached_input_price: Amount | None = None
-
-    target_base_url: str | None = None
-    target_api_key_env: Variable | None = None
-    target_temperature: Amount | None = None
-    target_max_tokens: Positive | None = None
-    target_timeout_seconds: Seconds | None = None
-    target_retries: Count | None = None
-    target_max_concurrency: Positive | None = None
-    target_requests_per_minute: Positive | None = None
-    target_tokens_per_minute: Positive | None = None
-    target_reasoning_effort: Effort | None = None
-    target_input_price: Amount | None = None
-    target_output_price: Amount | None = None
-    target_cached_input_price: Amount | None = None
-
-    judge_base_url: str | None = None
-    judge_api_key_env: Variable | None = None
-    judge_temperature: Amount | None = None
-    judge_max_tokens: Positive | None = None
-    judge_timeout_seconds: Seconds | None = None
-    judge_retries: Count | None = None
-    judge_max_concurrency: Positive | None = None
-    judge_requests_per_minute: Positive | None = None
-    judge_tokens_per_minute: Positive | None = None
-    judge_reasoning_effort: Effort | None = None
-    judge_input_price: Amount | None = None
-    judge_output_price: Amount | None = None
-    judge_cached_input_price: Amount | None = None
-
     def role(self, name: Role) -> RoleModel:
         """The model of a role.
 
@@ -235,7 +193,7 @@ class ModelSection(Section):
         the optimizer as far as it is not told otherwise; on a server of its own it shares nothing.
         """
         values = self.model_dump()
-        alone = name != "judge" or any(values[f"judge_{key}"] is not None for key in _ADDRESS)
+        alone = name != "judge" or any(values.get(f"judge_{key}") is not None for key in _ADDRESS)
         lender: Role = name if alone else "optimizer"
         backend = backend_of(self._label(name), name)
         extra = own_settings(backend, (lender, name), values)
@@ -249,17 +207,17 @@ class ModelSection(Section):
 
         def setting(key: str) -> object:
             """The first of the backend's, the role's, its lender's and the shared one."""
-            ranked = (special.get(key), values[f"{name}_{key}"], values[f"{lender}_{key}"])
+            ranked = (special.get(key), values.get(f"{name}_{key}"), values.get(f"{lender}_{key}"))
             return next((value for value in ranked if value is not None), values[key])
 
         settings = cast("dict[str, Any]", {key: setting(key) for key in _SHARED})
         settings["model"] = model
-        own_effort = values[f"{name}_reasoning_effort"]
+        own_effort = values.get(f"{name}_reasoning_effort")
         return RoleModel(
             role=name,
             lender=lender,
             backend=backend,
-            own_reasoning_effort=values[f"{lender}_reasoning_effort"]
+            own_reasoning_effort=values.get(f"{lender}_reasoning_effort")
             if own_effort is None
             else own_effort,
             extra=extra,
@@ -393,8 +351,13 @@ class EnvSection(Section):
     """Not a key: what was given beyond the keys above, to be checked by `settings_for`."""
 
 
-MODEL: Final = create_model("MODEL", __base__=ModelSection, **fields(get_args(Role)))
-"""The section with the keys of each backend."""
+MODEL: Final = create_model(
+    "MODEL",
+    __base__=ModelSection,
+    **for_roles(ModelSection, _SHARED, get_args(Role)),
+    **fields(get_args(Role)),
+)
+"""The section with every shared key for each role, and with the keys of each backend."""
 
 SECTIONS: Final[Mapping[str, type[Section]]] = {
     "model": MODEL,

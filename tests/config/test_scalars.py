@@ -94,7 +94,7 @@ def test_null_is_no_limit_for_a_number_and_blank_for_a_text() -> None:
     )
     assert config.model.temperature is None
     assert (config.model.base_url, config.env.split_dir) == ("", "")
-    assert config.model.optimizer_base_url is None
+    assert config.values()["model.optimizer_base_url"] is None
 
 
 @pytest.mark.parametrize("word", ["yes", "True", "on", "TRUE"])
