@@ -71,6 +71,8 @@ _MAY_CHANGE: Final = frozenset(
 )
 """What may differ when a run is continued; documents and data are compared by content."""
 _ROLE_IDENTITY: Final = ("backend", "temperature", "max_tokens", "reasoning_effort")
+_QUIRKS: Final = ("api", "thinking", "thinking_mode", "enable_thinking")
+"""Settings of a backend that change its answers."""
 _MODEL_IDENTITY: Final = ("rewrite_reasoning_effort", "rewrite_max_completion_tokens")
 
 
@@ -131,6 +133,11 @@ class Config:
             model = self.model.role(role)
             found[f"model.{role}"] = model.model
             found |= {f"model.{role}_{name}": getattr(model, name) for name in _ROLE_IDENTITY}
+            found |= {
+                f"model.{role} {name}": model.extra[name]
+                for name in _QUIRKS
+                if model.extra.get(name) not in (None, "", "auto")
+            }
         found |= {f"model.{name}": getattr(self.model, name) for name in _MODEL_IDENTITY}
         for key, value in self.values().items():
             if not key.startswith("model.") and key not in _MAY_CHANGE:
