@@ -12,16 +12,7 @@ from skillopt.errors import AccessError, ConfigError, Refused
 from skillopt.model.credentials import Key
 from skillopt.model.memo import recall, remember
 from skillopt.model.provider import Json, Transport
-from skillopt.model.remote import (
-    JSON_HEADERS,
-    Nonsense,
-    Remote,
-    address,
-    caller_of,
-    checked,
-    fingerprint_of,
-    key_hint,
-)
+from skillopt.model.remote import JSON_HEADERS, Line, Nonsense, Remote, address, checked, key_hint
 from skillopt.model.settings import ModelSettings, filled, names_for, variable
 
 Block: TypeAlias = dict[str, object]
@@ -67,13 +58,12 @@ class ClaudeChat:
             raise AccessError(f"backend claude_chat needs a key; set {hint}")
         key = checked(Key(settings.api_key, "x-api-key", ""), url, hint)
         quirk = f"thinking={json.dumps(thinking)}" if thinking else ""
-        return Remote(
-            fingerprint=fingerprint_of("claude_chat", settings, quirk),
-            dialect=Messages(settings, thinking),
-            caller=caller_of(settings, url, hint, key),
-            http=http,
-            url=url,
-            timeout=settings.timeout,
+        return Remote.of(
+            "claude_chat",
+            settings,
+            Messages(settings, thinking),
+            Line(http, url, key, hint),
+            quirk,
             headers={**JSON_HEADERS, "anthropic-version": _VERSION},
         )
 

@@ -11,15 +11,7 @@ from skillopt.model.completions import Completions
 from skillopt.model.credentials import Key
 from skillopt.model.openai import COMPLETIONS
 from skillopt.model.provider import Json, Transport
-from skillopt.model.remote import (
-    Remote,
-    Told,
-    address,
-    caller_of,
-    checked,
-    fingerprint_of,
-    key_hint,
-)
+from skillopt.model.remote import Line, Remote, Told, address, checked, key_hint
 from skillopt.model.settings import (
     ModelSettings,
     filled,
@@ -63,22 +55,15 @@ class MiniMaxChat:
             raise AccessError(f"backend minimax_chat needs a key; set {hint}")
         key = checked(Key(settings.api_key), url, hint)
         thinking = _thinking(settings)
-        return Remote(
-            fingerprint=fingerprint_of("minimax_chat", settings, f"thinking={thinking}"),
-            dialect=MiniMax(
-                Completions(
-                    settings,
-                    "max_completion_tokens",
-                    able=("tools", "images"),
-                    thinks_aloud=True,
-                    additions={"thinking": {"type": thinking}, "reasoning_split": True},
-                )
-            ),
-            caller=caller_of(settings, url, hint, key),
-            http=http,
-            url=url,
-            timeout=settings.timeout,
+        dialect = Completions(
+            settings,
+            "max_completion_tokens",
+            able=("tools", "images"),
+            thinks_aloud=True,
+            additions={"thinking": {"type": thinking}, "reasoning_split": True},
         )
+        line = Line(http, url, key, hint)
+        return Remote.of("minimax_chat", settings, MiniMax(dialect), line, f"thinking={thinking}")
 
 
 @dataclass(frozen=True, slots=True)

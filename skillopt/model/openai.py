@@ -9,17 +9,9 @@ from typing import ClassVar, Final
 from skillopt.errors import AccessError, ConfigError
 from skillopt.model.azure import Azure
 from skillopt.model.completions import Completions
-from skillopt.model.credentials import Credentials, Key
+from skillopt.model.credentials import Key
 from skillopt.model.provider import Transport
-from skillopt.model.remote import (
-    Dialect,
-    Remote,
-    address,
-    caller_of,
-    checked,
-    fingerprint_of,
-    key_hint,
-)
+from skillopt.model.remote import Line, Remote, address, checked, key_hint
 from skillopt.model.responses import Responses
 from skillopt.model.settings import ModelSettings, filled, names_for, one_of, variable
 
@@ -90,7 +82,7 @@ class OpenAIChat:
         address(url, path)  # only to refuse what is none
         credentials = azure.credentials(settings, http)
         hint = f"{' or '.join(azure.key_names)} and the auth mode, which is {azure.auth_mode}"
-        return cls._remote(settings, url, credentials, hint, http, "azure")
+        return cls._remote(settings, Line(http, url, credentials, hint), "azure")
 
     @classmethod
     def _at(cls, settings: ModelSettings, url: str, key: Key, hint: str, http: Transport) -> Remote:
@@ -101,33 +93,16 @@ class OpenAIChat:
                 "environment or in .env; for Azure OpenAI, set AZURE_OPENAI_ENDPOINT or "
                 "model.azure_openai_endpoint"
             )
-        return cls._remote(settings, url, checked(key, url, hint), hint, http)
+        return cls._remote(settings, Line(http, url, checked(key, url, hint), hint))
 
     @classmethod
-    def _remote(
-        cls,
-        settings: ModelSettings,
-        url: str,
-        credentials: Credentials,
-        hint: str,
-        http: Transport,
-        *quirks: str,
-    ) -> Remote:
-        by_responses = url.partition("?")[0].endswith(RESPONSES)
-        dialect: Dialect = (
-            Responses(settings)
-            if by_responses
-            else Completions(settings, "max_completion_tokens", effort_with_tools=False)
-        )
-        wire = "responses" if by_responses else ""
-        return Remote(
-            fingerprint=fingerprint_of("openai_chat", settings, *quirks, wire),
-            dialect=dialect,
-            caller=caller_of(settings, url, hint, credentials),
-            http=http,
-            url=url,
-            timeout=settings.timeout,
-        )
+    def _remote(cls, settings: ModelSettings, line: Line, *quirks: str) -> Remote:
+        if line.url.partition("?")[0].endswith(RESPONSES):
+            return Remote.of(
+                "openai_chat", settings, Responses(settings), line, *quirks, "responses"
+            )
+        dialect = Completions(settings, "max_completion_tokens", effort_with_tools=False)
+        return Remote.of("openai_chat", settings, dialect, line, *quirks)
 
 
 def completions_at(
@@ -135,15 +110,8 @@ def completions_at(
 ) -> Remote:
     """A model that speaks chat completions at an address, with the key of its settings."""
     settings = dialect.settings
-    key = checked(Key(settings.api_key), url, hint)
-    return Remote(
-        fingerprint=fingerprint_of(backend, settings, *quirks),
-        dialect=dialect,
-        caller=caller_of(settings, url, hint, key),
-        http=http,
-        url=url,
-        timeout=settings.timeout,
-    )
+    line = Line(http, url, checked(Key(settings.api_key), url, hint), hint)
+    return Remote.of(backend, settings, dialect, line, *quirks)
 
 
 def _named(settings: ModelSettings) -> ModelSettings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from skillopt.core.chat import Reply, Request
@@ -47,6 +47,15 @@ class Dialect(Protocol):
         ...
 
 
+class Line(NamedTuple):
+    """The way to a server: its address, by what right, and what to check when it says no."""
+
+    http: Transport
+    url: str
+    credentials: Credentials
+    hint: str
+
+
 @dataclass(frozen=True, slots=True)
 class Remote:
     """Asks by POST, one request for one reply."""
@@ -58,6 +67,28 @@ class Remote:
     url: str = field(repr=False)
     timeout: float
     headers: Mapping[str, str] = field(default_factory=lambda: JSON_HEADERS, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        backend: str,
+        settings: ModelSettings,
+        dialect: Dialect,
+        line: Line,
+        *quirks: str,
+        headers: Mapping[str, str] = JSON_HEADERS,
+    ) -> Remote:
+        """A model of this backend; `quirks` are what else changes its answers."""
+        who = f"{settings.role} model {settings.name!r} at {place(line.url)}"
+        return cls(
+            fingerprint=fingerprint_of(backend, settings, *quirks),
+            dialect=dialect,
+            caller=Caller(who, line.hint, line.credentials),
+            http=line.http,
+            url=line.url,
+            timeout=settings.timeout,
+            headers=headers,
+        )
 
     async def complete(self, request: Request) -> Reply:
         """Ask once."""
@@ -84,12 +115,6 @@ def understood(answer: Answer, dialect: Dialect, caller: Caller) -> Reply:
         what = "the answer is not JSON"
     said = caller.quote(answer)
     raise ModelError(caller.say(f"{what}: {said}" if said else what), retryable=True)
-
-
-def caller_of(settings: ModelSettings, url: str, hint: str, credentials: Credentials) -> Caller:
-    """Who calls, for messages."""
-    who = f"{settings.role} model {settings.name!r} at {place(url)}"
-    return Caller(who, hint, credentials)
 
 
 def checked(key: Key, url: str, hint: str) -> Key:
