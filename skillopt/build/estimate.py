@@ -7,23 +7,25 @@ Tokens are letters / 4. How long answers are is known to nobody beforehand: see 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from math import ceil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from statistics import fmean
 
 from skillopt.aio import map_all
 from skillopt.build.data import validation_tasks
 from skillopt.build.models import price_of
+from skillopt.build.outlay import MAYBE, Estimate, Line, Range, summed
 from skillopt.build.policies import form_of, rate_control, sampling
+from skillopt.build.proposing import MANY, Proposing, bound, merges, proposing
 from skillopt.build.training import Brief
 from skillopt.config.schema import Role
-from skillopt.core.chat import Model, Usage
+from skillopt.core.chat import Model
 from skillopt.core.task import Task
 from skillopt.core.tokens import estimate as tokens_in
 from skillopt.engine.plan import EpochEnd, Exam, MetaReflection, Step
 from skillopt.errors import EnvironmentFault, attributed_to
 from skillopt.model.prices import Price
+from skillopt.optimizer.trial import EXCHANGES
 
 _PROBES = 20
 """Tasks of which the request is looked at."""
@@ -39,95 +41,6 @@ _EDIT = 40
 """Tokens that an edit adds to a skill at most, as a rule."""
 _MEMORY = 4000
 """Tokens of lessons and history at most."""
-_MANY = 12
-"""Proposals of a reflection, or changes of a step, that nothing bounds: so many as a rule."""
-_EXCHANGES = 6
-"""Combinations that a trial tries at most."""
-_RULES = 3
-"""Rules that a pattern yields at most."""
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """From, to."""
-
-    low: float
-    high: float
-
-    def __add__(self, other: Range) -> Range:
-        """Both together."""
-        return Range(self.low + other.low, self.high + other.high)
-
-    def __mul__(self, other: Range) -> Range:
-        """So many of those."""
-        return Range(self.low * other.low, self.high * other.high)
-
-
-_NONE = Range(0, 0)
-_MAYBE = Range(0, 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One phase of a run, as far as it asks one role."""
-
-    phase: str
-    role: Role
-    calls: Range
-    input: Range
-    """Tokens, of all calls together."""
-    output: Range
-
-    def __add__(self, other: Line) -> Line:
-        """The same phase, more of it."""
-        return Line(
-            self.phase,
-            self.role,
-            self.calls + other.calls,
-            self.input + other.input,
-            self.output + other.output,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """Calls, tokens and, where prices are known, dollars of a whole run."""
-
-    lines: tuple[Line, ...]
-    prices: Mapping[Role, Price] = field(default_factory=dict[Role, Price])
-
-    @property
-    def roles(self) -> list[Line]:
-        """The total of each role."""
-        return _summed([Line("", *_rest(line)) for line in self.lines])
-
-    @property
-    def calls(self) -> Range:
-        """All calls together."""
-        return sum((line.calls for line in self.lines), _NONE)
-
-    @property
-    def dollars(self) -> Range | None:
-        """What all of it costs; None while a price is unknown."""
-        found = [self.cost(line) for line in self.lines]
-        known = [each for each in found if each is not None]
-        return sum(known, _NONE) if len(known) == len(found) else None
-
-    @property
-    def unpriced(self) -> list[Role]:
-        """Roles whose price nobody has said."""
-        return list(dict.fromkeys(line.role for line in self.lines if line.role not in self.prices))
-
-    def cost(self, line: Line) -> Range | None:
-        """What a phase costs; None when its price is unknown."""
-        price = self.prices.get(line.role)
-        if price is None:
-            return None
-
-        def at(given: float, answered: float) -> float:
-            return price.cost(Usage(input=round(given), output=round(answered)))
-
-        return Range(at(line.input.low, line.output.low), at(line.input.high, line.output.high))
 
 
 async def estimate(brief: Brief) -> Estimate:
@@ -142,7 +55,7 @@ async def estimate(brief: Brief) -> Estimate:
         {role: _answer(role, models[role].max_tokens) for role in roles},
         await _request_tokens(brief),
     )
-    return Estimate(tuple(_summed(outlook.lines())), prices)
+    return Estimate(tuple(summed(outlook.lines())), prices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +84,8 @@ class _Outlook:
                     edits += self._used(move)
                     yield from self._candidate(gate, edits)
                 case MetaReflection():
-                    yield self._question("meta reflect", "meta_reflect", _MAYBE, edits, 2000)
-                    edits += _bound(move.budget)
+                    yield self._question("meta reflect", "meta_reflect", MAYBE, edits, 2000)
+                    edits += bound(move.budget)
                     yield from self._candidate(gate, edits)
                 case EpochEnd():
                     yield from self._epoch(move, edits, gate)
@@ -195,36 +108,50 @@ class _Outlook:
         tasks = sum(map(len, move.batches))
         # In a later epoch all attempts are known already if the skill has not changed meanwhile.
         yield self._attempts("rollout", Range(tasks if move.epoch == 1 else 0, tasks), edits)
-        found = _proposing(self.brief, move)
+        found = proposing(self.brief, move)
+        yield from self._probes(tasks, edits)
         yield from self._reflection(found, edits)
         if config.gradient.merge_mode == "model":
-            merges = Range(0, _merges(found.leaves, config.gradient.merge_batch_size))
+            asked = Range(0, merges(found.leaves, config.gradient.merge_batch_size))
             prompt, shown = f"merge_failure{form.suffix}", 16 * 2 * _EDIT
-            yield self._question("merge", prompt, merges, edits, shown, whole=form.whole)
+            yield self._question("merge", prompt, asked, edits, shown, whole=form.whole)
         if move.budget == 0:
             return
         if rate_control(config.optimizer) == "autonomous":
-            yield self._question("learning rate", "lr_autonomous", _MAYBE, edits, 2000)
+            yield self._question("learning rate", "lr_autonomous", MAYBE, edits, 2000)
         if config.optimizer.select_mode == "trial":
             each = config.optimizer.trial_tasks
-            tried = found.proposals * (each + 1) + _EXCHANGES * self._used(move) * each
+            tried = found.proposals * (each + 1) + (EXCHANGES + 1) * self._used(move) * each
             yield self._attempts("trial", Range(0, tried), edits + self._used(move))
         elif move.budget is not None:
-            yield self._question("ranking", f"ranking{form.suffix}", _MAYBE, edits, 2000)
+            yield self._question("ranking", f"ranking{form.suffix}", MAYBE, edits, 2000)
         if config.optimizer.skill_update_mode == "rewrite_from_suggestions":
-            yield self._question("rewrite", "rewrite_skill", _MAYBE, edits, 2000, whole=True)
+            yield self._question("rewrite", "rewrite_skill", MAYBE, edits, 2000, whole=True)
+        if config.optimizer.skill_aware_consolidate_threshold:
+            yield self._question("reminders", "appendix_consolidate", MAYBE, edits, 2000)
+
+    def _probes(self, tasks: int, edits: int) -> Iterator[Line]:
+        gradient = self.brief.config.gradient
+        if not gradient.use_deep_reflect:
+            return
+        probes = min(tasks, gradient.deep_reflect_failures + gradient.deep_reflect_successes)
+        turns = gradient.deep_reflect_turns
+        # Each turn may be told back once, and the conclusion comes on top.
+        asked = Range(0, probes * (2 * turns + 1))
+        yield self._question("probes", "probe", asked, edits, 2 * self._attempt)
+        yield self._attempts("probed", Range(0, probes * turns), edits)
 
     def _used(self, move: Step) -> int:
         """Changes of a step, at most."""
         asked = rate_control(self.brief.config.optimizer) == "autonomous"
-        return max(_MANY, _bound(move.budget)) if asked else _bound(move.budget)
+        return max(MANY, bound(move.budget)) if asked else bound(move.budget)
 
     def _candidate(self, gate: Range, edits: int) -> Iterator[Line]:
         if self.brief.config.optimizer.max_skill_tokens:
-            yield self._question("compress", "compress_skill", _MAYBE, edits, 0, whole=True)
+            yield self._question("compress", "compress_skill", MAYBE, edits, 0, whole=True)
         yield self._attempts("gate on val", gate, edits)
 
-    def _reflection(self, found: _Proposing, edits: int) -> Iterator[Line]:
+    def _reflection(self, found: Proposing, edits: int) -> Iterator[Line]:
         gradient = self.brief.config.gradient
         shown = gradient.minibatch_size * self._attempt
         if gradient.evidence_tokens:
@@ -250,10 +177,10 @@ class _Outlook:
         yield self._attempts("look back", Range(0, looked), edits)
         shown = 2 * len(move.tasks) * self._attempt
         if optimizer.use_slow_update:
-            yield self._question("slow update", "slow_update", _MAYBE, edits, shown)
+            yield self._question("slow update", "slow_update", MAYBE, edits, shown)
             yield from self._candidate(gate, edits + 4)
         if optimizer.use_meta_skill and not move.last:
-            yield self._question("meta skill", "meta_skill", _MAYBE, edits, shown)
+            yield self._question("meta skill", "meta_skill", MAYBE, edits, shown)
 
     @property
     def _attempt(self) -> float:
@@ -292,96 +219,6 @@ class _Outlook:
         return Line(phase, "optimizer", count, count * asked, count * answer)
 
 
-@dataclass(frozen=True, slots=True)
-class _Proposing:
-    """How many questions the proposers of a step ask, and what comes of them at most."""
-
-    analyst: Range = _NONE
-    explore: Range = _NONE
-    instruct: Range = _NONE
-    leaves: int = 0
-    """Findings with proposals, at most."""
-    proposals: int = 0
-
-
-def _proposing(brief: Brief, move: Step) -> _Proposing:
-    gradient = brief.config.gradient
-    found = [_one(name, brief, move) for name in gradient.proposer]
-    if len(found) > 1 and gradient.portfolio_after:
-        # One of them has its turn; which one shows only then.
-        found = [_perhaps(each) for each in found]
-    return _Proposing(
-        sum((each.analyst for each in found), _NONE),
-        sum((each.explore for each in found), _NONE),
-        sum((each.instruct for each in found), _NONE),
-        sum(each.leaves for each in found),
-        sum(each.proposals for each in found),
-    )
-
-
-def _bound(budget: int | None) -> int:
-    return _MANY if budget is None else budget
-
-
-def _perhaps(found: _Proposing) -> _Proposing:
-    return _Proposing(
-        Range(0, found.analyst.high),
-        Range(0, found.explore.high),
-        Range(0, found.instruct.high),
-        found.leaves,
-        found.proposals,
-    )
-
-
-def _one(name: str, brief: Brief, move: Step) -> _Proposing:
-    gradient = brief.config.gradient
-    kinds = sum(len({task.kind for task in batch}) for batch in move.batches)
-    match name:
-        case "explore":
-            turns = Range(0 if gradient.failure_only else 1, gradient.explore_turns)
-            asked = _NONE if move.budget == 0 else turns
-            return _Proposing(explore=asked, leaves=2, proposals=_bound(move.budget))
-        case "instruct":
-            most = kinds * gradient.samples
-            return _Proposing(instruct=Range(0, most), leaves=kinds, proposals=most)
-        case "patterns":
-            leaves = kinds + len(move.batches)
-            return _Proposing(leaves=leaves, proposals=_RULES * leaves)
-        case _:
-            asked = sum((_minibatches(len(each), brief) for each in move.batches), _NONE)
-            most = round(asked.high)
-            return _Proposing(analyst=asked, leaves=most, proposals=most * _bound(move.budget))
-
-
-def _minibatches(tasks: int, brief: Brief) -> Range:
-    """Questions about so many attempts, however many of them failed."""
-    gradient = brief.config.gradient
-    size, both = gradient.minibatch_size, not gradient.failure_only
-    ways = [ceil(bad / size) + both * ceil((tasks - bad) / size) for bad in range(tasks + 1)]
-    # Attempts without a score are read by nobody.
-    lost = int(brief.config.evaluation.max_failure_share * tasks)
-    least = ceil((tasks - lost) / size) if both else 0
-    return Range(least, max(ways))
-
-
-def _merges(leaves: int, size: int) -> int:
-    """Questions that merge so many findings into one, however they fall to the two trees."""
-    ways = [
-        _tree(failures, size) + _tree(leaves - failures, size) + (0 < failures < leaves)
-        for failures in range(leaves + 1)
-    ]
-    return max(ways)
-
-
-def _tree(leaves: int, size: int) -> int:
-    asked = 0
-    while leaves > 1:
-        full, rest = divmod(leaves, size)
-        asked += full + (rest > 1)
-        leaves = full + (rest > 0)
-    return asked
-
-
 def _answer(role: Role, longest: int) -> Range:
     low, high = _ANSWERS[role]
     return Range(min(low, longest), min(high, longest))
@@ -399,15 +236,3 @@ async def _request_tokens(brief: Brief) -> float:
                 return tokens_in(episode.instructions) + tokens_in(episode.brief) + _FRAME
 
     return fmean(await map_all(measure, chosen)) if chosen else 0.0
-
-
-def _summed(lines: Sequence[Line] | Iterator[Line]) -> list[Line]:
-    sums: dict[tuple[str, Role], Line] = {}
-    for line in lines:
-        key = line.phase, line.role
-        sums[key] = sums[key] + line if key in sums else line
-    return [line for line in sums.values() if line.calls.high]
-
-
-def _rest(line: Line) -> tuple[Role, Range, Range, Range]:
-    return line.role, line.calls, line.input, line.output

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from skillopt.build.estimate import Estimate, Line, Range, estimate
+from skillopt.build.estimate import estimate
+from skillopt.build.outlay import Estimate, Line, Range
 from skillopt.build.training import Brief, prepare
 from skillopt.cli.arguments import Given
 from skillopt.cli.phrases import short
@@ -53,7 +54,7 @@ def one_line(found: Estimate) -> str:
     dollars = found.dollars
     tokens = sum((line.input + line.output for line in found.lines), Range(0, 0))
     size = f"{_whole(found.calls)} calls, {_short(tokens)} tokens"
-    return size if dollars is None else f"{size}, {_money(dollars)}"
+    return f"{size}, {_money(dollars)}" if dollars and dollars.high else size
 
 
 def price_note(found: Estimate) -> str:

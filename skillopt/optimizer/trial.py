@@ -16,7 +16,7 @@ from skillopt.core.skill import Skill
 from skillopt.optimizer.locate import forgiving
 from skillopt.optimizer.update import edits_in
 
-_EXCHANGES = 5
+EXCHANGES = 5
 """Other combinations that are tried when the first one leaves something broken."""
 
 
@@ -124,7 +124,7 @@ class _Court:
         chosen = best if budget is None else best[: budget - len(deletions)]
         probes = list(dict.fromkeys(task for n in chosen for task in self._tasks(n)))
         passed = await self._passing([*deletions, *chosen], probes)
-        left = _EXCHANGES
+        left = EXCHANGES
         while left and len(passed) < len(probes):
             for other in self._exchanges(chosen, patterns, passed):
                 left -= 1

@@ -9,7 +9,7 @@ import pytest
 from support_runs import Job, make_data
 
 from skillopt.api import estimate, estimate_async
-from skillopt.build.estimate import Range
+from skillopt.build.outlay import Range
 from skillopt.errors import ConfigError
 from skillopt.store.cache import Cache
 from skillopt.testing.simulator import Simulator, initial_skill
@@ -51,6 +51,11 @@ MODES: dict[str, dict[str, object]] = {
         "optimizer.skill_update_mode": "rewrite_from_suggestions",
         "optimizer.lr_control_mode": "autonomous",
         "optimizer.max_skill_tokens": 400,
+    },
+    "deep reflection": {"gradient.use_deep_reflect": True},
+    "reminders": {
+        "optimizer.use_skill_aware_reflection": True,
+        "optimizer.skill_aware_consolidate_threshold": 1,
     },
     "full rewrite": {"optimizer.skill_update_mode": "full_rewrite_minibatch"},
     "no learning rate": {"optimizer.lr_control_mode": "none", "optimizer.use_meta_reflect": True},

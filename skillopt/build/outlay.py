@@ -1,0 +1,106 @@
+"""Calls, tokens and dollars that are still to come: ranges that add up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from skillopt.config.schema import Role
+from skillopt.core.chat import Usage
+from skillopt.model.prices import Price
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """From, to."""
+
+    low: float
+    high: float
+
+    def __add__(self, other: Range) -> Range:
+        """Both together."""
+        return Range(self.low + other.low, self.high + other.high)
+
+    def __mul__(self, other: Range) -> Range:
+        """So many of those."""
+        return Range(self.low * other.low, self.high * other.high)
+
+
+NONE = Range(0, 0)
+MAYBE = Range(0, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One phase of a run, as far as it asks one role."""
+
+    phase: str
+    role: Role
+    calls: Range
+    input: Range
+    """Tokens, of all calls together."""
+    output: Range
+
+    def __add__(self, other: Line) -> Line:
+        """The same phase, more of it."""
+        return Line(
+            self.phase,
+            self.role,
+            self.calls + other.calls,
+            self.input + other.input,
+            self.output + other.output,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Calls, tokens and, where prices are known, dollars of a whole run."""
+
+    lines: tuple[Line, ...]
+    prices: Mapping[Role, Price] = field(default_factory=dict[Role, Price])
+
+    @property
+    def roles(self) -> list[Line]:
+        """The total of each role."""
+        return summed([Line("", *_rest(line)) for line in self.lines])
+
+    @property
+    def calls(self) -> Range:
+        """All calls together."""
+        return sum((line.calls for line in self.lines), NONE)
+
+    @property
+    def dollars(self) -> Range | None:
+        """What all of it costs; None while a price is unknown."""
+        found = [self.cost(line) for line in self.lines]
+        known = [each for each in found if each is not None]
+        return sum(known, NONE) if len(known) == len(found) else None
+
+    @property
+    def unpriced(self) -> list[Role]:
+        """Roles whose price nobody has said."""
+        return list(dict.fromkeys(line.role for line in self.lines if line.role not in self.prices))
+
+    def cost(self, line: Line) -> Range | None:
+        """What a phase costs; None when its price is unknown."""
+        price = self.prices.get(line.role)
+        if price is None:
+            return None
+
+        def at(given: float, answered: float) -> float:
+            return price.cost(Usage(input=round(given), output=round(answered)))
+
+        return Range(at(line.input.low, line.output.low), at(line.input.high, line.output.high))
+
+
+def summed(lines: Iterable[Line]) -> list[Line]:
+    """One line for each phase and role, without those that never come up."""
+    sums: dict[tuple[str, Role], Line] = {}
+    for line in lines:
+        key = line.phase, line.role
+        sums[key] = sums[key] + line if key in sums else line
+    return [line for line in sums.values() if line.calls.high]
+
+
+def _rest(line: Line) -> tuple[Role, Range, Range, Range]:
+    return line.role, line.calls, line.input, line.output

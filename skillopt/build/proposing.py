@@ -1,0 +1,107 @@
+"""How many questions the proposers of a step ask, before any of them is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from skillopt.build.outlay import NONE, Range
+from skillopt.build.training import Brief
+from skillopt.engine.plan import Step
+
+MANY = 12
+"""Proposals of a reflection, or changes of a step, that nothing bounds: so many as a rule."""
+_RULES = 3
+"""Rules that a pattern yields at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposing:
+    """How many questions the proposers of a step ask, and what comes of them at most."""
+
+    analyst: Range = NONE
+    explore: Range = NONE
+    instruct: Range = NONE
+    leaves: int = 0
+    """Findings with proposals, at most."""
+    proposals: int = 0
+
+
+def proposing(brief: Brief, move: Step) -> Proposing:
+    """All proposers of a step together."""
+    gradient = brief.config.gradient
+    found = [_one(name, brief, move) for name in gradient.proposer]
+    if len(found) > 1 and gradient.portfolio_after:
+        # One of them has its turn; which one shows only then.
+        found = [_perhaps(each) for each in found]
+    return Proposing(
+        sum((each.analyst for each in found), NONE),
+        sum((each.explore for each in found), NONE),
+        sum((each.instruct for each in found), NONE),
+        sum(each.leaves for each in found),
+        sum(each.proposals for each in found),
+    )
+
+
+def bound(budget: int | None) -> int:
+    """The budget, or as many as come as a rule."""
+    return MANY if budget is None else budget
+
+
+def _perhaps(found: Proposing) -> Proposing:
+    return Proposing(
+        Range(0, found.analyst.high),
+        Range(0, found.explore.high),
+        Range(0, found.instruct.high),
+        found.leaves,
+        found.proposals,
+    )
+
+
+def _one(name: str, brief: Brief, move: Step) -> Proposing:
+    gradient = brief.config.gradient
+    kinds = sum(len({task.kind for task in batch}) for batch in move.batches)
+    match name:
+        case "explore":
+            turns = Range(0 if gradient.failure_only else 1, gradient.explore_turns)
+            asked = NONE if move.budget == 0 else turns
+            return Proposing(explore=asked, leaves=2, proposals=bound(move.budget))
+        case "instruct":
+            most = kinds * gradient.samples
+            return Proposing(instruct=Range(0, most), leaves=kinds, proposals=most)
+        case "patterns":
+            leaves = kinds + len(move.batches)
+            return Proposing(leaves=leaves, proposals=_RULES * leaves)
+        case _:
+            asked = sum((_minibatches(len(each), brief) for each in move.batches), NONE)
+            most = round(asked.high)
+            return Proposing(analyst=asked, leaves=most, proposals=most * bound(move.budget))
+
+
+def _minibatches(tasks: int, brief: Brief) -> Range:
+    """Questions about so many attempts, however many of them failed."""
+    gradient = brief.config.gradient
+    size, both = gradient.minibatch_size, not gradient.failure_only
+    ways = [ceil(bad / size) + both * ceil((tasks - bad) / size) for bad in range(tasks + 1)]
+    # Attempts without a score are read by nobody.
+    lost = int(brief.config.evaluation.max_failure_share * tasks)
+    least = ceil((tasks - lost) / size) if both else 0
+    return Range(least, max(ways))
+
+
+def merges(leaves: int, size: int) -> int:
+    """Questions that merge so many findings into one, however they fall to the two trees."""
+    ways = [
+        _tree(failures, size) + _tree(leaves - failures, size) + (0 < failures < leaves)
+        for failures in range(leaves + 1)
+    ]
+    return max(ways)
+
+
+def _tree(leaves: int, size: int) -> int:
+    asked = 0
+    while leaves > 1:
+        full, rest = divmod(leaves, size)
+        asked += full + (rest > 1)
+        leaves = full + (rest > 0)
+    return asked
