@@ -21,7 +21,7 @@ from skillopt.cli.report import table
 from skillopt.cli.running import run
 from skillopt.cli.session import Session
 from skillopt.cli.settings import configured, unlocked
-from skillopt.config.load import load_config
+from skillopt.config.load import load_kept
 from skillopt.config.secrets import Secrets
 from skillopt.errors import ConfigError, DataError
 from skillopt.evaluation.integrity.findings import Finding, Verdict
@@ -89,7 +89,7 @@ def _of_run(folder: Path, skill: Path | None) -> Coroutine[object, object, list[
 
     async def work() -> list[Finding]:
         try:
-            return await check_skill(load_config(values=settings), best, initial)
+            return await check_skill(load_kept(settings), best, initial)
         except (ConfigError, DataError) as error:
             raise type(error)(f"{error}\nif the data has moved: {_instead(kept)}") from error
 

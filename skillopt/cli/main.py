@@ -256,6 +256,47 @@ def diff(run: Path, a: str, b: str) -> None:
     diff(run, a, b)
 
 
+@app.command(
+    cls=SettingsCommand, context_settings=_CONTEXT, short_help="Measure what each rule is worth."
+)
+@click.argument("config", type=_FILE, metavar="RUN [KEY=VALUE]...")
+@click.option(
+    "--tasks",
+    type=click.IntRange(2),
+    default=16,
+    show_default=True,
+    help="Val tasks to try each rule on.",
+)
+@click.option("--dry-run", is_flag=True, help="Only tell what it will cost.")
+@debugging
+@click.pass_context
+def attribute(ctx: click.Context, config: Path, *, tasks: int, dry_run: bool) -> None:
+    """Leave each rule of the best skill of RUN out in turn: what it is worth, and its lineage.
+
+    A rule is a bullet, or a section without bullets. Attempts are kept in the run directory, so
+    what is known is free. The settings are those of the run; given ones, such as a new address of
+    the model, go before them.
+    """
+    from skillopt.cli.attribute import attribute
+
+    attribute(ctx.ensure_object(Session), given(ctx), config, tasks=tasks, dry=dry_run)
+
+
+@app.command(context_settings=_CONTEXT, short_help="Show where each line comes from.")
+@click.argument("skill", type=_FILE)
+@click.option("--run", type=_FILE, help="The run directory, if SKILL does not lie in it.")
+@debugging
+def blame(skill: Path, run: Path | None) -> None:
+    """Show every line of SKILL with its step, the evidence for it and what it is worth.
+
+    SKILL is a document or the folder of a package. Values are there once `skillopt attribute RUN`
+    was called.
+    """
+    from skillopt.cli.blame import blame
+
+    blame(skill, run)
+
+
 @app.command(context_settings=_CONTEXT, short_help="Train a first skill.")
 @click.option("--out", type=_FILE, help="Where. [default: skillopt-quickstart]")
 @click.option("--seed", type=click.IntRange(0), help="Another order, another run. [default: 0]")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from skillopt.core.chat import Usage
 from skillopt.core.events import Action, Decision, Measured, MetaReflected, Stepped
 from skillopt.core.proposal import Size
 from skillopt.core.rollout import Evaluation
+from skillopt.core.worth import Worth
 from skillopt.evaluation.statistics import Interval, interval
 
 ACTIONS: dict[Action, tuple[str, str]] = {
@@ -66,8 +68,12 @@ def duration(seconds: float) -> str:
 def paid(usage: Usage) -> str:
     """`650 calls, 210k + 9k tokens`, `about` if estimated, and dollars where prices are known."""
     about = "about " if usage.estimated else ""
-    sizes = f"{about}{short(usage.input)} + {short(usage.output)} tokens"
-    tokens = f"{count(usage.calls, 'call')}, {sizes}"
+    return f"{count(usage.calls, 'call')}, {about}{consumed(usage)}"
+
+
+def consumed(usage: Usage) -> str:
+    """`210k + 9k tokens`, and dollars where prices are known."""
+    tokens = f"{short(usage.input)} + {short(usage.output)} tokens"
     return f"{tokens}, {dollars(usage)}" if usage.dollars else tokens
 
 
@@ -104,7 +110,23 @@ def sample(evaluation: Evaluation) -> str:
 
 def origin(measured: Measured) -> str:
     """Where a skill came from: `initial skill`, `step 3`, `slow update epoch 2`."""
-    return re.sub(r"_0*(\d+)", r" \1", measured.origin).replace("_", " ")
+    return spelt(measured.origin)
+
+
+def spelt(move: str) -> str:
+    """The name of a move as people say it."""
+    return re.sub(r"_0*(\d+)", r" \1", move).replace("_", " ")
+
+
+def some(names: Sequence[str], most: int = 3) -> str:
+    """The first few of them, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def gain(worth: Worth) -> str:
+    """`+0.125 [-0.03, +0.25]`."""
+    return f"{worth.gain:+.3f} [{worth.low:+.2f}, {worth.high:+.2f}]"
 
 
 def train_score(fact: Stepped) -> float | None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import cast
+
 import click
 
 from skillopt.cli.arguments import Given
 from skillopt.cli.render import Screen
 from skillopt.cli.session import Session
-from skillopt.config.load import load_config
+from skillopt.config.load import load_config, load_kept
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
+from skillopt.errors import ConfigError
+from skillopt.store.layout import Layout
 
 
 def configured(given: Given, screen: Screen) -> Config:
@@ -20,6 +26,21 @@ def configured(given: Given, screen: Screen) -> Config:
             click.get_current_context(silent=True),
         )
     config = load_config(given.config, overrides=given.overrides, flags=given.flags)
+    for each in config.warnings:
+        screen.warn(each)
+    return config
+
+
+def of_run(run: Path, given: Given, screen: Screen) -> Config:
+    """The settings that a run was started with last, with those given on top."""
+    place = Layout(run).config
+    try:
+        kept = cast("dict[str, object]", json.loads(place.read_bytes()))
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"{place} cannot be read ({error}); `skillopt train` writes it again"
+        ) from error
+    config = load_kept(kept, overrides=given.overrides, flags=given.flags)
     for each in config.warnings:
         screen.warn(each)
     return config

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from skillopt.config.given import Given, merge, read
-from skillopt.config.names import resolve
+from skillopt.config.names import NAMES, resolve
 from skillopt.config.overrides import read_flags, read_overrides, read_values
 from skillopt.config.schema import Config, configure
 from skillopt.config.sections import SECTIONS
@@ -40,6 +40,23 @@ def load_config(
     settings = merge(settings, read_overrides(overrides))
     settings = merge(settings, read_flags(flags or {}))
     return configure(merge(settings, read_values(values or {})))
+
+
+def load_kept(
+    kept: Mapping[str, object],
+    *,
+    overrides: Sequence[str] = (),
+    flags: Mapping[str, str] | None = None,
+) -> Config:
+    """The configuration that `Config.flat` told; overrides and flags go before it.
+
+    Names that are no keys of the schema are the environment's own.
+    """
+    settings = read_values(
+        {name if "." in name or name in NAMES else f"env.{name}": kept[name] for name in kept}
+    )
+    settings = merge(settings, read_overrides(overrides))
+    return configure(merge(settings, read_flags(flags or {})))
 
 
 def _read_file(path: Path, above: tuple[Path, ...]) -> dict[str, Given]:

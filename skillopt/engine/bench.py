@@ -154,8 +154,8 @@ class Bench:
         """
         total = sum(map(len, tasks)) * len(replicates)
         with self.journal.phase(phase, total) as progress:
-            series = _Series(self, self._conditions(skill), replicates, progress, total)
-            async with series.start(tasks) as attempts:
+            series = _Series(self, replicates, progress, total)
+            async with series.start(tasks, skill) as attempts:
                 yield attempts
 
     async def measure(
@@ -178,18 +178,38 @@ class Bench:
         rollouts: list[Rollout] = []
         evaluation = Evaluation(skill.digest, split, {})
         with self.journal.phase(phase, total) as progress:
-            series = _Series(self, self._conditions(skill), replicates, progress, total)
+            series = _Series(self, replicates, progress, total)
             for some in _blocks(tasks, block):
-                async with series.start([some]) as (attempts,):
+                async with series.start([some], skill) as (attempts,):
                     rollouts += await attempts.all()
                 evaluation = Evaluation.of(skill.digest, split, rollouts)
                 if enough(evaluation):
                     break
         return evaluation
 
+    async def measure_each(
+        self,
+        trials: Sequence[tuple[Skill, Sequence[Task]]],
+        split: Split,
+        phase: str,
+        *,
+        replicates: Sequence[int] = (0,),
+    ) -> list[Evaluation]:
+        """Evaluate several skills side by side, each on its own tasks of a split."""
+        total = sum(len(tasks) for _, tasks in trials) * len(replicates)
+        with self.journal.phase(phase, total) as progress:
+            series = _Series(self, replicates, progress, total)
+
+            async def one(trial: tuple[Skill, Sequence[Task]]) -> Evaluation:
+                skill, tasks = trial
+                async with series.start([tasks], skill) as (attempts,):
+                    return Evaluation.of(skill.digest, split, await attempts.all())
+
+            return await map_all(one, trials)
+
     async def try_out(self, skill: Skill, tasks: Sequence[Task]) -> list[Rollout]:
         """Attempts at a few tasks, outside of any evaluation; failures are the caller's to read."""
-        conditions = self._conditions(skill)
+        conditions = self.conditions(skill)
 
         async def one(task: Task) -> Rollout:
             rollout, _ = await self._kept(task, 0, conditions)
@@ -252,38 +272,36 @@ class Bench:
             replicate=replicate,
         )
 
-    def _conditions(self, skill: Skill) -> Conditions:
+    def conditions(self, skill: Skill) -> Conditions:
+        """Under which tasks are attempted with a skill."""
         return Conditions(
             skill, skill.digest, self.environment.fingerprint, self.harness.fingerprint
         )
 
 
 class _Series:
-    """Attempts under the same conditions, started in one go or in several; failures add up."""
+    """Attempts that are told as one, started in one go or in several; failures add up."""
 
     def __init__(
-        self,
-        bench: Bench,
-        conditions: Conditions,
-        replicates: Sequence[int],
-        progress: Phase,
-        total: int,
+        self, bench: Bench, replicates: Sequence[int], progress: Phase, total: int
     ) -> None:
         self._bench = bench
-        self._conditions = conditions
         self._replicates = replicates
         self._progress = progress
         self._tally = Tally(total, bench.max_failed)
 
     @asynccontextmanager
-    async def start(self, tasks: Sequence[Sequence[Task]]) -> AsyncGenerator[list[Attempts], None]:
-        """Start groups of tasks, each to be read in order; all are done at the end."""
+    async def start(
+        self, tasks: Sequence[Sequence[Task]], skill: Skill
+    ) -> AsyncGenerator[list[Attempts], None]:
+        """Start a skill on groups of tasks, each to be read in order; all are done at the end."""
+        conditions = self._bench.conditions(skill)
         self._tally.started += sum(map(len, tasks)) * len(self._replicates)
         async with nursery() as group:
 
             def begin(task: Task, number: int) -> asyncio.Task[Rollout]:
                 return group.start(
-                    self._bench.attempt(task, number, self._conditions, self._progress, self._tally)
+                    self._bench.attempt(task, number, conditions, self._progress, self._tally)
                 )
 
             yield [

@@ -44,6 +44,22 @@ def paired(differences: Iterable[float], level: float = 0.95) -> Interval:
     return Interval(mean, max(-1.0, mean - reach), min(1.0, mean + reach))
 
 
+def matched(differences: Iterable[float], level: float = 0.95) -> Interval:
+    """As `paired`, for few tasks: that none of them changed does not prove that none ever would.
+
+    Agresti's and Min's interval: two more tasks are imagined, of which half a one gains and half a
+    one loses.
+    """
+    changes = list(differences)
+    if not changes:
+        return Interval(0.0, -1.0, 1.0)
+    n = len(changes) + 2
+    centre = fsum(changes) / n
+    spread = (fsum(each * each for each in changes) + 1) / n - centre * centre
+    reach = NormalDist().inv_cdf((1 + level) / 2) * sqrt(spread / n)
+    return Interval(fmean(changes), max(-1.0, centre - reach), min(1.0, centre + reach))
+
+
 def _wilson(passed: float, n: int, level: float) -> Interval:
     z = NormalDist().inv_cdf((1 + level) / 2)
     share = passed / n

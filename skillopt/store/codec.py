@@ -22,6 +22,7 @@ from skillopt.core.chat import Reply
 from skillopt.core.events import Event
 from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
+from skillopt.core.worth import Attribution
 
 T = TypeVar("T")
 
@@ -64,6 +65,12 @@ def rollouts() -> Codec[Rollout]:
 def replies() -> Codec[Reply]:
     """For finished calls."""
     return Codec(TypeAdapter(Reply))
+
+
+@cache
+def attributions() -> Codec[Attribution]:
+    """For what rules are worth."""
+    return Codec(TypeAdapter(Attribution))
 
 
 def _with_documents(schema: CoreSchema) -> CoreSchema:

@@ -232,6 +232,11 @@ class Layout:
         """The best skill so far."""
         return self.root / "best_skill.md"
 
+    @property
+    def attribution(self) -> Path:
+        """What each rule of the best skill is worth, once that was asked for."""
+        return self.root / "attribution.json"
+
     def skill(self, step: int) -> Path:
         """The current skill after a step; step 0 is the initial skill."""
         return self.root / "skills" / f"skill_v{step:04d}.md"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from skillopt.config.load import load_config
+from skillopt.config.load import load_config, load_kept
 from skillopt.config.schema import Config
 from skillopt.errors import ConfigError
 
@@ -267,3 +267,16 @@ def test_a_complaint_names_where_the_value_was_given() -> None:
     error = config.complaint("env.split_mode", "needs env.split_dir")
     assert str(error) == "env.split_mode: needs env.split_dir [a.yaml:1]"
     assert str(config.complaint("env.split_dir", "is missing")) == "env.split_dir: is missing"
+
+
+def test_the_settings_that_a_run_kept_are_the_configuration_it_had(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        "model: {target: t, base_url: 'http://x/v1'}\n"
+        "env: {name: custom, input: question, scorer: f1}\n",
+        encoding="utf-8",
+    )
+    config = load_config(path)
+    assert load_kept(config.flat()) == config
+    changed = load_kept(config.flat(), overrides=["env.input=q"], flags={"seed": "3"})
+    assert (changed.env.own["input"], changed.train.seed) == ("q", 3)

@@ -1,0 +1,77 @@
+"""`skillopt blame`: a skill line by line, with where each line comes from and what it is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.text import Text
+
+from skillopt.cli.attribute import came_from, evidence
+from skillopt.cli.phrases import gain, quoted
+from skillopt.cli.render import Screen
+from skillopt.core.references import MAIN
+from skillopt.core.rules import Rule, rules_in
+from skillopt.core.skill import Skill
+from skillopt.core.worth import Worth
+from skillopt.errors import StoreError
+from skillopt.evaluation.lineage import Origins, lineage
+from skillopt.store.attributions import read_attribution
+from skillopt.store.layout import Layout
+from skillopt.store.packages import read_skill
+from skillopt.store.reader import RunReader
+
+
+def blame(path: Path, run: Path | None) -> None:
+    """Show every line."""
+    screen = Screen()
+    skill = read_skill(path)
+    with RunReader(_run_of(path) if run is None else run) as reader:
+        known = lineage(reader.facts)
+        origins = known.get(skill.digest, known[reader.state.best.skill.digest])
+        kept = read_attribution(reader.layout)
+        root, best = reader.layout.root, reader.state.best.skill.digest
+    measured = kept is not None and kept.skill == skill.digest
+    worths = {each.worth.rule: each.worth for each in kept.rules} if kept and measured else {}
+    for file, text in _files(skill).items():
+        if file != MAIN:
+            screen.show(Text(f"\n{file}", style="bold"))
+        rules = {each.line: each for each in rules_in(skill) if each.file == file}
+        screen.show(_annotated(text, rules, origins, worths))
+    if not measured and skill.digest == best:
+        screen.tell(f"values: skillopt attribute {quoted(root)}", "dim")
+    elif not measured:
+        screen.tell("values are measured of a run's best skill only, and this is another text")
+
+
+def _annotated(
+    text: str, rules: Mapping[int, Rule], origins: Origins, worths: Mapping[Rule, Worth]
+) -> Text:
+    """The lines, each behind what is known of it."""
+    rows: list[tuple[str, ...]] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        origin, rule = origins.get(line.strip()), rules.get(number)
+        known = ("", "") if origin is None else (came_from([origin]), evidence([origin]))
+        told = known if origin or not line.strip() else ("not from this run", "")
+        value = "" if rule is None else gain(worths[rule]) if rule in worths else "not measured"
+        rows.append((str(number), *told, value, line))
+    widths = [max(map(len, column), default=0) for column in list(zip(*rows, strict=True))[:-1]]
+    made = Text()
+    for *cells, line in rows:
+        padded = "  ".join(each.ljust(width) for each, width in zip(cells, widths, strict=True))
+        made.append(f"{padded} | ", style="dim").append(f"{line}\n")
+    made.rstrip()
+    return made
+
+
+def _files(skill: Skill) -> dict[str, str]:
+    references = {each.path: each.text for each in skill.references}
+    return {MAIN: skill.main.render(), **references}
+
+
+def _run_of(path: Path) -> Path:
+    """The run directory that a file lies in."""
+    for folder in (*path.parents, *path.resolve().parents):
+        if Layout(folder).events.exists():
+            return folder
+    raise StoreError(f"{path} lies in no run directory; name its run with --run RUN")

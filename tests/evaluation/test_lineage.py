@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from support_store import FIRST, GUIDED, INITIAL, REJECTED, draft, measured, story
+
+from skillopt.core.changes import Suggestion
+from skillopt.core.edits import Append, Replace, apply_edits
+from skillopt.core.events import Decision, Fact, Stepped
+from skillopt.core.proposal import Appendix, Draft, Finding, Proposal, Selection
+from skillopt.core.rules import rules_in
+from skillopt.core.skill import Skill
+from skillopt.evaluation.lineage import lineage, origins_of
+
+FACTS = [event for event in story() if isinstance(event, Fact)]
+
+
+def after(skill: Skill, made: Draft) -> list[Fact]:
+    """The story up to its second step, and one more step that was accepted."""
+    taken = Decision(measured(skill, "step_0003", 3, 1.0), "accept", "better")
+    step = Stepped(
+        move="step_0003",
+        step=3,
+        epoch=2,
+        in_epoch=1,
+        batches=(),
+        patterns=(),
+        draft=made,
+        action="accept",
+        decision=taken,
+    )
+    return [*FACTS[:3], step]
+
+
+def test_a_line_comes_from_the_step_whose_accepted_edit_wrote_it() -> None:
+    found = lineage(FACTS)[FIRST.digest]
+    assert found["- Be brief."].move == "initial_skill"
+    origin = found["- Answer in capitals."]
+    assert (origin.move, origin.by, origin.failures) == ("step_0002", ("analyst",), ("a", "b"))
+    assert origin.why == ("capitals were missing",)
+    assert (origin.action, origin.reason) == ("accept_new_best", "1 of 2 better")
+
+
+def test_a_rejected_candidate_leaves_no_lineage() -> None:
+    assert REJECTED.digest not in lineage(FACTS)
+
+
+def test_guidance_comes_from_the_epoch_that_wrote_it() -> None:
+    found = lineage(FACTS)[GUIDED.digest]
+    assert found["Keep going."].move == "slow_update_epoch_02"
+    assert found["Keep going."].successes == ("a",)
+    assert found["- Answer in capitals."].move == "step_0002"
+
+
+def test_a_changed_line_comes_from_its_last_change() -> None:
+    edit = Replace("capitals", "small letters")
+    skill = apply_edits(FIRST, [edit]).skill
+    chosen = (
+        Proposal(Append("- Unrelated."), "failure", ("x",)),
+        Proposal(edit, "failure", ("b",), by="explore"),
+    )
+    found = lineage(after(skill, Draft(budget=2, chosen=Selection(chosen))))[skill.digest]
+    origin = found["- Answer in small letters."]
+    assert (origin.move, origin.by, origin.failures) == ("step_0003", ("explore",), ("b",))
+    assert found["- Be brief."].move == "initial_skill"
+
+
+def test_a_rewritten_line_has_the_evidence_of_all_suggestions() -> None:
+    skill = FIRST.with_body("# New\n\n- Written anew.")
+    chosen = (
+        Proposal(Suggestion("clarify", "t", "i"), "failure", ("a",)),
+        Proposal(Suggestion("compress", "t", "i"), "success", ("b",)),
+    )
+    origin = lineage(after(skill, Draft(budget=2, chosen=Selection(chosen))))[skill.digest][
+        "- Written anew."
+    ]
+    assert (origin.failures, origin.successes) == (("a",), ("b",))
+
+
+def test_a_reminder_has_the_tasks_that_asked_for_it() -> None:
+    skill = FIRST.with_notes(["Mind the capitals."])
+    noted = Finding(source="failure", batch=0, number=0, tasks=("c",), notes=("Mind the capitals",))
+    made = replace(
+        draft(Append("- x"), skill),
+        findings=(noted,),
+        appendix=Appendix(added=skill.notes, after=skill.notes),
+    )
+    origin = lineage(after(skill, made))[skill.digest]["- Mind the capitals."]
+    assert origin.failures == ("c",)
+
+
+def test_a_rule_has_the_origins_of_its_lines() -> None:
+    edit = Append("- Be brief.\n  In letters, too.")
+    skill = Skill.parse(INITIAL.render().replace("brief.\r\n", "brief.\r\n  In letters, too.\r\n"))
+    made = Draft(budget=1, chosen=Selection((Proposal(edit, "failure", ("a",)),)))
+    found = lineage(after(skill, made))[skill.digest]
+    (rule,) = rules_in(skill)
+    assert [each.move for each in origins_of(rule, found)] == ["initial_skill", "step_0003"]
