@@ -13,18 +13,16 @@ from statistics import fmean
 
 from skillopt.aio import map_all
 from skillopt.build.data import validation_tasks
-from skillopt.build.models import price_of
 from skillopt.build.outlay import MAYBE, Estimate, Line, Range, summed
 from skillopt.build.policies import form_of, rate_control, sampling
 from skillopt.build.proposing import MANY, Proposing, bound, merges, proposing
-from skillopt.build.training import Brief
+from skillopt.build.training import ROLES, Brief
 from skillopt.config.schema import Role
 from skillopt.core.chat import Model
 from skillopt.core.task import Task
 from skillopt.core.tokens import estimate as tokens_in
 from skillopt.engine.plan import EpochEnd, Exam, MetaReflection, Step
 from skillopt.errors import EnvironmentFault, attributed_to
-from skillopt.model.prices import Price
 from skillopt.optimizer.trial import EXCHANGES
 
 _PROBES = 20
@@ -45,17 +43,13 @@ _MEMORY = 4000
 
 async def estimate(brief: Brief) -> Estimate:
     """Look at the data and the prompts; no model is asked."""
-    roles: tuple[Role, Role] = ("target", "optimizer")
-    models = {role: brief.config.model.role(role) for role in roles}
-    prices: dict[Role, Price] = {
-        role: price for role in roles if (price := price_of(models[role])) is not None
-    }
+    longest = {role: brief.config.model.role(role).max_tokens for role in ROLES}
     outlook = _Outlook(
         brief,
-        {role: _answer(role, models[role].max_tokens) for role in roles},
+        {role: _answer(role, longest[role]) for role in ROLES},
         await _request_tokens(brief),
     )
-    return Estimate(tuple(summed(outlook.lines())), prices)
+    return Estimate(tuple(summed(outlook.lines())), brief.prices)
 
 
 @dataclass(frozen=True, slots=True)

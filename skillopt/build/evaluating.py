@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skillopt.build.data import exam_tasks, open_world
-from skillopt.build.models import Switchboard, caps_of, preflight
+from skillopt.build.models import Switchboard, preflight
 from skillopt.build.places import out_root
-from skillopt.config.schema import Config
+from skillopt.build.pricing import caps_of, prices_of
+from skillopt.config.schema import Config, Role
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model, Usage
 from skillopt.core.journal import Journal
@@ -76,7 +77,8 @@ async def evaluate(
     """Measure a skill; finished attempts are kept, so a cut evaluation goes on where it was."""
     named = resolve_split(examinee.split)
     wanted: Sequence[Split] = SPLITS if named == "all" else (named,)
-    caps = caps_of(config, ("target",))
+    own: tuple[Role, ...] = () if examinee.target is None else ("target",)
+    caps = caps_of(config, ("target",), prices_of(config, ("target",), own))
     world = open_world(config, wanted, examinee.splits)
     out = _out(config, examinee, world.environment)
     folder = RolloutFolder(out)
@@ -128,7 +130,7 @@ def _tasks(config: Config, environment: Environment, split: Split) -> Sequence[T
 
 def _target(config: Config, examinee: Examinee, board: Switchboard) -> Model:
     role = config.model.role("target")
-    return board.connect(role) if examinee.target is None else board.wrap(examinee.target, role)
+    return board.connect(role) if examinee.target is None else board.adopt(examinee.target, role)
 
 
 def _out(config: Config, examinee: Examinee, environment: Environment) -> Path:

@@ -9,7 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from skillopt.build.data import World, open_world, validation_tasks
-from skillopt.build.models import Switchboard, caps_of, preflight
+from skillopt.build.models import Switchboard, preflight
+from skillopt.build.pricing import caps_of, prices_of
 from skillopt.build.training import prepare
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
@@ -176,7 +177,7 @@ async def _measure(
     spending: Spending,
     folder: Path,
 ) -> tuple[Evaluation, Evaluation]:
-    caps = caps_of(config, ("target",))
+    caps = caps_of(config, ("target",), prices_of(config, ("target",)))
     cache = Cache(folder / "cache.sqlite")
     try:
         async with Http() as http:

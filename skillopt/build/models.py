@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeGuard
 from urllib.parse import urlsplit
 
+from skillopt.build.pricing import price_of, told_price
 from skillopt.config.legacy import AS_TEXT
 from skillopt.config.registry import Registry
-from skillopt.config.schema import Config, Role, RoleModel
+from skillopt.config.schema import Role, RoleModel
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Message, Model, Request
 from skillopt.core.ports import Work
 from skillopt.errors import ConfigError, Refused
 from skillopt.model.endpoint import Endpoint
 from skillopt.model.handoff import Desk
-from skillopt.model.prices import Price
+from skillopt.model.prices import Tariff
 from skillopt.model.provider import Provider, Transport
-from skillopt.model.purse import Caps, Purse
+from skillopt.model.purse import Purse
 from skillopt.model.remote import Remote
 from skillopt.model.settings import ModelSettings, names_for
 from skillopt.model.throttle import Considerate
@@ -34,8 +34,6 @@ def _is_provider(found: object) -> TypeGuard[type[Provider]]:
     return inspect.isclass(found) and hasattr(found, "create") and hasattr(found, "key_variables")
 
 
-FREE = {"local", "handoff"}
-"""Backends whose answers nobody is paid for."""
 AGENTS = {*AS_TEXT, "cursor_exec"}
 PROVIDERS = Registry[type[Provider]]("skillopt.models", "model backend", _is_provider)
 
@@ -126,11 +124,15 @@ class Switchboard:
         model: Model = Limited(plugged.wire, self._endpoint(role, plugged))
         if concurrency is not None:
             model = Limited(model, Endpoint(role.role, concurrency=concurrency))
-        return self.wrap(Retrying(model, tries=role.retries + 1), role)
+        return self._wrap(Retrying(model, tries=role.retries + 1), role, price_of(role))
 
-    def wrap(self, model: Model, role: RoleModel) -> Model:
+    def adopt(self, model: Model, role: RoleModel) -> Model:
+        """A model of the caller's own, in a role."""
+        return self._wrap(model, role, told_price(role))
+
+    def _wrap(self, model: Model, role: RoleModel, price: Tariff | None) -> Model:
         """Metering and durable record around a model."""
-        metered = Metered(model, role.role, self.purse, price_of(role), role.max_tokens)
+        metered = Metered(model, role.role, self.purse, price, role.max_tokens)
         return Recorded(metered, role.role, self.work)
 
     def _endpoint(self, role: RoleModel, plugged: Plug) -> Endpoint:
@@ -150,34 +152,6 @@ def _effort(role: RoleModel, provider: type[Provider]) -> str | None:
     """Servers that may not know the field get it only if it is meant for their model."""
     shared = role.reasoning_effort if provider.takes_shared_effort else ""
     return (shared if role.own_reasoning_effort is None else role.own_reasoning_effort) or None
-
-
-def price_of(role: RoleModel) -> Price | None:
-    """What the model of a role costs; None when nobody has said."""
-    if role.input_price is not None and role.output_price is not None:
-        return Price(
-            input=role.input_price, output=role.output_price, cached_input=role.cached_input_price
-        )
-    return Price(input=0, output=0) if role.backend in FREE else None
-
-
-def caps_of(config: Config, roles: Sequence[Role]) -> Caps:
-    """The limits of a run with these models; one in dollars needs all their prices."""
-    limits = config.limits
-    unknown = [role for role in roles if price_of(config.model.role(role)) is None]
-    if limits.dollars is not None and unknown:
-        keys = ", ".join(f"model.{role}_input_price and _output_price" for role in unknown)
-        raise config.complaint(
-            "limits.dollars",
-            f"cannot be kept, because prices are unknown: set {keys} (dollars per million tokens; "
-            "0 for a model that costs nothing), or limit tokens or calls instead",
-        )
-    return Caps(
-        dollars=limits.dollars,
-        tokens=limits.tokens,
-        calls=limits.calls,
-        minutes=limits.minutes,
-    )
 
 
 async def preflight(model: Model) -> None:

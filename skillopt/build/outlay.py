@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from skillopt.config.schema import Role
 from skillopt.core.chat import Usage
-from skillopt.model.prices import Price
+from skillopt.model.prices import Tariff
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Estimate:
     """Calls, tokens and, where prices are known, dollars of a whole run."""
 
     lines: tuple[Line, ...]
-    prices: Mapping[Role, Price] = field(default_factory=dict[Role, Price])
+    prices: Mapping[Role, Tariff] = field(default_factory=dict[Role, Tariff])
 
     @property
     def roles(self) -> list[Line]:
@@ -87,10 +87,16 @@ class Estimate:
         if price is None:
             return None
 
-        def at(given: float, answered: float) -> float:
-            return price.cost(Usage(input=round(given), output=round(answered)))
+        def at(calls: float, given: float, answered: float) -> float:
+            """Call by call, because a long one may have another price."""
+            if not calls:
+                return 0.0
+            return calls * price.cost(Usage(1, round(given / calls), round(answered / calls)))
 
-        return Range(at(line.input.low, line.output.low), at(line.input.high, line.output.high))
+        return Range(
+            at(line.calls.low, line.input.low, line.output.low),
+            at(line.calls.high, line.input.high, line.output.high),
+        )
 
 
 def summed(lines: Iterable[Line]) -> list[Line]:

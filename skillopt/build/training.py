@@ -19,7 +19,7 @@ from skillopt.build.data import (
     validation_tasks,
     write_cut,
 )
-from skillopt.build.models import Switchboard, caps_of, preflight
+from skillopt.build.models import Switchboard, preflight
 from skillopt.build.places import out_root, short
 from skillopt.build.policies import (
     check,
@@ -33,7 +33,8 @@ from skillopt.build.policies import (
     shape,
     shortener,
 )
-from skillopt.config.schema import Config
+from skillopt.build.pricing import caps_of, prices_of
+from skillopt.config.schema import Config, Role
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model
 from skillopt.core.events import Begun, Event, Signal, Started, Stopped
@@ -52,6 +53,7 @@ from skillopt.evaluation.report import figures
 from skillopt.harness.chat import Chat
 from skillopt.model.http import Http
 from skillopt.model.meter import Meter
+from skillopt.model.prices import Tariff
 from skillopt.model.purse import Caps, Purse
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
@@ -62,6 +64,9 @@ from skillopt.store.layout import Layout
 from skillopt.store.lock import RunLock
 from skillopt.store.projector import Projector
 
+ROLES: tuple[Role, ...] = ("target", "optimizer")
+"""Those that a training asks."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supplied:
@@ -71,6 +76,12 @@ class Supplied:
     target: Model | None = None
     optimizer: Model | None = None
     skill: Skill | None = None
+
+    @property
+    def own(self) -> list[Role]:
+        """The roles that have a model of the caller's."""
+        models: dict[Role, Model | None] = {"target": self.target, "optimizer": self.optimizer}
+        return [role for role, model in models.items() if model is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +96,8 @@ class Brief:
     supplied: Supplied
     identity: Mapping[str, str]
     out: Path
+    prices: Mapping[Role, Tariff]
+    """Those that are known."""
     caps: Caps
 
 
@@ -109,7 +122,7 @@ class Training:
         if before is None or self.run.plan.next(before) is not None:
             self.run.enter("preflight")
             await map_all(preflight, self.models)
-            self.run.journal.note(Started(_now(), __version__))
+            self.run.journal.note(Started(_now(), __version__, _sources(self.brief)))
         try:
             state = await train(self.run, self.brief.skill)
         except BaseException as error:
@@ -150,8 +163,9 @@ def prepare(config: Config, supplied: Supplied | None = None) -> Brief:
         "prompts": short(prompts.fingerprint),
     }
     out = out_root(config, "skillopt", config.model.role("optimizer").model, identity)
-    caps = caps_of(config, ("target", "optimizer"))
-    return Brief(config, world, skill, plan, prompts, given, identity, out, caps)
+    prices = prices_of(config, ROLES, given.own)
+    caps = caps_of(config, ROLES, prices)
+    return Brief(config, world, skill, plan, prompts, given, identity, out, prices, caps)
 
 
 @asynccontextmanager
@@ -226,17 +240,22 @@ def _run(brief: Brief, witness: Witness, asker: Asker) -> Run:
     )
 
 
+def _sources(brief: Brief) -> dict[str, str | None]:
+    """Who says what each role costs; None: nobody."""
+    return {role: brief.prices[role].source if role in brief.prices else None for role in ROLES}
+
+
 def _target(brief: Brief, board: Switchboard) -> Model:
     own = brief.supplied.target
     role = brief.config.model.role("target")
-    return board.connect(role) if own is None else board.wrap(own, role)
+    return board.connect(role) if own is None else board.adopt(own, role)
 
 
 def _optimizer(brief: Brief, board: Switchboard) -> Model:
     own = brief.supplied.optimizer
     role = brief.config.model.role("optimizer")
     if own is not None:
-        return board.wrap(own, role)
+        return board.adopt(own, role)
     return board.connect(role, concurrency=brief.config.gradient.analyst_workers)
 
 

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from skillopt.build.estimate import estimate
 from skillopt.build.outlay import Estimate, Line, Range
+from skillopt.build.pricing import missing_prices
 from skillopt.build.training import Brief, prepare
 from skillopt.cli.arguments import Given
 from skillopt.cli.phrases import short
@@ -29,8 +30,8 @@ def show_estimate(given: Given) -> None:
     brief = prepare(configured(given, screen))
     found = estimated(brief)
     screen.show(phases(found), "", _NOTE)
-    if missing := price_note(found):
-        screen.show("", missing)
+    for note in price_notes(brief, found):
+        screen.show("", note)
 
 
 def estimated(brief: Brief) -> Estimate:
@@ -50,19 +51,22 @@ def phases(found: Estimate) -> Table:
 
 
 def one_line(found: Estimate) -> str:
-    """`312-1,250 calls, $0.10-$1.90`."""
+    """`312-1,250 calls, 40k-2.1M tokens, $0.10-$1.90`."""
     dollars = found.dollars
     tokens = sum((line.input + line.output for line in found.lines), Range(0, 0))
     size = f"{_whole(found.calls)} calls, {_short(tokens)} tokens"
-    return f"{size}, {_money(dollars)}" if dollars and dollars.high else size
+    if dollars is None:
+        return f"{size}, dollars unknown"
+    return f"{size}, {_money(dollars)}" if dollars.high else size
 
 
-def price_note(found: Estimate) -> str:
-    """Which prices are missing, and how to give them; empty when none is."""
-    if not found.unpriced:
-        return ""
-    keys = " and ".join(f"model.{role}_input_price, _output_price" for role in found.unpriced)
-    return f"Dollars are unknown: set {keys} (dollars per million tokens)."
+def price_notes(brief: Brief, found: Estimate) -> list[str]:
+    """Where prices come from, which are missing, and how to give them."""
+    known = [f"{role}: {price.source}" for role, price in found.prices.items()]
+    notes = [f"Prices of {'; '.join(known)}."] if known else []
+    if found.unpriced:
+        notes.append(f"Dollars are unknown: {missing_prices(brief.config, found.unpriced)}")
+    return notes
 
 
 def _row(made: Table, line: Line, found: Estimate, style: str = "") -> None:

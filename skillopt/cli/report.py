@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +17,7 @@ from skillopt.cli.phrases import (
     hard,
     origin,
     outcome,
+    paid,
     quoted,
     rated,
     short,
@@ -31,6 +33,7 @@ from skillopt.evaluation.report import claim, lift
 from skillopt.evaluation.statistics import Interval
 from skillopt.store.cache import Reused
 from skillopt.store.candidates import tried
+from skillopt.store.history import unpriced
 from skillopt.store.reader import RunReader
 
 
@@ -144,10 +147,10 @@ def steps_table(reader: RunReader) -> Table:
     return made
 
 
-def cost(spent: Mapping[tuple[str, str, str], Usage]) -> Table:
+def cost(reader: RunReader) -> Group:
     """Calls, tokens and, where prices are known, dollars: by role and stage."""
     roles: dict[str, dict[str, Usage]] = {}
-    for (_, role, stage), usage in sorted(spent.items(), key=lambda each: each[0][1:]):
+    for (_, role, stage), usage in sorted(reader.spent().items(), key=lambda each: each[0][1:]):
         stages = roles.setdefault(role, {})
         stages[stage] = stages.get(stage, Usage()) + usage
     sums = {role: sum(stages.values(), Usage()) for role, stages in roles.items()}
@@ -170,14 +173,23 @@ def cost(spent: Mapping[tuple[str, str, str], Usage]) -> Table:
             name = f"  {stage.replace('_', ' ')}"
             made.add_row(name, *(tell(usage) for tell in columns.values()), style="dim")
     made.add_row("total", *(tell(total) for tell in columns.values()))
-    return made
+    unknown = " and ".join(unpriced(sums, reader.prices))
+    notes = [f"dollars not counted: no price is known for {unknown}"] if unknown else []
+    return Group(made, *notes)
 
 
 def reused(found: Reused) -> str:
     """What was not paid for, because it was finished before; empty when nothing was."""
     parts = [(found.attempts, "attempt"), (found.calls, "call")]
     listed = " and ".join(count(number, noun) for number, noun in parts if number)
-    return f"free, because finished before: {listed}" if listed else ""
+    if not listed:
+        return ""
+    stages = ", ".join(
+        f"{role} {stage.replace('_', ' ')} {usage.calls:,}"
+        for (role, stage), usage in sorted(found.spared.items())
+    )
+    worth = paid(sum(found.spared.values(), Usage()))
+    return f"free, because finished before: {listed} ({stages}; worth {worth})"
 
 
 def best_at(state: State, path: Path) -> str:

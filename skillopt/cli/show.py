@@ -51,7 +51,7 @@ def _overview(reader: RunReader, screen: Screen) -> None:
         screen.show("", steps_table(reader))
     screen.show(
         "",
-        cost(reader.spent()),
+        cost(reader),
         "",
         best_at(reader.state, reader.layout.best_skill),
     )

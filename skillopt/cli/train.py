@@ -81,7 +81,7 @@ def summarise(out: Path, screen: Screen, *, label: str = "") -> None:
             tally(reader.steps),
             rejections(reader.facts),
             "",
-            cost(reader.spent()),
+            cost(reader),
             "",
             best_at(reader.state, reader.layout.best_skill),
         )

@@ -74,6 +74,9 @@ class Usage:
     dollars: float = 0.0
     estimated: int = 0
     """Calls whose tokens are our estimate, because the server did not count them."""
+    stored: int = 0
+    """Input tokens that the provider put into its prompt cache; a part of `input`. Told with the
+    answer to a single call, for its price; totals of a run do not keep it."""
 
     def __add__(self, other: Usage) -> Usage:
         """Sum field by field."""
@@ -84,6 +87,7 @@ class Usage:
             self.cached + other.cached,
             self.dollars + other.dollars,
             self.estimated + other.estimated,
+            self.stored + other.stored,
         )
 
 

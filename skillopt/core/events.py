@@ -176,6 +176,8 @@ class Started:
 
     at: str
     version: str
+    prices: dict[str, str | None] = field(default_factory=dict[str, str | None])
+    """Who says what each role costs; None where nobody does. Empty in records that do not say."""
     type: Literal["started"] = "started"
 
 

@@ -255,7 +255,7 @@ def _usage(counts: Json) -> Usage:
         case {"input_tokens": int(fresh), "output_tokens": int(written), **rest}:
             cached = _count(rest, "cache_read_input_tokens")
             kept = _count(rest, "cache_creation_input_tokens")
-            return Usage(1, fresh + cached + kept, written, cached)
+            return Usage(1, fresh + cached + kept, written, cached, stored=kept)
         case _:
             return Usage(1)
 

@@ -14,11 +14,11 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, replace
 
-from skillopt.core.chat import Model, Reply, Request, Usage
+from skillopt.core.chat import Model, Reply, Request
 from skillopt.core.ports import Work
 from skillopt.errors import ModelError
 from skillopt.model.endpoint import Endpoint
-from skillopt.model.prices import Price
+from skillopt.model.prices import Tariff
 from skillopt.model.purse import Purse, worst_case
 
 LONGEST_ASKED = 120.0
@@ -106,7 +106,7 @@ class Metered:
     inner: Model
     role: str
     purse: Purse
-    price: Price | None = None
+    price: Tariff | None = None
     """None: unknown, and counted as what the model itself says, if it does."""
     max_tokens: int = 0
     """The longest answer where a request does not say."""
@@ -125,7 +125,7 @@ class Metered:
             reply = await self.inner.complete(request)
             used = self.purse.counted(reply.usage, request, reply.text)
             dollars = used.dollars if self.price is None else self.price.cost(used)
-            usage = Usage(1, used.input, used.output, used.cached, dollars, used.estimated)
+            usage = replace(used, calls=1, dollars=dollars)
             self.purse.meter.add(self.role, request.stage, usage)
         return replace(reply, usage=usage)
 

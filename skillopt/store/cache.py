@@ -9,7 +9,7 @@ import time
 import zlib
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -64,6 +64,12 @@ class Reused:
     attempts: int = 0
     calls: int = 0
     """Other than those of the attempts."""
+    spared: dict[tuple[str, str], Usage] = field(default_factory=dict[tuple[str, str], Usage])
+    """What they took when they were made, by (role, stage)."""
+
+    def spare(self, role: str, stage: str, usage: Usage) -> None:
+        """Count what was not paid again."""
+        self.spared[role, stage] = self.spared.get((role, stage), Usage()) + usage
 
 
 class Cache:
@@ -100,6 +106,8 @@ class Cache:
 
         rollout, there = await self._once(key, self._find_rollout, finish)
         self.reused.attempts += there
+        if there and rollout.trajectory is not None:
+            self.reused.spare("target", "rollout", rollout.trajectory.usage)
         return rollout, there
 
     async def reply(
@@ -112,6 +120,8 @@ class Cache:
 
         reply, there = await self._once(key, self._find_reply, finish)
         self.reused.calls += there
+        if there:
+            self.reused.spare(role, stage, reply.usage)
         return reply
 
     def spent(self) -> dict[tuple[str, str, str], Usage]:

@@ -44,6 +44,8 @@ class Chronicle:
     chapters: list[Chapter] = field(default_factory=list[Chapter])
     version: str = ""
     """Of the program that took the run up last."""
+    prices: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
+    """Who says what each role costs, in the process that took the run up last."""
     _seconds: dict[str, float] = field(default_factory=dict[str, float])
 
     @classmethod
@@ -59,8 +61,8 @@ class Chronicle:
         match event:
             case Timed(_, phase, seconds):
                 self._seconds[phase] = self._seconds.get(phase, 0.0) + seconds
-            case Started(_, version):
-                self.version = version
+            case Started(_, version, prices):
+                self.version, self.prices = version, prices
             case Begun():
                 state = State.after(event)
                 return self._close(event, state, state)

@@ -154,30 +154,44 @@ def tokens(spent: Spent, move: str | None = None) -> Json:
     return {name: _usage(usage) for name, usage in [*stages.items(), ("_total", total)]}
 
 
-def receipt(spent: Spent) -> Json:
-    """Usage by role and stage, each role's total, and all together."""
+def receipt(spent: Spent, prices: Mapping[str, str | None] | None = None) -> Json:
+    """Usage by role and stage, each role's total, and all together.
+
+    Dollars are null where nobody knows what a role costs; `unpriced` then names these roles.
+    """
     roles: dict[str, dict[str, Usage]] = {}
     for (_, role, stage), usage in sorted(spent.items(), key=lambda each: each[0][1:]):
         stages = roles.setdefault(role, {})
         stages[stage] = stages.get(stage, Usage()) + usage
     totals = {role: sum(stages.values(), Usage()) for role, stages in roles.items()}
+    unknown = unpriced(totals, prices or {})
     told: Json = {
         role: {
-            **{stage: _usage(usage) for stage, usage in stages.items()},
-            "_total": _usage(totals[role]),
+            **{stage: _usage(usage, priced=role not in unknown) for stage, usage in stages.items()},
+            "_total": _usage(totals[role], priced=role not in unknown),
         }
         for role, stages in roles.items()
     }
-    return told | {"_total": _usage(sum(totals.values(), Usage()))}
+    told["_total"] = _usage(sum(totals.values(), Usage()), priced=not unknown)
+    return told | ({"unpriced": unknown} if unknown else {})
 
 
-def _usage(usage: Usage) -> Json:
+def unpriced(totals: Mapping[str, Usage], prices: Mapping[str, str | None]) -> list[str]:
+    """The roles that cost nobody knows what; a model may have told of itself, though."""
+    return [
+        role
+        for role, usage in totals.items()
+        if usage.calls and not usage.dollars and prices.get(role, "") is None
+    ]
+
+
+def _usage(usage: Usage, *, priced: bool = True) -> Json:
     return {
         "calls": usage.calls,
         "prompt_tokens": usage.input,
         "completion_tokens": usage.output,
         "cached_tokens": usage.cached,
-        "dollars": round(usage.dollars, 6),
+        "dollars": round(usage.dollars, 6) if priced else None,
         **({"estimated_calls": usage.estimated} if usage.estimated else {}),
     }
 

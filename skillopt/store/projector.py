@@ -41,7 +41,7 @@ from skillopt.store.layout import Layout
 from skillopt.store.packages import skill_files
 from skillopt.store.rethinking import rethinking_files
 
-_LIVE = ("version", "config", "total_wall_time_s", "token_summary", "receipt", "reused")
+_LIVE = ("version", "config", "total_wall_time_s", "token_summary", "prices", "receipt", "reused")
 """Parts of the summary that change without a new fact."""
 
 
@@ -115,8 +115,13 @@ class Projector:
         return {
             **summary(self._chronicle, state, spent, self._config),
             **self._extra(state),
-            "receipt": receipt(spent),
-            "reused": {"attempts": free.attempts, "calls": free.calls},
+            "prices": dict(self._chronicle.prices),
+            "receipt": receipt(spent, self._chronicle.prices),
+            "reused": {
+                "attempts": free.attempts,
+                "calls": free.calls,
+                "receipt": receipt({("", *key): usage for key, usage in free.spared.items()}),
+            },
         }
 
     def _all(self, state: State) -> Files:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -104,6 +104,11 @@ class RunReader:
     def rollouts(self, *, task: str | None = None, skill: str | None = None) -> list[Rollout]:
         """Kept attempts, oldest first: at a task (by id), under a skill (by digest)."""
         return self._cache.rollouts(skill=skill, tasks=None if task is None else [task])
+
+    @property
+    def prices(self) -> Mapping[str, str | None]:
+        """Who says what each role costs; None where nobody does."""
+        return self._chronicle.prices
 
     def spent(self) -> dict[tuple[str, str, str], Usage]:
         """What was paid, by (move, role, stage)."""

@@ -98,4 +98,5 @@ async def test_the_command_ends_with_code_4_a_usable_skill_and_what_it_needs(
         done = await skillopt("train", "c.yaml", "limits.calls=2000", cwd=tmp_path)
         assert done.code == 0, done.err
         assert "free, because finished before: " in done.err
+        assert "target rollout 8; worth " in done.err
         assert sim.stats().repeated == {}

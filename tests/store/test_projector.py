@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from support_store import CONFIG, FIRST, GUIDED, INITIAL, REJECTED, fill, keep_reply, story
 
-from skillopt.core.events import Begun, Event, Examined, Fact, Stepped, Ticked
+from skillopt.core.chat import Reply, Usage
+from skillopt.core.events import Begun, Event, Examined, Fact, Started, Stepped, Ticked
 from skillopt.core.state import State
 from skillopt.store.cache import Cache
 from skillopt.store.layout import Layout
@@ -363,6 +364,46 @@ async def test_the_summary_gives_scores_with_their_number_of_items(tmp_path: Pat
         "odd": {"total": 1, "hard_acc": 0.0},
         "even": {"total": 2, "hard_acc": 0.5},
     }
+
+
+async def test_the_receipt_tells_what_was_paid_and_what_was_free_by_role_and_stage(
+    tmp_path: Path,
+) -> None:
+    cache = Cache(Layout(tmp_path).cache)
+    await fill(cache)
+    await keep_reply(cache, "r2", stage="analyst")
+    projector = Projector(Layout(tmp_path), cache, CONFIG)
+    for event in story():
+        projector(event)
+    cache.close()
+    told = read(Layout(tmp_path).summary)
+    one = {"prompt_tokens": 100, "completion_tokens": 20, "cached_tokens": 10, "dollars": 0.25}
+    assert told["receipt"]["optimizer"]["rollout"] == {"calls": 1, **one}
+    assert told["receipt"]["_total"]["calls"] == 3
+    assert told["receipt"]["_total"]["cached_tokens"] == 30
+    assert told["reused"]["calls"] == 1
+    assert told["reused"]["receipt"]["optimizer"]["analyst"] == {"calls": 1, **one}
+
+
+async def test_dollars_that_nobody_knows_are_null_and_never_zero(tmp_path: Path) -> None:
+    cache = Cache(Layout(tmp_path).cache)
+    await keep_reply(cache, "r1")
+
+    async def free() -> Reply:
+        return Reply(text="ok", usage=Usage(1, 100, 20))
+
+    await cache.reply("r2", role="target", stage="rollout", make=free)
+    projector = Projector(Layout(tmp_path), cache, CONFIG)
+    prices = {"target": None, "optimizer": "your configuration"}
+    for event in (Started("now", "9.9", prices), *story()[1:3]):
+        projector(event)
+    cache.close()
+    told = read(Layout(tmp_path).summary)
+    assert told["prices"] == prices
+    receipt = told["receipt"]
+    assert (receipt["target"]["rollout"]["dollars"], receipt["unpriced"]) == (None, ["target"])
+    assert receipt["optimizer"]["_total"]["dollars"] == 0.25
+    assert receipt["_total"]["dollars"] is None
 
 
 async def test_others_may_add_to_the_summary(tmp_path: Path) -> None:
