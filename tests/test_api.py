@@ -225,3 +225,21 @@ def test_importing_the_package_is_light() -> None:
     assert done.stdout.strip() == "[]"
     with pytest.raises(AttributeError, match="no attribute 'trian'"):
         getattr(skillopt, "trian")  # noqa: B009
+
+
+def test_an_evaluation_with_replicates_tells_the_mean_and_who_passed_every_time(
+    tmp_path: Path,
+) -> None:
+    asked = [{"input": str(n), "answer": str(n)} for n in range(4)]
+
+    def moody(request: Request) -> str:
+        """Knows 0 and 1 always, 2 only on the first try, 3 never."""
+        number = int(request.messages[-1].text.split()[-1])
+        return str(number if number < 2 or (number == 2 and request.replicate == 0) else "no")
+
+    found = skillopt.evaluate(
+        "Count.", rows=asked, target=moody, out=tmp_path, settings={"evaluation.replicates": 2}
+    )
+    assert (found.whole.hard, found.whole.passed, found.whole.n) == (5 / 8, 0.5, 4)
+    told = json.loads((tmp_path / "eval_summary.json").read_text(encoding="utf-8"))
+    assert (told["hard"], told["passed_every_time"], told["replicates"]) == (5 / 8, 0.5, 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 from skillopt.build.data import exam_tasks, open_world
@@ -15,11 +16,11 @@ from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model, Usage
 from skillopt.core.journal import Journal
 from skillopt.core.ports import Environment, Watcher
-from skillopt.core.rollout import Evaluation, Rollout
+from skillopt.core.rollout import Evaluation, Rollout, Score
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
 from skillopt.datasets.splits import SPLITS, Splits, resolve_split
-from skillopt.engine.bench import Bench
+from skillopt.engine.bench import Attempts, Bench
 from skillopt.evaluation.report import outcome
 from skillopt.harness.chat import Chat
 from skillopt.model.http import Http
@@ -33,6 +34,8 @@ from skillopt.store.layout import Layout, RolloutFolder
 from skillopt.store.lock import RunLock
 from skillopt.store.packages import read_skill
 from skillopt.store.unrecorded import Unrecorded
+
+_NOTHING: Mapping[str, Score] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +52,13 @@ class Verdict:
     @property
     def whole(self) -> Evaluation:
         """All splits together."""
-        scores = {id_: s for each in self.evaluations.values() for id_, s in each.scores.items()}
-        failures = {i: f for each in self.evaluations.values() for i, f in each.failures.items()}
-        first = next(iter(self.evaluations.values()))
-        return Evaluation(first.skill, first.split, scores, failures)
+        found = list(self.evaluations.values())
+        rounds = [
+            {task: score for marks in some for task, score in marks.items()}
+            for some in zip_longest(*(each.replicates for each in found), fillvalue=_NOTHING)
+        ]
+        failures = {task: failure for each in found for task, failure in each.failures.items()}
+        return Evaluation.over(found[0].skill, found[0].split, rounds, failures)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,17 +110,23 @@ async def evaluate(
                     workers=config.env.workers,
                     max_failed=config.evaluation.max_failure_share,
                 )
+                rounds = range(config.evaluation.replicates)
                 found: dict[Split, list[Rollout]] = {}
                 for split in wanted:
                     tasks = _tasks(config, world.environment, split)
-                    found[split] = await _attempt(bench, examinee.skill, split, tasks, folder)
+                    async with bench.attempts(
+                        [tasks], examinee.skill, split, replicates=rounds
+                    ) as (attempts,):
+                        found[split] = await _written(attempts, folder)
             evaluations: dict[Split, Evaluation] = {
                 split: Evaluation.of(examinee.skill.digest, split, rollouts)
                 for split, rollouts in found.items()
             }
             spent = sum(cache.spent().values(), Usage())
             verdict = Verdict(examinee.skill, evaluations, spent, out, world.warnings)
-            kept = {each.task: each for rollouts in found.values() for each in rollouts}
+            # Of several attempts at a task, the first is shown.
+            first = [each for some in found.values() for each in some if each.replicate == 0]
+            kept = {each.task: each for each in first}
             write_atomic(folder.results, result_rows(verdict.whole, kept), durable=False)
             write_json(out / "eval_summary.json", _summary(examinee, verdict))
             return verdict
@@ -142,15 +154,13 @@ def _out(config: Config, examinee: Examinee, environment: Environment) -> Path:
     return out_root(config, "eval", config.model.role("target").model, identity)
 
 
-async def _attempt(
-    bench: Bench, skill: Skill, split: Split, tasks: Sequence[Task], folder: RolloutFolder
-) -> list[Rollout]:
-    """All attempts at a split; conversations are written while later ones are under way."""
+async def _written(attempts: Attempts, folder: RolloutFolder) -> list[Rollout]:
+    """All attempts; conversations are written while later ones are under way."""
     rollouts: list[Rollout] = []
     with Scribe() as scribe:
-        async with bench.attempts([tasks], skill, split) as (attempts,):
-            async for rollout in attempts:
-                rollouts.append(rollout)
+        async for rollout in attempts:
+            rollouts.append(rollout)
+            if rollout.replicate == 0:
                 for path, data in conversation_files(folder, rollout):
                     scribe.write(path, data)
     return rollouts

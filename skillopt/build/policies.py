@@ -157,7 +157,8 @@ def _gate(evaluation: EvaluationSection, strict: Strict) -> Gate | None:
             return strict
         case "paired":
             looks = _most_replicates(evaluation) - evaluation.replicates + 1
-            return Paired(strict=strict, alpha=evaluation.alpha, looks=looks)
+            mid = evaluation.paired_test == "mid_p"
+            return Paired(strict=strict, alpha=evaluation.alpha, looks=looks, mid=mid)
         case "sequential":
             return Sequential(
                 strict=strict, alpha=evaluation.alpha, replicates=evaluation.replicates
@@ -182,12 +183,13 @@ def sampling(config: Config) -> Sampling:
         replicates=config.evaluation.replicates,
         initial=2 if config.evaluation.calibrate else 1,
         most=_most_replicates(config.evaluation),
+        changed_only=config.evaluation.inconclusive == "replicate_changed",
         block=config.evaluation.block if spares else 0,
     )
 
 
 def _most_replicates(evaluation: EvaluationSection) -> int:
-    again = evaluation.inconclusive == "replicate"
+    again = evaluation.inconclusive != "reject"
     return max(evaluation.replicates, evaluation.max_replicates if again else 1)
 
 

@@ -50,9 +50,11 @@ def evaluate(session: Session, given: Given, skill: Path, split: str) -> None:
 
 
 def _scores(verdict: Verdict) -> Table:
-    numbers = ("score", "soft", "n", "failures")
-    made = table("split", "score", "95 % interval", "soft", "n", "failures", right=numbers)
     rows: dict[str, Evaluation] = {**verdict.evaluations}
+    rounds = len(verdict.whole.rounds)
+    every = [f"passed {rounds} of {rounds}"] if rounds else []
+    numbers = ("score", "soft", *every, "n", "failures")
+    made = table("split", "score", "95 % interval", *numbers[1:], right=numbers)
     if len(rows) > 1:
         rows["all"] = verdict.whole
     for name, each in rows.items():
@@ -62,6 +64,7 @@ def _scores(verdict: Verdict) -> Table:
             f"{found.mean:.3f}",
             f"[{found.low:.3f}, {found.high:.3f}]",
             f"{each.soft:.3f}",
+            *(f"{each.passed:.3f}" for _ in every),
             str(each.n),
             str(len(each.failures)),
         )

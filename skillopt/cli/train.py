@@ -11,6 +11,7 @@ from rich.text import Text
 from skillopt import __version__
 from skillopt.build.calibrating import noise, terms
 from skillopt.build.data import validation_tasks
+from skillopt.build.doubts import doubts
 from skillopt.build.integrity import scan_skill
 from skillopt.build.training import Brief, Training, open_training, prepare
 from skillopt.cli.arguments import Given
@@ -145,11 +146,8 @@ def _introduce(brief: Brief, screen: Screen) -> None:
     screen.tell(f"run directory {brief.out}")
     with suppress(RolloutError):  # a task that cannot be opened is the run's own matter
         screen.tell(f"the whole run, estimated: {one_line(estimated(brief))}")
-    if 0 < config.evaluation.block < config.env.workers:
-        screen.warn(
-            f"candidates meet {config.evaluation.block} val tasks at a time, fewer than there are "
-            f"workers ({config.env.workers}); raise evaluation.block to keep all of them busy"
-        )
+    for each in doubts(config):
+        screen.warn(each)
 
 
 def _recall(training: Training, before: State | None, screen: Screen) -> None:

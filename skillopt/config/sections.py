@@ -296,7 +296,8 @@ class EvaluationSection(Section):
     gate: Literal["strict", "paired", "sequential", "no_regression", "always"] = "strict"
     use_gate: Annotated[bool, AfterValidator(_coherent)] = True
     alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
-    inconclusive: Literal["reject", "replicate"] = "reject"
+    paired_test: Literal["exact", "mid_p"] = "exact"
+    inconclusive: Literal["reject", "replicate", "replicate_changed"] = "reject"
     replicates: Positive = 1
     max_replicates: Positive = 3
     must_pass: Annotated[tuple[str, ...], BeforeValidator(_several)] = ()

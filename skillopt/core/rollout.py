@@ -121,14 +121,16 @@ class Evaluation:
         """Every attempt at every task, round by round."""
         return self.rounds or (self.scores,)
 
-    def plus(self, other: Evaluation) -> Evaluation:
-        """The same skill on the same tasks, with further rounds."""
-        return Evaluation.over(
-            self.skill,
-            self.split,
-            (*self.replicates, *other.replicates),
-            {**self.failures, **other.failures},
-        )
+    def plus(self, number: int, more: Evaluation) -> Evaluation:
+        """The same skill with further attempts, of the round with this number (from 0).
+
+        It may be a new round; it need not have all tasks.
+        """
+        rounds = list(self.replicates)
+        if number == len(rounds):
+            rounds.append({})
+        rounds[number] = {**rounds[number], **more.scores}
+        return Evaluation.over(self.skill, self.split, rounds, {**self.failures, **more.failures})
 
     def ordered(self, tasks: Sequence[str]) -> Evaluation:
         """The same, with its tasks in this order."""

@@ -35,6 +35,8 @@ class Tally:
 
     total: int
     max_failed: float
+    beside: int = 0
+    """Attempts made earlier that the share of failures is counted among as well."""
     started: int = 0
     done: int = 0
     failed: int = 0
@@ -46,9 +48,10 @@ class Tally:
     def count(self, message: str) -> None:
         """One more attempt has failed."""
         self.failed += 1
-        if self.failed > self.max_failed * self.total:
+        total = self.total + self.beside
+        if self.failed > self.max_failed * total:
             text = (
-                f"{self.failed} of {self.total} attempts failed, more than "
+                f"{self.failed} of {total} attempts failed, more than "
                 f"{self.max_failed:.0%} (evaluation.max_failure_share), so the result would mean "
                 f"nothing. The last one: {message}. "
                 "Finished work is kept: repair the cause and run the same command again."
@@ -207,6 +210,20 @@ class Bench:
 
             return await map_all(one, trials)
 
+    async def repeat(
+        self, known: Evaluation, skill: Skill, tasks: Sequence[Task], phase: str, replicate: int
+    ) -> Evaluation:
+        """What is known of a skill, together with one more attempt at each of these tasks.
+
+        They may be few, so a share of failures is one of everything that is known.
+        """
+        with self.journal.phase(phase, len(tasks)) as progress:
+            series = _Series(self, (replicate,), progress, len(tasks))
+            series.tally.beside = known.n
+            async with series.start([tasks], skill) as (attempts,):
+                rollouts = await attempts.all()
+        return known.plus(replicate, Evaluation.of(skill.digest, known.split, rollouts))
+
     async def try_out(self, skill: Skill, tasks: Sequence[Task]) -> list[Rollout]:
         """Attempts at a few tasks, outside of any evaluation; failures are the caller's to read."""
         conditions = self.conditions(skill)
@@ -288,7 +305,7 @@ class _Series:
         self._bench = bench
         self._replicates = replicates
         self._progress = progress
-        self._tally = Tally(total, bench.max_failed)
+        self.tally = Tally(total, bench.max_failed)
 
     @asynccontextmanager
     async def start(
@@ -296,15 +313,15 @@ class _Series:
     ) -> AsyncGenerator[list[Attempts], None]:
         """Start a skill on groups of tasks, each to be read in order; all are done at the end."""
         conditions = self._bench.conditions(skill)
-        self._tally.started += sum(map(len, tasks)) * len(self._replicates)
+        self.tally.started += sum(map(len, tasks)) * len(self._replicates)
         async with nursery() as group:
 
             def begin(task: Task, number: int) -> asyncio.Task[Rollout]:
                 return group.start(
-                    self._bench.attempt(task, number, conditions, self._progress, self._tally)
+                    self._bench.attempt(task, number, conditions, self._progress, self.tally)
                 )
 
             yield [
-                Attempts([begin(each, n) for each in some for n in self._replicates], self._tally)
+                Attempts([begin(each, n) for each in some for n in self._replicates], self.tally)
                 for some in tasks
             ]

@@ -24,6 +24,8 @@ class Sampling:
     """Attempts at every task for the initial skill; two or more tell how noisy scores are."""
     most: int = 1
     """Up to how many are bought when the gate cannot tell."""
+    changed_only: bool = False
+    """Whether they are bought only for tasks on which the two sides have differed."""
     block: int = 0
     """After how many tasks at a time the gate looks at a candidate; 0: after all of them."""
 
@@ -106,25 +108,48 @@ class Hearing:
     async def _deliberate(self, candidate: Measured, incumbent: Measured) -> Heard:
         verdict = self.gate.judge(candidate, incumbent, level=self.level)
         while verdict.finding == "inconclusive" and self._may_repeat(candidate):
-            candidate, incumbent = await self._repeat(candidate, incumbent)
+            tasks = self._worth_repeating(candidate, incumbent)
+            candidate, incumbent = await self._repeat(candidate, incumbent, tasks)
             verdict = self.gate.judge(candidate, incumbent, level=self.level)
         return Heard(candidate, incumbent, verdict)
 
     def _may_repeat(self, candidate: Measured) -> bool:
         return len(candidate.evaluation.replicates) < self.sampling.most
 
-    async def _repeat(self, candidate: Measured, incumbent: Measured) -> tuple[Measured, Measured]:
-        """Buy one more attempt at every task for both, so that luck has no side."""
+    def _worth_repeating(self, candidate: Measured, incumbent: Measured) -> Sequence[Task]:
+        """Where more evidence is bought.
+
+        Whether two attempts differ is the same with the sides exchanged. So, if the candidate is
+        no better, the choice favours neither of them, and a test of what is bought together with
+        what was there stays as sure as it says. To choose by who won would spoil it.
+        """
+        if not self.sampling.changed_only:
+            return self.tasks
+        ours, theirs = candidate.evaluation.replicates, incumbent.evaluation.replicates
+        rounds = list(zip(ours, theirs, strict=False))
+
+        def differ(task: str) -> bool:
+            """One that has no score is not known to be alike."""
+            changed = any(task in new and new[task] != old.get(task) for new, old in rounds)
+            return changed or task not in ours[0]
+
+        return [each for each in self.tasks if differ(each.id)]
+
+    async def _repeat(
+        self, candidate: Measured, incumbent: Measured, tasks: Sequence[Task]
+    ) -> tuple[Measured, Measured]:
+        """Buy one more attempt at each of these tasks for both, so that luck has no side."""
         number = len(candidate.evaluation.replicates)
 
         async def once_more(known: Measured) -> Measured:
-            if len(known.evaluation.replicates) > number:
+            have = known.evaluation.replicates[number : number + 1]
+            missing = [each for each in tasks if not any(each.id in marks for marks in have)]
+            if not missing:
                 return known
             phase = f"replicate {number + 1} {known.skill.digest[:6]}"
-            more = await self.bench.measure(
-                known.skill, "val", self.tasks, phase, replicates=(number,)
+            evaluation = await self.bench.repeat(
+                known.evaluation, known.skill, missing, phase, number
             )
-            evaluation = known.evaluation.plus(more)
             value = self.gate.value(known.skill, evaluation)
             return replace(known, evaluation=evaluation, value=value)
 

@@ -96,17 +96,20 @@ def grid_for(tasks: int) -> int:
 _BITS = 1 << 26
 
 
-def sign_flip(differences: Iterable[float], grid: int) -> float:
+def sign_flip(differences: Iterable[float], grid: int, *, mid: bool = False) -> float:
     """How often luck alone would bring a sum of changes at least as good: exact, one-sided.
 
     Under luck alone the sign of every change (-1 to 1) is a fair coin. Changes are rounded to the
     grid, which leaves the test exact. Scores of 0 and 1 make it McNemar's exact test. The answer
     falls, or stays, when any change becomes better.
+
+    `mid` counts sums that are just as good by half (the mid-p value): right on average over what
+    might happen, where the exact answer is too careful; not sure in every single case.
     """
     steps = [round(each * grid) for each in differences]
     steps = [each for each in steps if each]
     if not steps:
-        return 1.0
+        return 0.5 if mid else 1.0
     unit = gcd(*steps)
     width = len(steps) + 1
     # A polynomial whose coefficients count the sign patterns with a given sum of gains, held in
@@ -116,8 +119,10 @@ def sign_flip(differences: Iterable[float], grid: int) -> float:
         counts += counts << (abs(each) // unit * width)
     gained = sum(each for each in steps if each > 0) // unit
     tail = counts >> (gained * width)
+    digit = (1 << width) - 1
     # Digits of a number in base b add up to it modulo b - 1.
-    return tail % ((1 << width) - 1) / (1 << len(steps))
+    as_good, equal = tail % digit, tail & digit
+    return (2 * as_good - (equal if mid else 0)) / (1 << width)
 
 
 STAKES = tuple(share / 20 for share in range(1, 20))

@@ -20,15 +20,18 @@ from skillopt.evaluation.statistics import grid_for, sign_flip, wealth
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paired:
-    """Accept what an exact sign-flip test over the same tasks finds better.
+    """Accept what a sign-flip test over the same tasks finds better.
 
-    For scores of 0 and 1 that is McNemar's exact test.
+    For scores of 0 and 1 that is McNemar's test. The exact one holds the stated rate always, the
+    mid-p one on average.
     """
 
     strict: Strict
     alpha: float
     looks: int = 1
     """How often the evidence may be looked at, as replicates are bought; each look has its part."""
+    mid: bool = False
+    """Whether to go by the mid-p value instead of the exact one."""
     forced: bool = False
 
     def value(self, skill: Skill, evaluation: Evaluation) -> float:
@@ -46,10 +49,10 @@ class Paired:
         room = [self.strict.room(task, incumbent.evaluation) for task in left]
         found = self._differences(candidate, incumbent)
         bar = level / self.looks
-        p = sign_flip([*found, *room], grid_for(len(incumbent.evaluation.scores)))
-        if p <= bar:
-            return None
+        p = self._luck([*found, *room], incumbent)
         none = fsum([*found, *room]) <= 0
+        if p <= bar and not none:
+            return None
         told = f"{_told(found)}, p at least {p:.2g} > {bar:.2g}, {len(left)} tasks left"
         return Verdict("not_better" if none else "inconclusive", told)
 
@@ -58,16 +61,20 @@ class Paired:
         differ = self.strict.metric.difference
         return [differ(new.scores[task], old.scores[task]) for task in old.scores]
 
+    def _luck(self, differences: list[float], incumbent: Measured) -> float:
+        grid = grid_for(len(incumbent.evaluation.scores))
+        return sign_flip(differences, grid, mid=self.mid)
+
     def judge(self, candidate: Measured, incumbent: Measured, *, level: float) -> Verdict:
         """Better only at the level; no better when the mean says so; else nobody knows."""
         found = self._differences(candidate, incumbent)
         bar = level / self.looks
-        p = sign_flip(found, grid_for(len(incumbent.evaluation.scores)))
+        p = self._luck(found, incumbent)
         told = f"{_told(found)}, p {p:.2g}"
-        if p <= bar:
-            return Verdict("better", f"{told} <= {bar:.2g}")
         if sum(found) <= EQUAL * len(found):
             return Verdict("not_better", told)
+        if p <= bar:
+            return Verdict("better", f"{told} <= {bar:.2g}")
         return Verdict("inconclusive", f"{told} > {bar:.2g}")
 
 

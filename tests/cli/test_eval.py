@@ -31,6 +31,28 @@ async def test_each_split_is_told_with_score_number_interval_failures_and_cost(
     assert (summary["n_items"], summary["hard"]) == (32, 1.0)
 
 
+async def test_replicates_are_made_and_told_as_mean_and_share_passed_every_time(
+    tmp_path: Path,
+) -> None:
+    async with Simulator(noise=0.3) as simulator:
+        make_project(tmp_path, simulator.url)
+        (tmp_path / "good.md").write_text(stated_skill(), encoding="utf-8")
+        command = ("eval", "c.yaml", "--skill", "good.md", "--out_root", "ev")
+        done = await skillopt(*command, "evaluation.replicates=3", cwd=tmp_path)
+        assert simulator.stats().replies["target"] == 3 * 32
+    assert done.code == 0, done.err
+    rows = [re.split(r"\s{2,}", line.strip()) for line in done.out.splitlines()[:5]]
+    assert rows[0] == ["split", "score", "95 % interval", "soft", "passed 3 of 3", "n", "failures"]
+    told = json.loads((tmp_path / "ev" / "eval_summary.json").read_text(encoding="utf-8"))
+    results = (tmp_path / "ev" / "results.jsonl").read_text(encoding="utf-8").splitlines()
+    marks = [json.loads(line)["replicates"] for line in results]
+    assert [len(each) for each in marks] == [3] * 32
+    every = sum(map(all, marks)) / 32
+    assert told["replicates"] == 3
+    assert told["passed_every_time"] == every
+    assert rows[4] == ["all", *rows[4][1:4], f"{every:.3f}", "32", "0"]
+
+
 async def test_one_split_by_any_of_its_names_and_an_unknown_one_is_refused(tmp_path: Path) -> None:
     async with Simulator() as simulator:
         make_project(tmp_path, simulator.url)

@@ -45,9 +45,20 @@ def test_one_attempt_per_task_is_kept_without_rounds() -> None:
 def test_a_further_round_joins_those_before() -> None:
     first = Evaluation.of("s", "val", [attempt("a", 0, 1.0), attempt("b", 0, DOWN)])
     second = Evaluation.of("s", "val", [attempt("a", 1, 0.0), attempt("b", 1, 1.0)])
-    both = first.plus(second)
+    both = first.plus(1, second)
     assert both.scores == {"a": Score(0.5, 0.5), "b": Score(1, 1)}
     assert both.failures == {}
+
+
+def test_a_round_may_have_some_of_the_tasks_and_get_others_later() -> None:
+    first = Evaluation.of("s", "val", [attempt("a", 0, 1.0), attempt("b", 0, 0.0)])
+    some = first.plus(1, Evaluation.of("s", "val", [attempt("a", 1, 0.0)]))
+    assert some.scores == {"a": Score(0.5, 0.5), "b": Score(0, 0)}
+    more = some.plus(1, Evaluation.of("s", "val", [attempt("b", 1, 1.0)]))
+    assert [dict(marks) for marks in more.replicates] == [
+        {"a": Score(1, 1), "b": Score(0, 0)},
+        {"a": Score(0, 0), "b": Score(1, 1)},
+    ]
 
 
 def test_only_what_both_have_scored_in_the_same_round_is_set_beside() -> None:

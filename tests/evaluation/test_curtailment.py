@@ -110,6 +110,7 @@ def test_what_tested_gates_give_up_early_they_would_not_have_accepted(case: Case
     strict = Strict(Metric(case.weight))
     gates: list[Gate] = [
         Paired(strict=strict, alpha=LEVEL),
+        Paired(strict=strict, alpha=LEVEL, mid=True),
         Sequential(strict=strict, alpha=LEVEL, replicates=len(case.new)),
     ]
     for gate in gates:

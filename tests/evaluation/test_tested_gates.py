@@ -69,7 +69,60 @@ def test_a_better_change_never_makes_the_test_less_sure(
     place = data.draw(st.integers(0, len(changes) - 1))
     raised = [*changes]
     raised[place] = data.draw(st.floats(changes[place], 1))
-    assert sign_flip(raised, 420) <= sign_flip(changes, 420)
+    for mid in (False, True):
+        assert sign_flip(raised, 420, mid=mid) <= sign_flip(changes, 420, mid=mid)
+
+
+@given(st.lists(st.integers(-12, 12), min_size=1, max_size=9))
+def test_the_mid_p_value_counts_ties_by_half(steps: list[int]) -> None:
+    patterns = list(itertools.product((-1, 1), repeat=len(steps)))
+    sums = [
+        sum(sign * abs(each) for sign, each in zip(signs, steps, strict=True)) for signs in patterns
+    ]
+    better, ties = sum(each > sum(steps) for each in sums), sums.count(sum(steps))
+    expected = (better + ties / 2) / len(patterns)
+    assert sign_flip([each / 12 for each in steps], 12, mid=True) == pytest.approx(expected)
+
+
+def size(n: int, level: float, *, mid: bool) -> float:
+    """How often a McNemar test at this level accepts luck, with n tasks that differ: exactly."""
+    return sum(
+        comb(n, gains) / 2**n
+        for gains in range(n + 1)
+        if sign_flip([1.0] * gains + [-1.0] * (n - gains), 2, mid=mid) <= level
+    )
+
+
+@given(st.integers(0, 60), st.floats(0.001, 0.45))
+def test_the_exact_test_never_accepts_luck_more_often_than_stated(n: int, level: float) -> None:
+    assert size(n, level, mid=False) <= level
+    # What ties by half may add is half of the chance of the least of the accepted outcomes.
+    assert size(n, level, mid=False) <= size(n, level, mid=True) <= 2 * level
+
+
+@pytest.mark.parametrize("level", [0.01, 0.05, 0.1, 0.2])
+def test_over_many_sizes_the_mid_p_test_comes_closer_to_its_level(level: float) -> None:
+    numbers = range(8, 61)
+    exact, mid = (
+        sum(size(n, level, mid=each) for n in numbers) / len(numbers) for each in (False, True)
+    )
+    assert exact < level
+    assert abs(mid - level) < abs(exact - level) / 2
+    assert mid < 1.1 * level
+
+
+def test_a_mid_p_gate_sees_a_little_more() -> None:
+    old, new = measured([0] * 10), measured([1] * 4 + [0] * 6, text="b")
+    exact, mid = (Paired(strict=STRICT, alpha=0.05, mid=each) for each in (False, True))
+    assert finding(exact, new, old) == "inconclusive"
+    assert mid.judge(new, old, level=0.05).reason == "4 better, 0 worse of 10, p 0.031 <= 0.05"
+
+
+@given(st.booleans(), st.floats(0.01, 0.99))
+def test_no_level_makes_equal_means_better(mid: bool, level: float) -> None:
+    gate = Paired(strict=STRICT, alpha=level, mid=mid)
+    same, old = measured([1, 0, 0], text="b"), measured([0, 1, 0])
+    assert finding(gate, same, old, level) == "not_better"
 
 
 def test_a_thousand_graded_changes_are_tested_exactly_and_soon() -> None:

@@ -1,0 +1,50 @@
+"""Settings that are allowed and cannot do what they were probably set for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from skillopt.build.policies import gates
+from skillopt.config.schema import Config, RoleModel
+from skillopt.evaluation.gates import Strict
+
+
+def doubts(config: Config) -> list[str]:
+    """Each with what to do about it."""
+    return [*_blocks(config), *_replicates(config)]
+
+
+def _blocks(config: Config) -> Iterator[str]:
+    block, workers = config.evaluation.block, config.env.workers
+    if 0 < block < workers:
+        yield (
+            f"candidates meet {block} val tasks at a time, fewer than there are workers "
+            f"({workers}); raise evaluation.block to keep all of them busy"
+        )
+
+
+def _replicates(config: Config) -> Iterator[str]:
+    evaluation = config.evaluation
+    buys = evaluation.inconclusive != "reject"
+    if buys and isinstance(gates(config)[0], Strict):
+        yield (
+            f"evaluation.inconclusive: {evaluation.inconclusive} buys nothing, because gate "
+            f"{evaluation.gate} is never in doubt; use gate paired or sequential"
+        )
+    elif buys and evaluation.max_replicates <= evaluation.replicates:
+        yield (
+            f"evaluation.inconclusive: {evaluation.inconclusive} buys nothing, because "
+            f"max_replicates ({evaluation.max_replicates}) is not above replicates "
+            f"({evaluation.replicates}); raise max_replicates"
+        )
+    elif (buys or evaluation.replicates > 1) and _steady(config.model.role("target")):
+        yield (
+            "replicates tell nothing new, because the target answers the same question in the same "
+            "way (temperature 0); set model.target_temperature, or drop the replicates"
+        )
+
+
+def _steady(target: RoleModel) -> bool:
+    """Whether the target chooses the likeliest word each time; backend local does unless told."""
+    warmth = target.temperature
+    return warmth == 0 or (warmth is None and target.backend == "local")
