@@ -11,13 +11,15 @@ from skillopt.core.chat import Model, Request
 from skillopt.core.events import Event, Signal
 from skillopt.core.journal import Journal
 from skillopt.core.ports import Gate, Record, Shortener, Work
-from skillopt.core.rollout import Score, Trajectory
+from skillopt.core.rollout import Evaluation, Score, Trajectory
+from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
 from skillopt.engine.bench import Bench
 from skillopt.engine.hearing import Sampling
 from skillopt.engine.plan import Plan, Shape
 from skillopt.engine.run import Run
 from skillopt.evaluation.gates import Metric, Strict
+from skillopt.evaluation.pruning import Prune
 from skillopt.gradient.aggregate import Aggregate
 from skillopt.gradient.reflect import Reflect
 from skillopt.harness.chat import Chat
@@ -166,11 +168,23 @@ class World:
                 slow_update=SlowUpdate(asker=asker), meta_skill=MetaSkill(asker=asker)
             ),
             meta_reflector=MetaReflect(asker=asker, update=Patch(journal=bench.journal)),
+            pruner=self._pruner(bench),
             gate=self.gate,
             slow_gate=self.slow_gate,
             sampling=self.sampling,
             identity=self.identity,
             shortener=shortener,
+        )
+
+    def _pruner(self, bench: Bench) -> Prune:
+        async def measure(trials: Sequence[tuple[Skill, Sequence[Task]]]) -> list[Evaluation]:
+            return await bench.measure_each(trials, "train", "leave one out")
+
+        return Prune(
+            measure=measure,
+            metric=Metric(),
+            gate=Strict(Metric(), ties=True),
+            tasks={task.id: task for task in self.env.tasks("train")},
         )
 
     def but(self, **changes: object) -> World:

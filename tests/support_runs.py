@@ -121,7 +121,7 @@ def facts(out: Path) -> list[object]:
     """The facts of a record, as JSON without their place in the chain."""
     lines = (out / "events.jsonl").read_text(encoding="utf-8").splitlines()
     events = [cast("dict[str, object]", json.loads(line)) for line in lines]
-    kept = ("begun", "stepped", "meta_reflected", "epoch_closed", "examined")
+    kept = ("begun", "stepped", "meta_reflected", "pruned", "epoch_closed", "examined")
     chain = ("seq", "sum", "identity")
     return [
         {key: value for key, value in event.items() if key not in chain}

@@ -11,14 +11,13 @@ from skillopt.build.policies import metric
 from skillopt.build.training import Brief, Supplied, open_training, prepare
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
+from skillopt.core.attribution import Attributed, Attribution
 from skillopt.core.chat import Usage
-from skillopt.core.events import Fact
 from skillopt.core.ports import Watcher
 from skillopt.core.rules import Rule, rules_in, without
 from skillopt.core.seeds import shuffled
 from skillopt.core.skill import Skill
 from skillopt.core.task import Task
-from skillopt.core.worth import Attributed, Attribution
 from skillopt.evaluation.attribution import worth
 from skillopt.evaluation.lineage import lineage, origins_of
 from skillopt.store.attributions import write_attribution
@@ -106,9 +105,8 @@ async def attribute(
         evaluations = await run.bench.measure_each(
             trials, "val", "leave one out", replicates=inquiry.replicates
         )
-        facts = [each for each in run.journal.record.events() if isinstance(each, Fact)]
+        origins = lineage(run.journal.record.events())[skill.digest]
     found = {each.skill: each for each in evaluations}
-    origins = lineage(facts)[skill.digest]
     by = metric(brief.config)
     attribution = Attribution(
         skill=skill.digest,

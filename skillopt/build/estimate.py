@@ -19,9 +19,10 @@ from skillopt.build.proposing import MANY, Proposing, bound, merges, proposing
 from skillopt.build.training import ROLES, Brief
 from skillopt.config.schema import Role
 from skillopt.core.chat import Model
+from skillopt.core.rules import rules_in
 from skillopt.core.task import Task
 from skillopt.core.tokens import estimate as tokens_in
-from skillopt.engine.plan import EpochEnd, Exam, MetaReflection, Step
+from skillopt.engine.plan import EpochEnd, Exam, MetaReflection, Pruning, Step
 from skillopt.errors import EnvironmentFault, attributed_to
 from skillopt.optimizer.trial import EXCHANGES
 
@@ -81,6 +82,9 @@ class _Outlook:
                     yield self._question("meta reflect", "meta_reflect", MAYBE, edits, 2000)
                     edits += bound(move.budget)
                     yield from self._candidate(gate, edits)
+                case Pruning(tasks=tasks):
+                    yield self._pruning(len(tasks), edits)
+                    yield from self._candidate(gate, edits)
                 case EpochEnd():
                     yield from self._epoch(move, edits, gate)
                 case Exam(tasks):
@@ -134,6 +138,12 @@ class _Outlook:
         asked = Range(0, probes * (2 * turns + 1))
         yield self._question("probes", "probe", asked, edits, 2 * self._attempt)
         yield self._attempts("probed", Range(0, probes * turns), edits)
+
+    def _pruning(self, tasks: int, edits: int) -> Line:
+        """Every rule alone, then one after the other; the whole skill on what speaks for each."""
+        rules = len(rules_in(self.brief.skill)) + edits
+        most = rules * tasks + rules * tasks + (tasks + rules * (tasks // 2))
+        return self._attempts("leave one out", Range(0, most), edits)
 
     def _used(self, move: Step) -> int:
         """Changes of a step, at most."""

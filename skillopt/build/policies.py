@@ -11,14 +11,16 @@ from skillopt.config.schema import (
     GradientSection,
     OptimizerSection,
 )
-from skillopt.core.ports import Gate, MetaReflector, Proposer, Reviewer, Shortener
-from skillopt.core.rollout import CHANGED, UNCHANGED, Change, Rollout
+from skillopt.core.ports import Gate, MetaReflector, Proposer, Pruner, Reviewer, Shortener
+from skillopt.core.rollout import CHANGED, UNCHANGED, Change, Evaluation, Rollout
 from skillopt.core.skill import Skill
+from skillopt.core.task import Task
 from skillopt.engine.hearing import Sampling
 from skillopt.engine.plan import Shape
 from skillopt.engine.witness import Witness
 from skillopt.evaluation.density import LEADING, Density
 from skillopt.evaluation.gates import Metric, NoRegression, Strict, always
+from skillopt.evaluation.pruning import Prune
 from skillopt.evaluation.tested import Paired, Sequential
 from skillopt.gradient.aggregate import Aggregate
 from skillopt.gradient.explore import Explore
@@ -139,6 +141,25 @@ def meta_reflector(optimizer: OptimizerSection, asker: Asker) -> MetaReflector |
     return MetaReflect(asker=asker, update=Patch(journal=asker.journal))
 
 
+def pruner(config: Config, witness: Witness) -> Pruner | None:
+    """What takes out rules that nothing misses, if anything does."""
+    if not config.optimizer.prune_every:
+        return None
+
+    async def measure(trials: Sequence[tuple[Skill, Sequence[Task]]]) -> list[Evaluation]:
+        return await witness.bench.measure_each(trials, "train", "leave one out")
+
+    by = metric(config)
+    return Prune(measure=measure, metric=by, gate=_lenient(config), tasks=witness.tasks)
+
+
+def _lenient(config: Config) -> Gate:
+    """For what is only shorter, as good is good enough; what must not break may not break here."""
+    enough = Strict(metric(config), ties=True)
+    guarded = config.evaluation.gate == "no_regression"
+    return _no_regression(config.evaluation, enough) if guarded else enough
+
+
 def gates(config: Config) -> tuple[Gate, Gate]:
     """The gate for steps and the one for guidance."""
     by = metric(config)
@@ -164,13 +185,17 @@ def _gate(evaluation: EvaluationSection, strict: Strict) -> Gate | None:
                 strict=strict, alpha=evaluation.alpha, replicates=evaluation.replicates
             )
         case "no_regression":
-            return NoRegression(
-                strict=strict,
-                must_pass=frozenset(evaluation.must_pass),
-                max_broken=evaluation.max_broken,
-            )
+            return _no_regression(evaluation, strict)
         case "always":
             return None
+
+
+def _no_regression(evaluation: EvaluationSection, strict: Strict) -> NoRegression:
+    return NoRegression(
+        strict=strict,
+        must_pass=frozenset(evaluation.must_pass),
+        max_broken=evaluation.max_broken,
+    )
 
 
 def sampling(config: Config) -> Sampling:
@@ -206,6 +231,8 @@ def shape(config: Config) -> Shape:
         useful=_PAIRS[optimizer.longitudinal_pair_policy],
         searches=optimizer.longitudinal_pair_policy == "changed",
         meta_reflect=optimizer.use_meta_reflect,
+        prune_every=optimizer.prune_every,
+        prune_sample=optimizer.prune_tasks,
         forgets=optimizer.memory == "epoch",
         seed=config.train.seed,
     )

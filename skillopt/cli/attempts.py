@@ -18,6 +18,7 @@ from skillopt.core.events import (
     Examined,
     Fact,
     MetaReflected,
+    Pruned,
     Stepped,
 )
 from skillopt.core.rollout import Evaluation, Failure, Rollout, Score
@@ -64,6 +65,7 @@ def _names(reader: RunReader) -> dict[str, str]:
             case (
                 Stepped(decision=decision)
                 | MetaReflected(decision=decision)
+                | Pruned(decision=decision)
                 | EpochClosed(decision=decision)
             ) if decision:
                 new = decision.candidate
@@ -118,6 +120,8 @@ def _evaluations(fact: Fact) -> Iterator[tuple[str, Evaluation]]:
             yield from _gated(f"step {step}", fact.decision)
         case MetaReflected(epoch=epoch, decision=decision):
             yield from _gated(f"the meta reflection of epoch {epoch}", decision)
+        case Pruned(epoch=epoch, decision=decision):
+            yield from _gated(f"the pruning of epoch {epoch}", decision)
         case EpochClosed(epoch=epoch, decision=decision):
             yield from _gated(f"epoch {epoch}", decision)
         case Examined(initial=initial, best=best, last=last):

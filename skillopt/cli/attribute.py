@@ -19,9 +19,9 @@ from skillopt.cli.report import table
 from skillopt.cli.running import run
 from skillopt.cli.session import Session
 from skillopt.cli.settings import of_run, unlocked
+from skillopt.core.attribution import Attributed, Attribution, Origin
 from skillopt.core.references import MAIN
 from skillopt.core.rules import Rule
-from skillopt.core.worth import Attributed, Attribution, Origin
 from skillopt.errors import ConfigError, DataError
 from skillopt.store.reader import RunReader
 

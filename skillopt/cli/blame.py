@@ -11,9 +11,8 @@ from skillopt.cli.attribute import came_from, evidence
 from skillopt.cli.phrases import gain, quoted
 from skillopt.cli.render import Screen
 from skillopt.core.references import MAIN
-from skillopt.core.rules import Rule, rules_in
+from skillopt.core.rules import Rule, Worth, rules_in
 from skillopt.core.skill import Skill
-from skillopt.core.worth import Worth
 from skillopt.errors import StoreError
 from skillopt.evaluation.lineage import Origins, lineage
 from skillopt.store.attributions import read_attribution

@@ -14,7 +14,7 @@ from skillopt.cli.phrases import (
     spread,
     train_score,
 )
-from skillopt.core.events import Begun, EpochClosed, Examined, Fact, MetaReflected, Stepped
+from skillopt.core.events import Begun, EpochClosed, Examined, Fact, MetaReflected, Pruned, Stepped
 
 
 def line_for(fact: Fact, steps: int) -> Text:
@@ -28,6 +28,8 @@ def line_for(fact: Fact, steps: int) -> Text:
         case MetaReflected():
             line = Text(f"meta reflect, epoch {fact.epoch}")
             return _tried(line, fact)
+        case Pruned():
+            return _pruning(fact)
         case EpochClosed():
             return _epoch(fact)
         case Examined(initial=initial, best=best):
@@ -57,6 +59,15 @@ def _tried(line: Text, fact: Stepped | MetaReflected) -> Text:
         line.append(f"  val {fact.decision.reason}")
     line.append(f"  {words}", style=colour)
     return line
+
+
+def _pruning(fact: Pruned) -> Text:
+    line = Text(f"prune, epoch {fact.epoch}  rules {len(fact.cut.worths)}")
+    if fact.decision is None:
+        return line.append("  none to spare", style="dim")
+    words, colour = outcome(fact.decision.action, fact.decision)
+    line.append(f"  not missed {len(fact.cut.rules)}  val {fact.decision.reason}")
+    return line.append(f"  {words}", style=colour)
 
 
 def _epoch(fact: EpochClosed) -> Text:

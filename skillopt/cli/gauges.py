@@ -14,12 +14,14 @@ from skillopt.core.events import (
     Examined,
     MetaReflected,
     PhaseOpened,
+    Pruned,
     Signal,
     Stepped,
     Ticked,
 )
+from skillopt.core.rules import rules_in
 from skillopt.core.state import State
-from skillopt.engine.plan import EpochEnd, Exam, MetaReflection, Move, Plan, Step
+from skillopt.engine.plan import EpochEnd, Exam, MetaReflection, Move, Plan, Pruning, Step
 from skillopt.model.meter import Meter
 
 _ENOUGH = 10
@@ -88,7 +90,9 @@ class Course:
                 self.fresh += how != "reused"
             case Begun():
                 self.state, self.in_move = State.after(event), 0
-            case Stepped() | MetaReflected() | EpochClosed() | Examined() if self.state is not None:
+            case Stepped() | MetaReflected() | Pruned() | EpochClosed() | Examined() if (
+                self.state is not None
+            ):
                 self.state, self.in_move = self.state.apply(event), 0
             case _:
                 pass
@@ -141,6 +145,9 @@ class Course:
                 return sum(map(len, batches)) + self.val
             case MetaReflection():
                 return self.val
+            case Pruning(tasks=tasks):
+                rules = len(rules_in(self.state.current.skill)) if self.state else 0
+                return len(tasks) * (1 + rules) + self.val
             case EpochEnd(tasks=tasks):
                 return 2 * len(tasks) + self.val if tasks else 0
             case Exam(tasks=tasks):

@@ -11,7 +11,7 @@ from skillopt.core.chat import Usage
 from skillopt.core.events import Action, Decision, Measured, MetaReflected, Stepped
 from skillopt.core.proposal import Size
 from skillopt.core.rollout import Evaluation
-from skillopt.core.worth import Worth
+from skillopt.core.rules import Worth
 from skillopt.evaluation.statistics import Interval, interval
 
 ACTIONS: dict[Action, tuple[str, str]] = {

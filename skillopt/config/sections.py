@@ -284,6 +284,8 @@ class OptimizerSection(Section):
     longitudinal_pair_policy: PairPolicy = "mixed"
     use_meta_skill: bool = True
     use_meta_reflect: bool = False
+    prune_every: Count = 0
+    prune_tasks: Positive = 20
     memory: Literal["run", "epoch"] = "run"
     use_skill_aware_reflection: bool = False
     skill_aware_appendix_source: Literal["both", "failure_only"] = "both"

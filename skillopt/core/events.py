@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 from skillopt.core.proposal import Draft, Pattern, Review, Size
 from skillopt.core.rollout import Change, Evaluation, Score
+from skillopt.core.rules import Cut
 from skillopt.core.skill import Skill
 
 Action: TypeAlias = Literal[
@@ -126,6 +127,19 @@ class MetaReflected:
     type: Literal["meta_reflected"] = "meta_reflected"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """Fact: every rule was left out in turn; without a decision none of them can be spared."""
+
+    move: str
+    step: int
+    """The last step of the epoch."""
+    epoch: int
+    cut: Cut
+    decision: Decision | None
+    type: Literal["pruned"] = "pruned"
+
+
 @dataclass(frozen=True, slots=True)
 class Compared:
     """One task under the skill an epoch started from and the one it ended with."""
@@ -200,7 +214,7 @@ class Stopped:
     type: Literal["stopped"] = "stopped"
 
 
-Progress: TypeAlias = Stepped | MetaReflected | EpochClosed | Examined
+Progress: TypeAlias = Stepped | MetaReflected | Pruned | EpochClosed | Examined
 Fact: TypeAlias = Begun | Progress
 Note: TypeAlias = Started | Timed | Stopped
 Event: TypeAlias = Fact | Note

@@ -28,6 +28,8 @@ class Entry:
     epoch: int = 0
     meta: bool = False
     """Whether it was the meta reflection after that step, and not the step itself."""
+    pruning: bool = False
+    """Whether it was the pruning after that step."""
     patterns: tuple[Pattern, ...] = ()
     score_before: float | None = None
     score_after: float | None = None

@@ -19,6 +19,7 @@ from skillopt.core.events import Event, Measured, Signal, Verdict
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Draft, Finding, Review
 from skillopt.core.rollout import Evaluation, Pair, Rollout, Score, Trajectory
+from skillopt.core.rules import Cut
 from skillopt.core.skill import Skill
 from skillopt.core.task import Gold, Split, Task
 
@@ -141,6 +142,19 @@ class MetaReflector(Protocol):
         self, skill: Skill, memory: Memory, *, epoch: int, budget: int | None
     ) -> Draft:
         """Draft a candidate from the directions of the epoch."""
+        ...
+
+
+class Pruner(Protocol):
+    """Looks for rules that can be spared."""
+
+    @property
+    def gate(self) -> Gate:
+        """For what is only shorter."""
+        ...
+
+    async def cut(self, skill: Skill, sample: Sequence[Task], events: Iterable[Event]) -> Cut:
+        """Leave out what nothing misses on training tasks; `events`: the run so far."""
         ...
 
 

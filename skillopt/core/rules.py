@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Literal
 
 from skillopt.core.references import MAIN, Reference
 from skillopt.core.skill import Skill, Text
@@ -27,6 +28,40 @@ class Rule:
     def last(self) -> int:
         """The line where it ends."""
         return self.line + self.text.count("\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """By how much tasks go better with a rule than without it, on average."""
+
+    rule: Rule
+    gain: float
+    low: float
+    """From here to `high`: the 95 % interval of the gain."""
+    high: float
+    n: int
+    """Tasks that were scored both ways."""
+    changed: int
+    """Those of them that went otherwise."""
+
+    @property
+    def verdict(self) -> Literal["useful", "harmful", "unclear", "no effect"]:
+        """Whether the rule surely helps or harms, may do either, or was not noticed at all."""
+        if self.low > 0:
+            return "useful"
+        if self.high < 0:
+            return "harmful"
+        return "unclear" if self.changed else "no effect"
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What came of leaving rules out."""
+
+    worths: tuple[Worth, ...] = ()
+    """Of every rule."""
+    rules: tuple[Rule, ...] = ()
+    """Those that nothing misses, all of them together."""
 
 
 def rules_in(skill: Skill) -> tuple[Rule, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from skillopt.core.changes import Change
+from skillopt.core.edits import Delete
 from skillopt.core.events import (
     Begun,
     Decision,
@@ -15,10 +16,11 @@ from skillopt.core.events import (
     Measured,
     MetaReflected,
     Progress,
+    Pruned,
     Stepped,
 )
 from skillopt.core.memory import Entry, Memory
-from skillopt.core.proposal import Draft
+from skillopt.core.proposal import Appendix, Draft
 from skillopt.core.skill import Skill
 
 
@@ -61,6 +63,8 @@ class State:
                 state = self._count(fact)._remember(fact)._decide(fact.decision)
             case MetaReflected():
                 state = self._learn(fact)._decide(fact.decision)
+            case Pruned():
+                state = self._shed(fact)._decide(fact.decision)
             case EpochClosed():
                 state = self._decide(fact.decision)
                 memory = state.memory.turn_page(fact.review.lessons, forgets=fact.forgets)
@@ -85,7 +89,7 @@ class State:
             n_fail=sum(not score.passed for each in marks for score in each.scores.values()),
             patterns=fact.patterns,
         )
-        return self._with(entry, fact.decision, fact.draft)
+        return self._with(entry, fact.decision, _tried(fact.draft), fact.draft.appendix)
 
     def _learn(self, fact: MetaReflected) -> State:
         if fact.decision is None:
@@ -93,21 +97,38 @@ class State:
         entry = Entry(
             step=fact.step, epoch=fact.epoch, action=fact.action, n_total=0, n_fail=0, meta=True
         )
-        return self._with(entry, fact.decision, fact.draft)
+        return self._with(entry, fact.decision, _tried(fact.draft), fact.draft.appendix)
 
-    def _with(self, entry: Entry, decision: Decision | None, draft: Draft) -> State:
+    def _shed(self, fact: Pruned) -> State:
+        if fact.decision is None:
+            return self
+        entry = Entry(
+            step=fact.step,
+            epoch=fact.epoch,
+            action=fact.decision.action,
+            n_total=0,
+            n_fail=0,
+            pruning=True,
+        )
+        cut = tuple(Delete(each.text, file=each.file) for each in fact.cut.rules)
+        return self._with(entry, fact.decision, cut)
+
+    def _with(
+        self,
+        entry: Entry,
+        decision: Decision | None,
+        tried: tuple[Change, ...],
+        appendix: Appendix | None = None,
+    ) -> State:
         """Remember an entry together with what the gate made of its edits."""
         if decision is not None:
-            tried = _tried(draft)
             entry = replace(
                 entry,
                 score_before=self.current.value,
                 score_after=decision.candidate.value,
                 accepted=tried if decision.accepted else (),
                 rejected=() if decision.accepted else tried,
-                rejected_notes=()
-                if decision.accepted or not draft.appendix
-                else draft.appendix.added,
+                rejected_notes=() if decision.accepted or not appendix else appendix.added,
             )
             memory = self.memory.feel(self.current.evaluation, decision.candidate.evaluation)
             return replace(self, memory=memory.remember(entry))

@@ -12,14 +12,16 @@ from skillopt.core.events import (
     EpochClosed,
     Examined,
     MetaReflected,
+    Pruned,
     Stepped,
 )
 from skillopt.core.proposal import Draft, Review
 from skillopt.core.rollout import Evaluation, Pair, Rollout, Score
+from skillopt.core.rules import Cut, without
 from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
 from skillopt.engine.patterns import patterns_in
-from skillopt.engine.plan import EpochEnd, Exam, MetaReflection, Step
+from skillopt.engine.plan import EpochEnd, Exam, MetaReflection, Pruning, Step
 from skillopt.engine.run import Run, recognise
 
 
@@ -39,6 +41,8 @@ async def train(run: Run, initial: Skill) -> State:
                 state = await step(run, state, move)
             case MetaReflection():
                 state = await meta_reflect(run, state, move)
+            case Pruning():
+                state = await prune(run, state, move)
             case EpochEnd():
                 state = await close_epoch(run, state, move)
             case Exam():
@@ -85,6 +89,17 @@ async def meta_reflect(run: Run, state: State, move: MetaReflection) -> State:
         action=decision.action if decision else _skip(draft),
         decision=decision,
     )
+    return run.record(state, fact)
+
+
+async def prune(run: Run, state: State, move: Pruning) -> State:
+    """Leave each rule out in turn; what nothing misses goes, if the gate agrees."""
+    skill, cut, decision = state.current.skill, Cut(), None
+    if run.pruner is not None:
+        cut = await run.pruner.cut(skill, move.tasks, run.journal.record.events())
+        shorter = without(skill, cut.rules)
+        decision = await run.decide(state, shorter, move.id, move.step, run.pruner.gate)
+    fact = Pruned(move=move.id, step=move.step, epoch=move.epoch, cut=cut, decision=decision)
     return run.record(state, fact)
 
 

@@ -48,6 +48,21 @@ class MetaReflection:
 
 
 @dataclass(frozen=True, slots=True)
+class Pruning:
+    """Look for rules that can be spared, on a sample of training tasks."""
+
+    epoch: int
+    step: int
+    """The last step of the epoch."""
+    tasks: tuple[Task, ...]
+
+    @property
+    def id(self) -> str:
+        """Name in the record."""
+        return f"prune_epoch_{self.epoch:02d}"
+
+
+@dataclass(frozen=True, slots=True)
 class EpochEnd:
     """Look back over the epoch on a sample of training tasks; empty when nothing is to compare."""
 
@@ -97,7 +112,7 @@ class Exam:
         )
 
 
-Move: TypeAlias = Step | MetaReflection | EpochEnd | Exam
+Move: TypeAlias = Step | MetaReflection | Pruning | EpochEnd | Exam
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +132,10 @@ class Shape:
     """Whether the look back goes on to other tasks until it has a full sample of useful ones."""
     meta_reflect: bool = False
     """Whether each epoch ends with a meta reflection."""
+    prune_every: int = 0
+    """After how many epochs at a time rules that can be spared are looked for; 0: never."""
+    prune_sample: int = 0
+    """Tasks that each rule is tried on for that."""
     forgets: bool = False
     """Whether the optimizer starts each epoch with an empty memory of steps."""
     seed: int = 42
@@ -154,6 +173,9 @@ class Plan:
                 moves.append(Step(number, epoch, in_epoch, batches, budget(number, total)))
             if shape.meta_reflect:
                 moves.append(MetaReflection(epoch, number, budget(number, total)))
+            if shape.prune_every and epoch % shape.prune_every == 0:
+                some = shuffled(train, shape.seed + 3000 * epoch)[: shape.prune_sample]
+                moves.append(Pruning(epoch, number, tuple(some)))
             last = epoch == shape.epochs
             sample = 0 if epoch == 1 else shape.last_sample if last else shape.sample
             order = tuple(shuffled(train, shape.seed + 2000 * epoch))
@@ -167,7 +189,7 @@ class Plan:
 
     @property
     def decisions(self) -> int:
-        """How many moves may bring a candidate before a gate."""
+        """How many moves may bring a candidate before a gate that asks for a gain."""
         return sum(
             isinstance(move, Step | MetaReflection)
             or (isinstance(move, EpochEnd) and bool(move.tasks))

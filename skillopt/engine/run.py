@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from skillopt.core.events import Begun, Decision, Measured, Progress
 from skillopt.core.journal import Journal
-from skillopt.core.ports import Gate, MetaReflector, Optimizer, Reviewer, Shortener
+from skillopt.core.ports import Gate, MetaReflector, Optimizer, Pruner, Reviewer, Shortener
 from skillopt.core.proposal import Size
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
@@ -34,6 +34,8 @@ class Run:
     """The gate for guidance at the end of an epoch."""
     meta_reflector: MetaReflector | None = None
     """For plans with meta reflections."""
+    pruner: Pruner | None = None
+    """For plans with pruning."""
     sampling: Sampling = field(default_factory=Sampling)
     identity: Mapping[str, str] = field(default_factory=dict[str, str])
     defaults: Mapping[str, str] = field(default_factory=dict[str, str])

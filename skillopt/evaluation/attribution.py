@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from skillopt.core.rollout import Evaluation
-from skillopt.core.rules import Rule
-from skillopt.core.worth import Worth
+from skillopt.core.rules import Rule, Worth
 from skillopt.evaluation.gates import EQUAL, Metric
 from skillopt.evaluation.statistics import matched
 

@@ -49,6 +49,8 @@ class Strict:
     metric: Metric
     forced: bool = False
     alpha: float = 0.0
+    ties: bool = False
+    """Whether an equal mean is good enough: for candidates that are better by being shorter."""
 
     def value(self, skill: Skill, evaluation: Evaluation) -> float:
         """The metric of the scores, and the bonus of the text."""
@@ -86,14 +88,17 @@ class Strict:
         room = [self.room(task, incumbent.evaluation) for task in left]
         known = [task in incumbent.evaluation.scores for task in left]
         most = [max(0.0, each + bonus) for each, scored in zip(room, known, strict=True) if scored]
-        if fsum([*gained, *most]) > 0:
+        # Below what counts as equal by a margin that no rounding can bridge.
+        bar = -2 * EQUAL * (len(gained) + len(left)) if self.ties else 0.0
+        if fsum([*gained, *most]) > bar:
             return None
         ours = self.value(candidate.skill, candidate.evaluation.granting(left))
         theirs = self.value(incumbent.skill, incumbent.evaluation)
         met = len(candidate.evaluation.scores)
+        relation = "<" if self.ties else "<="
         return Verdict(
             "not_better",
-            f"at most {ours:.4f} <= {theirs:.4f}, after {met} of {met + len(left)} tasks",
+            f"at most {ours:.4f} {relation} {theirs:.4f}, after {met} of {met + len(left)} tasks",
         )
 
     def judge(self, candidate: Measured, incumbent: Measured, *, level: float = 0.0) -> Verdict:
@@ -101,8 +106,9 @@ class Strict:
         new, old = candidate.evaluation.beside(incumbent.evaluation)
         ours = self.value(candidate.skill, new)
         theirs = self.value(incumbent.skill, old)
-        better = ours > theirs + EQUAL
-        relation = ">" if better else "<="
+        better = ours >= theirs - EQUAL if self.ties else ours > theirs + EQUAL
+        above, below = (">=", "<") if self.ties else (">", "<=")
+        relation = above if better else below
         reason = f"{ours:.4f} {relation} {theirs:.4f} on {new.n} tasks"
         return Verdict("better" if better else "not_better", reason)
 

@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
+from skillopt.core.attribution import Origin
 from skillopt.core.changes import Change, Rewrite, Suggestion
 from skillopt.core.edits import Append, Delete, InsertAfter, Replace
-from skillopt.core.events import Begun, Decision, EpochClosed, Fact, MetaReflected, Stepped
+from skillopt.core.events import (
+    Begun,
+    Decision,
+    EpochClosed,
+    Event,
+    MetaReflected,
+    Pruned,
+    Stepped,
+)
 from skillopt.core.notes import bare
 from skillopt.core.proposal import Draft, Proposal
 from skillopt.core.rollout import CHANGED
 from skillopt.core.rules import Rule
 from skillopt.core.skill import Skill
-from skillopt.core.worth import Origin
 
 INITIAL = "initial_skill"
 
@@ -22,7 +30,7 @@ Origins: TypeAlias = Mapping[str, Origin]
 """By line, without the blanks around it."""
 
 
-def lineage(facts: Iterable[Fact]) -> dict[str, Origins]:
+def lineage(events: Iterable[Event]) -> dict[str, Origins]:
     """The origin of every line of every skill that was ever current, by the skill's digest.
 
     A line that was changed comes from its last change; one that was removed and written again,
@@ -30,11 +38,14 @@ def lineage(facts: Iterable[Fact]) -> dict[str, Origins]:
     """
     found: dict[str, Origins] = {}
     now: Origins = {}
-    for fact in facts:
+    for fact in events:
         match fact:
             case Begun(initial):
                 skill = initial.skill
                 now = {line: Origin(move=INITIAL) for line in _lines(skill)}
+            case Pruned(decision=Decision() as met) if met.accepted:
+                skill = met.candidate.skill
+                now = {line: now[line] for line in _lines(skill)}
             case (
                 Stepped(decision=Decision() as met)
                 | MetaReflected(decision=Decision() as met)

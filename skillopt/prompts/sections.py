@@ -262,11 +262,21 @@ def _step(entry: Entry) -> str:
     line = f"Step {entry.step}: {entry.action}; {entry.n_fail} of {entry.n_total} attempts failed."
     if entry.meta:
         line = f"Meta reflection after step {entry.step}: {entry.action}."
+    if entry.pruning:
+        line = f"Pruning after step {entry.step}: {entry.action}.{_spared(entry)}"
     if entry.score_before is None or entry.score_after is None:
         return line
     # How far a rejected candidate was measured, and so its score, must not change what is asked.
     after = "was not beaten" if entry.action == "reject" else f"-> {entry.score_after:.4f}"
     return f"{line} Held-out score {entry.score_before:.4f} {after}."
+
+
+def _spared(entry: Entry) -> str:
+    """The rules that were taken out, so that nobody writes them again."""
+    texts = [each.target[:100] for each in entry.accepted if isinstance(each, Delete)]
+    return f" Nothing was missed without: {json.dumps(texts[:10], ensure_ascii=False)}." * bool(
+        texts
+    )
 
 
 def _fitting(title: str, lines: Sequence[str], rest: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from skillopt.core.worth import Attribution
+from skillopt.core.attribution import Attribution
 from skillopt.errors import StoreError
 from skillopt.store import codec
 from skillopt.store.files import write_json

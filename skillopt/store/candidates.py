@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from skillopt.core.events import Decision, EpochClosed, Fact, MetaReflected, Stepped
+from skillopt.core.events import Decision, EpochClosed, Fact, MetaReflected, Pruned, Stepped
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,8 @@ def tried(facts: Iterable[Fact]) -> list[Tried]:
             case Stepped(decision=Decision() as met) | MetaReflected(decision=Decision() as met):
                 edits = sum(each.applied for each in fact.draft.report)
                 found.append(Tried(fact.move, met, edits))
+            case Pruned(decision=Decision() as met):
+                found.append(Tried(fact.move, met, len(fact.cut.rules)))
             case EpochClosed(decision=Decision() as met):
                 found.append(Tried(met.candidate.origin, met, None))
             case _:

@@ -12,6 +12,7 @@ from skillopt.core.events import (
     Examined,
     Fact,
     MetaReflected,
+    Pruned,
     Started,
     Stepped,
     Timed,
@@ -66,7 +67,7 @@ class Chronicle:
             case Begun():
                 state = State.after(event)
                 return self._close(event, state, state)
-            case Stepped() | MetaReflected() | EpochClosed() | Examined():
+            case Stepped() | MetaReflected() | Pruned() | EpochClosed() | Examined():
                 before = self.state
                 return None if before is None else self._close(event, before, before.apply(event))
             case _:

@@ -18,11 +18,11 @@ from pydantic_core import (
     core_schema,
 )
 
+from skillopt.core.attribution import Attribution
 from skillopt.core.chat import Reply
 from skillopt.core.events import Event
 from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
-from skillopt.core.worth import Attribution
 
 T = TypeVar("T")
 

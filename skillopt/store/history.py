@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from skillopt.core.chat import Usage
-from skillopt.core.events import Batch, Decision, EpochClosed, MetaReflected, Stepped
+from skillopt.core.events import Batch, Decision, EpochClosed, MetaReflected, Pruned, Stepped
 from skillopt.core.proposal import Finding, Rate, Size
 from skillopt.core.rollout import Evaluation
 from skillopt.core.state import State
@@ -314,7 +314,9 @@ def _saved(chapters: Iterable[Chapter]) -> int:
     """Attempts that no decision needed."""
     facts = [each.fact for each in chapters]
     decisions = [
-        each.decision for each in facts if isinstance(each, Stepped | MetaReflected | EpochClosed)
+        each.decision
+        for each in facts
+        if isinstance(each, Stepped | MetaReflected | Pruned | EpochClosed)
     ]
     return sum(each.saved for each in decisions if each is not None)
 
@@ -340,7 +342,7 @@ def _epoch_stats(chapters: Iterable[Chapter]) -> list[Json]:
             case Stepped(epoch=epoch) as step:
                 steps.setdefault(epoch, []).append(step)
                 ends[epoch] = chapter.after
-            case EpochClosed(epoch=epoch) | MetaReflected(epoch=epoch):
+            case EpochClosed(epoch=epoch) | MetaReflected(epoch=epoch) | Pruned(epoch=epoch):
                 ends[epoch] = chapter.after
             case _:
                 pass

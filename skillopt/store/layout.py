@@ -155,15 +155,16 @@ class EpochFolder:
 
 
 @dataclass(frozen=True, slots=True)
-class MetaReflectFolder:
-    """What thinking again about an epoch left."""
+class CandidateFolder:
+    """What a candidate left that came from no step: from meta reflection or pruning."""
 
     root: Path
+    kind: str
 
     @property
     def result(self) -> Path:
-        """The edits and what became of them."""
-        return self.root / "meta_reflect_result.json"
+        """How it came about and what became of it."""
+        return self.root / f"{self.kind}_result.json"
 
     @property
     def candidate(self) -> Path:
@@ -250,9 +251,13 @@ class Layout:
         name = f"epoch_{number:02d}"
         return EpochFolder(self.root / "slow_update" / name, self.root / "meta_skill" / name)
 
-    def meta_reflect(self, epoch: int) -> MetaReflectFolder:
+    def meta_reflect(self, epoch: int) -> CandidateFolder:
         """The folder of an epoch's meta reflection."""
-        return MetaReflectFolder(self.root / "meta_reflect" / f"epoch_{epoch:02d}")
+        return CandidateFolder(self.root / "meta_reflect" / f"epoch_{epoch:02d}", "meta_reflect")
+
+    def prune(self, epoch: int) -> CandidateFolder:
+        """The folder of an epoch's pruning."""
+        return CandidateFolder(self.root / "prune" / f"epoch_{epoch:02d}", "prune")
 
     @property
     def baseline(self) -> RolloutFolder:

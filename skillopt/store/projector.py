@@ -15,6 +15,7 @@ from skillopt.core.events import (
     MetaReflected,
     PhaseClosed,
     PhaseOpened,
+    Pruned,
     Signal,
     Stepped,
     Stopped,
@@ -39,6 +40,7 @@ from skillopt.store.history import (
 )
 from skillopt.store.layout import Layout
 from skillopt.store.packages import skill_files
+from skillopt.store.pruning import pruning_files
 from skillopt.store.rethinking import rethinking_files
 
 _LIVE = ("version", "config", "total_wall_time_s", "token_summary", "prices", "receipt", "reused")
@@ -145,6 +147,9 @@ class Projector:
             case MetaReflected(epoch=number) as fact:
                 folder = self._layout.meta_reflect(number)
                 yield from rethinking_files(folder, fact, chapter, spent, self._attempts)
+            case Pruned(epoch=number) as fact:
+                folder = self._layout.prune(number)
+                yield from pruning_files(folder, fact, chapter, spent, self._attempts)
             case EpochClosed(epoch=number) as fact:
                 yield from epoch_files(self._layout.epoch(number), fact, chapter, self._attempts)
             case Examined():

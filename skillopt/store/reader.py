@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 from skillopt.core.chat import Usage
-from skillopt.core.events import EpochClosed, Event, Fact, MetaReflected, Stepped
+from skillopt.core.events import EpochClosed, Event, Fact, MetaReflected, Pruned, Stepped
 from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
@@ -132,7 +132,7 @@ class RunReader:
             match fact:
                 case Stepped(draft=draft) | MetaReflected(draft=draft) if draft.skill is not None:
                     yield draft.skill
-                case EpochClosed(decision=decision) if decision is not None:
+                case EpochClosed(decision=decision) | Pruned(decision=decision) if decision:
                     yield decision.candidate.skill
                 case _:
                     pass

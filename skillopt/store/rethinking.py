@@ -8,12 +8,12 @@ from skillopt.store.chronicle import Chapter
 from skillopt.store.drafts import draft_rows
 from skillopt.store.files import json_bytes
 from skillopt.store.history import Json, Spent, size_json, tokens
-from skillopt.store.layout import MetaReflectFolder
+from skillopt.store.layout import CandidateFolder
 from skillopt.store.packages import skill_files
 
 
 def rethinking_files(
-    folder: MetaReflectFolder,
+    folder: CandidateFolder,
     fact: MetaReflected,
     chapter: Chapter,
     spent: Spent,

@@ -65,6 +65,7 @@ MODES: dict[str, dict[str, object]] = {
         "evaluation.inconclusive": "replicate",
         "evaluation.calibrate": True,
     },
+    "pruning": {"optimizer.prune_every": 1, "optimizer.prune_tasks": 6},
     "portfolio": {"gradient.proposer": ["analyst", "explore"], "gradient.portfolio_after": 1},
 }
 

@@ -7,8 +7,9 @@ from support_store import FIRST, RULE, draft, measured, story
 
 from skillopt.cli.facts import line_for
 from skillopt.cli.step import step_story
-from skillopt.core.events import Decision, MetaReflected, Stepped
+from skillopt.core.events import Decision, MetaReflected, Pruned, Stepped
 from skillopt.core.proposal import Draft, Proposal
+from skillopt.core.rules import Cut, Rule, Worth
 from skillopt.store.chronicle import Chronicle
 
 AGAIN = (Proposal(RULE, "failure", ("a",)), Proposal(RULE, "success", ("b",)))
@@ -46,3 +47,14 @@ def test_a_meta_reflection_is_told_in_one_line() -> None:
     assert line_for(thought, 4).plain == "meta reflect, epoch 1  edits 1 of 2  val 1 > 0  accepted"
     idle = replace(thought, draft=Draft(budget=2), action="skip_no_patches", decision=None)
     assert line_for(idle, 4).plain == ("meta reflect, epoch 1  skipped: nothing was proposed")
+
+
+def test_pruning_is_told_in_one_line() -> None:
+    rule = Rule("SKILL.md", 3, "- x")
+    worths = (Worth(rule, 0.0, -0.1, 0.1, 20, 0), Worth(rule, 0.5, 0.3, 0.7, 20, 10))
+    taken = Decision(measured(FIRST, "prune_epoch_01", 2, 1.0), "accept", "1 >= 1")
+    cut = Cut(worths, (rule,))
+    fact = Pruned(move="prune_epoch_01", step=2, epoch=1, cut=cut, decision=taken)
+    assert line_for(fact, 4).plain == "prune, epoch 1  rules 2  not missed 1  val 1 >= 1  accepted"
+    idle = replace(fact, cut=Cut(worths), decision=None)
+    assert line_for(idle, 4).plain == "prune, epoch 1  rules 2  none to spare"

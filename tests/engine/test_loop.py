@@ -5,11 +5,19 @@ from dataclasses import dataclass, field, replace
 from zlib import crc32
 
 import pytest
-from support import Sums, World, analysis, pupil, teacher
+from support import SHAPE, Sums, World, analysis, pupil, teacher
 
 from skillopt.core.chat import Reply, Request
-from skillopt.core.edits import Append
-from skillopt.core.events import EpochClosed, Examined, MetaReflected, Progress, Stepped, Timed
+from skillopt.core.edits import Append, Delete
+from skillopt.core.events import (
+    EpochClosed,
+    Examined,
+    MetaReflected,
+    Progress,
+    Pruned,
+    Stepped,
+    Timed,
+)
 from skillopt.core.proposal import Draft
 from skillopt.core.rollout import CHANGED, UNCHANGED, Change
 from skillopt.core.skill import Skill
@@ -18,7 +26,8 @@ from skillopt.engine.hearing import Sampling
 from skillopt.engine.loop import train
 from skillopt.engine.plan import EpochEnd, Shape
 from skillopt.errors import AccessError, ModelError, StoreError, Unmeasurable
-from skillopt.evaluation.gates import Metric, always
+from skillopt.evaluation.gates import Metric, Strict, always
+from skillopt.evaluation.tested import Paired
 from skillopt.model.scripted import Scripted
 from skillopt.optimizer.schedule import Constant
 from skillopt.testing.doubles import MemoryRecord, MemoryWork
@@ -379,6 +388,76 @@ async def test_a_run_with_meta_reflection_cut_after_any_event_ends_the_same() ->
     for cut in range(len(whole.kept)):
         record = MemoryRecord(list(whole.kept[:cut]))
         assert await train(World(record=record, shape=shape).run(), SEED) == expected
+        assert replay(record.kept) == expected
+
+
+PRUNING = Shape(epochs=2, batch=2, sample=2, last_sample=2, seed=0, prune_every=2, prune_sample=2)
+CHATTY = Skill.parse("# Sums\n\n- Smile.\n")
+
+
+async def test_a_rule_that_nothing_misses_is_pruned_and_one_that_carries_the_score_is_not() -> None:
+    record = MemoryRecord()
+    state = await train(World(shape=PRUNING, record=record).run(), CHATTY)
+    (fact,) = [event for event in record.kept if isinstance(event, Pruned)]
+    assert fact.move == "prune_epoch_02"
+    worths = {each.rule.text: each.gain for each in fact.cut.worths}
+    assert worths == {"- Smile.": 0.0, "- Add carefully.": 1.0}
+    assert [rule.text for rule in fact.cut.rules] == ["- Smile."]
+    assert fact.decision is not None
+    assert (fact.decision.action, fact.decision.reason) == (
+        "accept_new_best",
+        "1.0000 >= 1.0000 on 4 tasks",
+    )
+    assert state.best.skill.body == "# Sums\n\n- Add carefully.\n"
+    assert state.best.origin == "prune_epoch_02"
+    (entry,) = [entry for entry in state.memory.steps if entry.pruning]
+    assert entry.accepted == (Delete("- Smile."),)
+
+
+async def test_pruning_that_costs_score_is_rejected_and_changes_nothing() -> None:
+    """The training tasks are easy without the rule; the val tasks are not."""
+
+    def target(request: Request) -> str:
+        skill, question = request.messages[0].text, request.messages[1].text
+        left, right = question.split(" + ")
+        knows = "carefully" in skill or int(left) < 100
+        return str(int(left) + int(right)) if knows else "0"
+
+    record = MemoryRecord()
+    world = World(target=Scripted(target), shape=PRUNING, record=record, sampling=Sampling(block=1))
+    start = Skill.parse("- Add carefully.\n")
+    state = await train(world.run(), start)
+    (fact,) = [event for event in record.kept if isinstance(event, Pruned)]
+    assert fact.decision is not None
+    assert (fact.decision.action, fact.decision.saved) == ("reject", 3)
+    assert state.best.skill == start
+    (entry,) = [entry for entry in state.memory.steps if entry.pruning]
+    assert entry.rejected == (Delete("- Add carefully."),)
+
+
+async def test_pruning_takes_no_part_of_the_chance_of_a_false_accept() -> None:
+    shape = replace(PRUNING, prune_every=1)
+    gate = Paired(strict=Strict(Metric()), alpha=0.05)
+    world = World(shape=shape, gate=gate, slow_gate=gate)
+    with_pruning, without = world.run().plan, world.but(shape=SHAPE).run().plan
+    assert [move.id for move in with_pruning.moves if "prune" not in move.id] == [
+        move.id for move in without.moves
+    ]
+    assert [move.id for move in with_pruning.moves][2:4] == ["prune_epoch_01", "epoch_01"]
+    assert with_pruning.decisions == without.decisions
+    record = MemoryRecord()
+    state = await train(world.but(record=record).run(), CHATTY)
+    pruned = [event.decision for event in record.kept if isinstance(event, Pruned)]
+    assert [each.level for each in pruned if each] == [0.0]
+    assert state.gates == without.decisions
+
+
+async def test_a_run_with_pruning_cut_after_any_event_ends_the_same() -> None:
+    whole = MemoryRecord()
+    expected = await train(World(shape=PRUNING, record=whole).run(), CHATTY)
+    for cut in range(len(whole.kept)):
+        record = MemoryRecord(list(whole.kept[:cut]))
+        assert await train(World(record=record, shape=PRUNING).run(), CHATTY) == expected
         assert replay(record.kept) == expected
 
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillopt.core.rollout import Evaluation, Failure, Score
-from skillopt.core.rules import Rule
-from skillopt.core.worth import Worth
+from skillopt.core.rules import Rule, Worth
 from skillopt.evaluation.attribution import worth
 from skillopt.evaluation.gates import Metric
 from skillopt.evaluation.statistics import matched

@@ -86,12 +86,12 @@ def judged(gate: Gate, case: Case) -> Verdict:
     return gate.judge(measured("new", case.new), measured("old", case.old), level=LEVEL)
 
 
-@given(cases(), st.sampled_from([("old", "new"), ("old",), ("new",)]))
+@given(cases(), st.sampled_from([("old", "new"), ("old",), ("new",)]), st.booleans())
 def test_a_strict_rejection_foreseen_is_the_rejection_of_the_full_evaluation(
-    case: Case, dense: tuple[str, ...]
+    case: Case, dense: tuple[str, ...], ties: bool
 ) -> None:
-    """Whatever the texts "old" and "new" earn by themselves."""
-    gate = Strict(Metric(case.weight, Density(0.2, dense)))
+    """Whatever the texts "old" and "new" earn by themselves, and whether a tie is enough."""
+    gate = Strict(Metric(case.weight, Density(0.2, dense)), ties=ties)
     if foreseen(gate, case) is not None:
         assert judged(gate, case).finding == "not_better"
 
@@ -131,6 +131,22 @@ def test_a_candidate_that_repairs_nothing_is_through_after_what_was_broken(weigh
     verdict = foreseen(gate, case)
     assert verdict is not None
     assert verdict.reason == "at most 0.6667 <= 0.6667, after 2 of 6 tasks"
+
+
+def test_where_a_tie_is_enough_only_a_certain_loss_is_given_up() -> None:
+    gate = Strict(Metric(), ties=True)
+    even = Case(scores(0, 0, 1, 1), scores(0, 0, 1, 1), 0.0, 1)
+    assert foreseen(gate, even) is None
+    assert judged(gate, even) == Verdict("better", "0.5000 >= 0.5000 on 4 tasks")
+    worse = Case(scores(1, 1, 1), scores(0, 1, 1), 0.0, 1)
+    assert foreseen(gate, worse) == Verdict(
+        "not_better", "at most 0.6667 < 1.0000, after 1 of 3 tasks"
+    )
+    assert judged(gate, worse) == Verdict("not_better", "0.6667 < 1.0000 on 3 tasks")
+    guarded = NoRegression(strict=gate, must_pass=frozenset({"t0"}), max_broken=0.5)
+    swapped = Case(scores(1, 0, 1), scores(0, 1, 1), 0.0, 3)
+    assert judged(gate, swapped).finding == "better"
+    assert judged(guarded, swapped).finding == "not_better"
 
 
 def test_a_candidate_that_may_still_win_is_not_given_up() -> None:

@@ -6,9 +6,9 @@ from support_store import FIRST, GUIDED, INITIAL, REJECTED, draft, measured, sto
 
 from skillopt.core.changes import Suggestion
 from skillopt.core.edits import Append, Replace, apply_edits
-from skillopt.core.events import Decision, Fact, Stepped
+from skillopt.core.events import Decision, Fact, Pruned, Stepped
 from skillopt.core.proposal import Appendix, Draft, Finding, Proposal, Selection
-from skillopt.core.rules import rules_in
+from skillopt.core.rules import Cut, rules_in, without
 from skillopt.core.skill import Skill
 from skillopt.evaluation.lineage import lineage, origins_of
 
@@ -87,6 +87,15 @@ def test_a_reminder_has_the_tasks_that_asked_for_it() -> None:
     )
     origin = lineage(after(skill, made))[skill.digest]["- Mind the capitals."]
     assert origin.failures == ("c",)
+
+
+def test_pruning_leaves_the_origins_of_what_stays() -> None:
+    shorter = without(FIRST, rules_in(FIRST)[:1])
+    taken = Decision(measured(shorter, "prune_epoch_01", 2, 1.0), "accept", "no worse")
+    fact = Pruned(move="prune_epoch_01", step=2, epoch=1, cut=Cut(), decision=taken)
+    found = lineage([*FACTS[:3], fact])[shorter.digest]
+    assert found["- Answer in capitals."].move == "step_0002"
+    assert "- Be brief." not in found
 
 
 def test_a_rule_has_the_origins_of_its_lines() -> None:

@@ -165,3 +165,20 @@ def test_an_edit_names_its_file_or_means_the_document(
     told = describe(edit)
     assert told.get("file", "SKILL.md") == file
     assert EditAnswer.model_validate(told).change() == edit
+
+
+def test_a_history_names_the_rules_that_were_pruned() -> None:
+    gone = Entry(
+        step=4,
+        action="accept_new_best",
+        n_total=0,
+        n_fail=0,
+        pruning=True,
+        score_before=0.5,
+        score_after=0.5,
+        accepted=(Delete("- Smile."),),
+    )
+    shown = "\n".join(memory_sections(Memory((gone,))))
+    assert "Pruning after step 4: accept_new_best." in shown
+    assert 'Nothing was missed without: ["- Smile."].' in shown
+    assert "Held-out score 0.5000 -> 0.5000." in shown

@@ -1,36 +1,11 @@
-"""What a rule of a skill is worth, and where it comes from."""
+"""A skill rule by rule: what each is worth, and where it comes from."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from skillopt.core.events import Action
-from skillopt.core.rules import Rule
-
-
-@dataclass(frozen=True, slots=True)
-class Worth:
-    """By how much tasks go better with a rule than without it, on average."""
-
-    rule: Rule
-    gain: float
-    low: float
-    """From here to `high`: the 95 % interval of the gain."""
-    high: float
-    n: int
-    """Tasks that were scored both ways."""
-    changed: int
-    """Those of them that went otherwise."""
-
-    @property
-    def verdict(self) -> Literal["useful", "harmful", "unclear", "no effect"]:
-        """Whether the rule surely helps or harms, may do either, or was not noticed at all."""
-        if self.low > 0:
-            return "useful"
-        if self.high < 0:
-            return "harmful"
-        return "unclear" if self.changed else "no effect"
+from skillopt.core.rules import Worth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +24,11 @@ class Origin:
     action: Action | None = None
     """The verdict on the candidate that it came with; None for the initial skill."""
     reason: str = ""
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """All that speak for it, failures first."""
+        return self.failures + self.successes
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,56 @@
+"""What pruning leaves in the run directory."""
+
+from __future__ import annotations
+
+from skillopt.core.events import Pruned
+from skillopt.core.rules import Worth
+from skillopt.store.artefacts import Attempts, Files, rollout_files
+from skillopt.store.chronicle import Chapter
+from skillopt.store.files import json_bytes
+from skillopt.store.history import Json, Spent, tokens
+from skillopt.store.layout import CandidateFolder
+from skillopt.store.packages import skill_files
+
+
+def pruning_files(
+    folder: CandidateFolder, fact: Pruned, chapter: Chapter, spent: Spent, attempts: Attempts
+) -> Files:
+    """The value of every rule, the candidate and how it was measured."""
+    yield folder.result, json_bytes(_result(fact, chapter, spent))
+    if fact.decision is not None:
+        yield from skill_files(folder.candidate, fact.decision.candidate.skill)
+        yield from rollout_files(folder.selection, fact.decision.candidate.evaluation, attempts)
+
+
+def _result(fact: Pruned, chapter: Chapter, spent: Spent) -> Json:
+    decision = fact.decision
+    result: Json = {
+        "epoch": fact.epoch,
+        "action": decision.action if decision else "nothing_to_spare",
+        "rules": [_rule(each, pruned=each.rule in fact.cut.rules) for each in fact.cut.worths],
+        "update_origin": fact.move,
+        "time_s": round(chapter.wall, 3),
+        "tokens": tokens(spent, fact.move),
+    }
+    if decision is not None:
+        result |= {
+            "candidate_hash": decision.candidate.skill.digest,
+            "selection_hard": decision.candidate.evaluation.hard,
+            "selection_soft": decision.candidate.evaluation.soft,
+            "candidate_gate_score": decision.candidate.value,
+            "reason": decision.reason,
+        }
+    return result
+
+
+def _rule(found: Worth, *, pruned: bool) -> Json:
+    return {
+        "file": found.rule.file,
+        "line": found.rule.line,
+        "text": found.rule.text,
+        "value": found.gain,
+        "value_interval_95": [round(found.low, 6), round(found.high, 6)],
+        "n": found.n,
+        "n_changed": found.changed,
+        "left_out": pruned,
+    }
