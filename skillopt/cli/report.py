@@ -204,6 +204,7 @@ def next_commands(run: Path) -> Text:
     lines = [
         ("skillopt show " + where, "what happened, step by step"),
         ("skillopt diff " + where, "what was learnt"),
+        ("skillopt attribute " + where, "what each rule is worth, by leaving it out"),
         ("skillopt check " + where, "whether the skill recites items"),
     ]
     width = max(len(command) for command, _ in lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from skillopt.core.attribution import Origin
@@ -19,7 +20,6 @@ from skillopt.core.events import (
 )
 from skillopt.core.notes import bare
 from skillopt.core.proposal import Draft, Proposal
-from skillopt.core.rollout import CHANGED
 from skillopt.core.rules import Rule
 from skillopt.core.skill import Skill
 
@@ -31,31 +31,32 @@ Origins: TypeAlias = Mapping[str, Origin]
 
 
 def lineage(events: Iterable[Event]) -> dict[str, Origins]:
-    """The origin of every line of every skill that was ever current, by the skill's digest.
+    """The origin of every line of every skill that was tried, by the skill's digest.
 
     A line that was changed comes from its last change; one that was removed and written again,
-    from the second time.
+    from the second time. What was rejected leaves no trace in later skills.
     """
     found: dict[str, Origins] = {}
     now: Origins = {}
     for fact in events:
         match fact:
             case Begun(initial):
-                skill = initial.skill
-                now = {line: Origin(move=INITIAL) for line in _lines(skill)}
-            case Pruned(decision=Decision() as met) if met.accepted:
-                skill = met.candidate.skill
-                now = {line: now[line] for line in _lines(skill)}
+                now = {line: Origin(move=INITIAL) for line in _lines(initial.skill)}
+                found[initial.skill.digest] = now
             case (
                 Stepped(decision=Decision() as met)
                 | MetaReflected(decision=Decision() as met)
+                | Pruned(decision=Decision() as met)
                 | EpochClosed(decision=Decision() as met)
-            ) if met.accepted:
+            ):
                 skill = met.candidate.skill
-                now = {line: now.get(line) or _origin(fact, met, line) for line in _lines(skill)}
+                tried = {line: now.get(line) or _origin(fact, met, line) for line in _lines(skill)}
+                now = tried if met.accepted else now
+                # The same text may be tried again; where it was accepted, that counts.
+                if met.accepted or skill.digest not in found:
+                    found[skill.digest] = tried
             case _:
-                continue
-        found[skill.digest] = now
+                pass
     return found
 
 
@@ -69,35 +70,32 @@ def _lines(skill: Skill) -> list[str]:
     return [line.strip() for line in skill.render().splitlines() if line.strip()]
 
 
-def _origin(fact: Stepped | MetaReflected | EpochClosed, met: Decision, line: str) -> Origin:
-    if isinstance(fact, EpochClosed):
-        shown = [each for each in fact.pairs if each.shown and each.change in CHANGED]
-        return Origin(
-            move=met.candidate.origin,
-            by=("slow update",),
-            failures=tuple(each.task for each in shown if each.change == "regressed"),
-            successes=tuple(each.task for each in shown if each.change == "improved"),
-            action=met.action,
-            reason=met.reason,
-        )
-    if reminded := _reminded(fact.draft, line):
-        return Origin(
-            move=fact.move,
-            by=("analyst",),
-            failures=reminded,
-            action=met.action,
-            reason=met.reason,
-        )
-    proposals = _wrote(fact.draft.chosen.proposals, line)
-    return Origin(
-        move=fact.move,
-        by=tuple(dict.fromkeys(each.by for each in proposals)),
-        failures=_tasks(each for each in proposals if each.source == "failure"),
-        successes=_tasks(each for each in proposals if each.source == "success"),
-        why=tuple(dict.fromkeys(each.why for each in proposals if each.why)),
-        action=met.action,
-        reason=met.reason,
-    )
+def _origin(
+    fact: Stepped | MetaReflected | Pruned | EpochClosed, met: Decision, line: str
+) -> Origin:
+    came = Origin(move=met.candidate.origin, action=met.action, reason=met.reason)
+    match fact:
+        case EpochClosed(pairs=pairs):
+            shown = [each for each in pairs if each.shown]
+            return replace(
+                came,
+                by=("slow update",),
+                failures=tuple(each.task for each in shown if each.change == "regressed"),
+                successes=tuple(each.task for each in shown if each.change == "improved"),
+            )
+        case Pruned():
+            return came
+        case Stepped(draft=draft) | MetaReflected(draft=draft):
+            if reminded := _reminded(draft, line):
+                return replace(came, by=("analyst",), failures=reminded)
+            proposals = _wrote(draft.chosen.proposals, line)
+            return replace(
+                came,
+                by=tuple(dict.fromkeys(each.by for each in proposals)),
+                failures=_tasks(each for each in proposals if each.source == "failure"),
+                successes=_tasks(each for each in proposals if each.source == "success"),
+                why=tuple(dict.fromkeys(each.why for each in proposals if each.why)),
+            )
 
 
 def _tasks(proposals: Iterable[Proposal]) -> tuple[str, ...]:

@@ -78,6 +78,8 @@ class Prune:
         useless = [each for each in reversed(worths) if _useless(each)]
         for each in sorted(useless, key=lambda each: each.gain):
             shorter = without(skill, [*gone, each.rule])
+            if shorter == skill:
+                continue  # it cannot go without changing how the rest is read
             (less,) = await self.measure([(shorter, trials[each.rule])])
             if _useless(worth(each.rule, whole, less, self.metric)):
                 gone.append(each.rule)

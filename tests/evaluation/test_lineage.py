@@ -41,8 +41,15 @@ def test_a_line_comes_from_the_step_whose_accepted_edit_wrote_it() -> None:
     assert (origin.action, origin.reason) == ("accept_new_best", "1 of 2 better")
 
 
-def test_a_rejected_candidate_leaves_no_lineage() -> None:
-    assert REJECTED.digest not in lineage(FACTS)
+def test_a_rejected_candidate_leaves_no_trace_in_later_skills() -> None:
+    found = lineage(FACTS)
+    assert found[REJECTED.digest]["- Shout."].action == "reject"
+    assert found[REJECTED.digest]["- Be brief."].move == "initial_skill"
+    assert "- Shout." not in found[FIRST.digest]
+    # Accepted by a later step, the line is that step's.
+    taken = Decision(measured(REJECTED, "step_0002", 2, 1.0), "accept", "better")
+    again = replace(FACTS[2], decision=taken)
+    assert lineage([*FACTS[:2], again])[REJECTED.digest]["- Shout."].move == "step_0002"
 
 
 def test_guidance_comes_from_the_epoch_that_wrote_it() -> None:

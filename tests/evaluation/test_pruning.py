@@ -64,6 +64,12 @@ async def test_a_rule_that_was_not_measured_stays() -> None:
     assert await spared(world, "- a\n") == []
 
 
+async def test_a_rule_that_cannot_go_does_not_keep_others_from_going() -> None:
+    """Without the first line, the next ones would be front matter."""
+    document = "- a\n\n---\nname: x\n---\n- b\n"
+    assert await spared(World(), document) == ["- b"]
+
+
 async def test_a_skill_without_rules_costs_nothing() -> None:
     world = World()
     assert await spared(world, "# Title\n") == []
