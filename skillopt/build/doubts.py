@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from skillopt.build.policies import gates
+from skillopt.build.speculating import hindrance
 from skillopt.config.schema import Config, RoleModel
 from skillopt.evaluation.gates import Strict
 
 
 def doubts(config: Config) -> list[str]:
     """Each with what to do about it."""
-    return [*_blocks(config), *_replicates(config)]
+    return [*_blocks(config), *_replicates(config), *_guesses(config)]
 
 
 def _blocks(config: Config) -> Iterator[str]:
@@ -42,6 +43,11 @@ def _replicates(config: Config) -> Iterator[str]:
             "replicates tell nothing new, because the target answers the same question in the same "
             "way (temperature 0); set model.target_temperature, or drop the replicates"
         )
+
+
+def _guesses(config: Config) -> Iterator[str]:
+    if config.engine.speculate and (why := hindrance(config)):
+        yield f"engine.speculate has no effect: {why}; change that, or drop engine.speculate"
 
 
 def _steady(target: RoleModel) -> bool:

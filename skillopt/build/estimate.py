@@ -16,13 +16,14 @@ from skillopt.build.data import validation_tasks
 from skillopt.build.outlay import MAYBE, Estimate, Line, Range, summed
 from skillopt.build.policies import form_of, rate_control, sampling
 from skillopt.build.proposing import MANY, Proposing, bound, merges, proposing
+from skillopt.build.speculating import speculates
 from skillopt.build.training import ROLES, Brief
 from skillopt.config.schema import Role
 from skillopt.core.chat import Model
 from skillopt.core.rules import rules_in
 from skillopt.core.task import Task
 from skillopt.core.tokens import estimate as tokens_in
-from skillopt.engine.plan import EpochEnd, Exam, MetaReflection, Pruning, Step
+from skillopt.engine.plan import EpochEnd, Exam, MetaReflection, Move, Pruning, Step
 from skillopt.errors import EnvironmentFault, attributed_to
 from skillopt.optimizer.trial import EXCHANGES
 
@@ -78,6 +79,7 @@ class _Outlook:
                     yield from self._step(move, edits)
                     edits += self._used(move)
                     yield from self._candidate(gate, edits)
+                    yield from self._ahead(plan.after(move), edits)
                 case MetaReflection():
                     yield self._question("meta reflect", "meta_reflect", MAYBE, edits, 2000)
                     edits += bound(move.budget)
@@ -154,6 +156,12 @@ class _Outlook:
         if self.brief.config.optimizer.max_skill_tokens:
             yield self._question("compress", "compress_skill", MAYBE, edits, 0, whole=True)
         yield self._attempts("gate on val", gate, edits)
+
+    def _ahead(self, following: Move | None, edits: int) -> Iterator[Line]:
+        """Attempts under a skill that is then replaced."""
+        if isinstance(following, Step) and speculates(self.brief.config):
+            tasks = sum(map(len, following.batches))
+            yield self._attempts("rollout in vain", Range(0, tasks), edits)
 
     def _reflection(self, found: Proposing, edits: int) -> Iterator[Line]:
         gradient = self.brief.config.gradient

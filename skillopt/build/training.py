@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from skillopt import __version__
-from skillopt.aio import map_all
+from skillopt.aio import Nursery, map_all, nursery
 from skillopt.build.data import (
     World,
     exam_tasks,
@@ -35,6 +35,7 @@ from skillopt.build.policies import (
     shortener,
 )
 from skillopt.build.pricing import caps_of, prices_of
+from skillopt.build.speculating import speculates
 from skillopt.config.schema import Config, Role
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model
@@ -49,6 +50,7 @@ from skillopt.engine.bench import Bench
 from skillopt.engine.loop import train
 from skillopt.engine.plan import Plan, digest
 from skillopt.engine.run import Run, recognise
+from skillopt.engine.speculation import Speculation
 from skillopt.engine.witness import Witness
 from skillopt.evaluation.report import figures
 from skillopt.harness.chat import Chat
@@ -182,7 +184,7 @@ async def open_training(
             recognise(brief.identity, before.identity, Config().identity())
         cache = Cache(layout.cache)
         try:
-            async with Http() as http:
+            async with Http() as http, nursery() as group:
                 meter = Meter.after(cache.spent())
                 board = Switchboard(
                     secrets or Secrets.load(),
@@ -208,7 +210,7 @@ async def open_training(
                 asker = Asker(optimizer, brief.prompts, journal, limits(config.gradient))
                 tasks = {task.id: task for task in brief.world.environment.tasks("train")}
                 witness = Witness(bench=bench, target=target, tasks=tasks)
-                run = _run(brief, witness, asker)
+                run = _run(brief, witness, asker, group)
                 called = [
                     model
                     for model, own in (
@@ -222,7 +224,7 @@ async def open_training(
             cache.close()
 
 
-def _run(brief: Brief, witness: Witness, asker: Asker) -> Run:
+def _run(brief: Brief, witness: Witness, asker: Asker, group: Nursery) -> Run:
     config, environment = brief.config, brief.world.environment
     gate, slow_gate = gates(config)
     return Run(
@@ -239,6 +241,7 @@ def _run(brief: Brief, witness: Witness, asker: Asker) -> Run:
         identity=brief.identity,
         defaults=Config().identity(),
         shortener=shortener(config, asker),
+        speculation=Speculation(witness.bench, group) if speculates(config) else None,
     )
 
 

@@ -11,7 +11,7 @@ from typing import Protocol
 from skillopt.cli.facts import line_for
 from skillopt.cli.gauges import Course, Gauge
 from skillopt.cli.outlook import outlook
-from skillopt.cli.phrases import duration
+from skillopt.cli.phrases import count, duration, spelt
 from skillopt.cli.render import Screen
 from skillopt.core.events import (
     Event,
@@ -19,6 +19,7 @@ from skillopt.core.events import (
     PhaseClosed,
     PhaseOpened,
     Signal,
+    Speculated,
     Ticked,
     Timed,
 )
@@ -82,6 +83,9 @@ class Reporter:
                 self.display.finished(gauge, seconds)
             case PhaseClosed(move, phase) if gauge := self.gauges.pop((move, phase), None):
                 self.display.closed(gauge)
+            case Speculated(move, attempts):
+                told = f"{count(attempts, 'attempt')} of {spelt(move)}"
+                self.screen.tell(f"  {'speculate':<19} {told}")
             case _:
                 pass
 

@@ -31,6 +31,7 @@ from skillopt.core.rollout import Evaluation
 from skillopt.core.state import State
 from skillopt.evaluation.report import claim, lift
 from skillopt.evaluation.statistics import Interval
+from skillopt.store.ahead import Ahead
 from skillopt.store.cache import Reused
 from skillopt.store.candidates import tried
 from skillopt.store.history import unpriced
@@ -174,8 +175,11 @@ def cost(reader: RunReader) -> Group:
             made.add_row(name, *(tell(usage) for tell in columns.values()), style="dim")
     made.add_row("total", *(tell(total) for tell in columns.values()))
     unknown = " and ".join(unpriced(sums, reader.prices))
-    notes = [f"dollars not counted: no price is known for {unknown}"] if unknown else []
-    return Group(made, *notes)
+    notes = (
+        f"dollars not counted: no price is known for {unknown}" if unknown else "",
+        guessed(reader.ahead()),
+    )
+    return Group(made, *(each for each in notes if each))
 
 
 def reused(found: Reused) -> str:
@@ -190,6 +194,16 @@ def reused(found: Reused) -> str:
     )
     worth = paid(sum(found.spared.values(), Usage()))
     return f"free, because finished before: {listed} ({stages}; worth {worth})"
+
+
+def guessed(found: Ahead) -> str:
+    """What was attempted before it was needed, and what that cost in vain; empty when nothing."""
+    if not found.attempts:
+        return ""
+    begun = f"begun while gates decided: {count(found.attempts, 'attempt')}"
+    if not found.unused:
+        return f"{begun}, all of them used"
+    return f"{begun}, {found.unused:,} of them not used ({paid(found.waste)})"
 
 
 def best_at(state: State, path: Path) -> str:

@@ -21,6 +21,7 @@ from skillopt.config.sections import (
     KEYS,
     MODEL,
     SECTIONS,
+    EngineSection,
     EnvSection,
     EvaluationSection,
     GradientSection,
@@ -36,6 +37,7 @@ from skillopt.errors import ConfigError
 
 __all__ = [
     "Config",
+    "EngineSection",
     "EnvSection",
     "EvaluationSection",
     "GradientSection",
@@ -57,6 +59,7 @@ _MAY_CHANGE: Final = frozenset(
         "gradient.analyst_workers",
         "evaluation.eval_test",
         "evaluation.test_env_num",
+        "engine.speculate",
         "limits.dollars",
         "limits.tokens",
         "limits.calls",
@@ -85,6 +88,7 @@ class Config:
     gradient: GradientSection = field(default_factory=GradientSection)
     optimizer: OptimizerSection = field(default_factory=OptimizerSection)
     evaluation: EvaluationSection = field(default_factory=EvaluationSection)
+    engine: EngineSection = field(default_factory=EngineSection)
     limits: LimitsSection = field(default_factory=LimitsSection)
     env: EnvSection = field(default_factory=EnvSection)
     warnings: tuple[str, ...] = field(default=(), compare=False)

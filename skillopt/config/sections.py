@@ -326,6 +326,12 @@ class EvaluationSection(Section):
         return values
 
 
+class EngineSection(Section):
+    """How the work is done, whatever its outcome."""
+
+    speculate: bool = False
+
+
 class LimitsSection(Section):
     """What a run may spend at most."""
 
@@ -368,6 +374,7 @@ SECTIONS: Final[Mapping[str, type[Section]]] = {
     "gradient": GradientSection,
     "optimizer": OptimizerSection,
     "evaluation": EvaluationSection,
+    "engine": EngineSection,
     "limits": LimitsSection,
     "env": EnvSection,
 }

@@ -214,9 +214,18 @@ class Stopped:
     type: Literal["stopped"] = "stopped"
 
 
+@dataclass(frozen=True, slots=True)
+class Speculated:
+    """Note: while a gate decided, so many attempts of a move that might follow were begun."""
+
+    move: str
+    attempts: int
+    type: Literal["speculated"] = "speculated"
+
+
 Progress: TypeAlias = Stepped | MetaReflected | Pruned | EpochClosed | Examined
 Fact: TypeAlias = Begun | Progress
-Note: TypeAlias = Started | Timed | Stopped
+Note: TypeAlias = Started | Timed | Speculated | Stopped
 Event: TypeAlias = Fact | Note
 
 

@@ -240,11 +240,14 @@ class Work(Protocol):
         ...
 
     async def rollout(
-        self, key: str, make: Callable[[], Awaitable[Rollout]]
+        self, key: str, make: Callable[[], Awaitable[Rollout]], *, ahead_of: str = ""
     ) -> tuple[Rollout, bool]:
         """The rollout kept under `key`, or make and keep it; True when it was there.
 
         Asked for twice at once, it is made once. A rollout without a score is not kept.
+
+        `ahead_of` names a move that may need it: it is booked there, and counts as unused, and as
+        not there, until somebody asks for it without.
         """
         ...
 

@@ -14,6 +14,7 @@ from skillopt.core.ports import Environment, Harness, Work
 from skillopt.core.rollout import Evaluation, Failure, Rollout, Score
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
+from skillopt.engine.slots import Slots
 from skillopt.errors import (
     EnvironmentFault,
     HarnessError,
@@ -135,11 +136,11 @@ class Bench:
     workers: int = 8
     max_failed: float = 0.1
     """The share of failed attempts above which a result is refused."""
-    slots: asyncio.Semaphore = field(init=False)
+    slots: Slots = field(init=False)
 
     def __post_init__(self) -> None:
         """One limit for everything that runs at the same time."""
-        object.__setattr__(self, "slots", asyncio.Semaphore(self.workers))
+        object.__setattr__(self, "slots", Slots(self.workers))
 
     @asynccontextmanager
     async def attempts(
@@ -233,6 +234,19 @@ class Bench:
             return rollout
 
         return await map_all(one, tasks)
+
+    async def attempt_ahead(self, task: Task, conditions: Conditions, move: str) -> bool:
+        """An attempt for a move that may come, in a slot that the caller has; False: it was kept.
+
+        It is reported and counted when somebody needs it.
+        """
+
+        async def make() -> Rollout:
+            return await self._roll(task, 0, conditions)
+
+        key = conditions.key(task)
+        _, there = await self.work.rollout(key, make, ahead_of=move)
+        return not there
 
     async def _kept(
         self, task: Task, replicate: int, conditions: Conditions

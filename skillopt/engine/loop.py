@@ -57,7 +57,8 @@ async def step(run: Run, state: State, move: Step) -> State:
         draft = await run.optimizer.propose(skill, attempts, state.memory, budget=move.budget)
         rollouts = [await some.all() for some in attempts]
     draft = await _fit(run, state, draft)
-    decision = await run.decide(state, draft.fitting, move.id, move.number, run.gate)
+    async with run.meanwhile(skill, move):
+        decision = await run.decide(state, draft.fitting, move.id, move.number, run.gate)
     fact = Stepped(
         move=move.id,
         step=move.number,

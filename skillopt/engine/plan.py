@@ -196,6 +196,11 @@ class Plan:
             for move in self.moves
         )
 
+    def after(self, move: Move) -> Move | None:
+        """The move that follows another one."""
+        following = self.moves[self.moves.index(move) + 1 :]
+        return following[0] if following else None
+
     def next(self, state: State) -> Move | None:
         """The first move that is still to be made."""
         for move in self.moves:

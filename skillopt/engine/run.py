@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from skillopt.core.events import Begun, Decision, Measured, Progress
@@ -16,6 +17,7 @@ from skillopt.core.tokens import estimate
 from skillopt.engine.bench import Bench
 from skillopt.engine.hearing import Heard, Hearing, Sampling
 from skillopt.engine.plan import EpochEnd, MetaReflection, Plan, Step
+from skillopt.engine.speculation import Speculation
 from skillopt.engine.spending import share
 from skillopt.errors import StoreError
 
@@ -42,6 +44,8 @@ class Run:
     """What settings are that a record does not name, because they are younger than it."""
     shortener: Shortener | None = None
     """None: a skill may be of any size."""
+    speculation: Speculation | None = None
+    """None: nothing is attempted before it is needed."""
 
     @property
     def journal(self) -> Journal:
@@ -77,6 +81,13 @@ class Run:
             problem=problem,
         )
         return shorter, size
+
+    def meanwhile(self, skill: Skill, move: Step) -> AbstractAsyncContextManager[None]:
+        """While a step is decided: begin the next one, as it will be if the skill stays."""
+        following = self.plan.after(move)
+        if self.speculation is None or not isinstance(following, Step):
+            return nullcontext()
+        return self.speculation.of(following, skill)
 
     async def decide(
         self, state: State, skill: Skill | None, origin: str, step: int, gate: Gate

@@ -17,6 +17,8 @@ from skillopt.core.chat import Reply, Usage
 from skillopt.core.rollout import Failure, Rollout, Score
 from skillopt.errors import StoreError
 from skillopt.store import codec
+from skillopt.store.ahead import TABLE as AHEAD
+from skillopt.store.ahead import Advances, Ahead, booked, booked_under
 from skillopt.store.files import unwritable
 
 T = TypeVar("T")
@@ -91,20 +93,28 @@ class Cache:
         self._db = self._open() if path.exists() and path.stat().st_size else None
         if not read_only:
             self._keys |= {key for (key,) in self._rows(_ALL_KEYS)}
+        self._advances = Advances(self._run, self._rows)
 
     def enter(self, move: str) -> None:
         """From now on, calls are booked under this move."""
         self._move = move
 
     async def rollout(
-        self, key: str, make: Callable[[], Awaitable[Rollout]]
+        self, key: str, make: Callable[[], Awaitable[Rollout]], *, ahead_of: str = ""
     ) -> tuple[Rollout, bool]:
         """The rollout kept under `key`, or make and keep it; True when it was there."""
 
         async def finish() -> Rollout:
-            return self._keep_rollout(key, await make())
+            with booked_under(ahead_of):
+                made = await make()
+            if ahead_of:
+                self._advances.keep(key, made)
+            return self._keep_rollout(key, made)
 
         rollout, there = await self._once(key, self._find_rollout, finish)
+        if ahead_of:
+            return rollout, there
+        there = not self._advances.use(key) and there
         self.reused.attempts += there
         if there and rollout.trajectory is not None:
             self.reused.spare("target", "rollout", rollout.trajectory.usage)
@@ -131,6 +141,10 @@ class Cache:
             (move, role, stage): Usage(*numbers)
             for move, role, stage, *numbers in self._rows(_SPENT.format(estimated))
         }
+
+    def ahead(self) -> Ahead:
+        """What was made ahead in all processes of the run, and what came of it."""
+        return self._advances.count()
 
     def rollouts(
         self, *, skill: str | None = None, tasks: Sequence[str] | None = None
@@ -222,7 +236,8 @@ class Cache:
         paid = (used.calls, used.input, used.output, used.cached, float(used.dollars))
         if used.estimated:
             self._run(_KEEP_MARK, (key,))
-        self._write(_KEEP_CALL, (key, self._move, role, stage, *paid, time.time(), value))
+        move = booked() or self._move
+        self._write(_KEEP_CALL, (key, move, role, stage, *paid, time.time(), value))
         # What is returned is what a resumed run would read, to the last character.
         return codec.replies().decode(value)
 
@@ -278,6 +293,7 @@ class Cache:
         if verdict != "ok":
             raise self._damaged(verdict)
         db.execute(_MARK)
+        db.execute(AHEAD)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_IN_WAL}")

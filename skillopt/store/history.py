@@ -10,6 +10,7 @@ from skillopt.core.events import Batch, Decision, EpochClosed, MetaReflected, Pr
 from skillopt.core.proposal import Finding, Rate, Size
 from skillopt.core.rollout import Evaluation
 from skillopt.core.state import State
+from skillopt.store.ahead import Ahead
 from skillopt.store.candidates import tried
 from skillopt.store.chronicle import Chapter, Chronicle
 
@@ -183,6 +184,15 @@ def unpriced(totals: Mapping[str, Usage], prices: Mapping[str, str | None]) -> l
         for role, usage in totals.items()
         if usage.calls and not usage.dollars and prices.get(role, "") is None
     ]
+
+
+def speculation(ahead: Ahead, prices: Mapping[str, str | None]) -> Json:
+    """Attempts made before they were needed, if any, and what those took that never were."""
+    if not ahead.attempts:
+        return {}
+    priced = not unpriced({"target": ahead.waste}, prices)
+    unused = {"attempts": ahead.unused, **_usage(ahead.waste, priced=priced)}
+    return {"speculation": {"attempts": ahead.attempts, "unused": unused}}
 
 
 def _usage(usage: Usage, *, priced: bool = True) -> Json:

@@ -35,6 +35,7 @@ from skillopt.store.history import (
     rates,
     receipt,
     runtime_state,
+    speculation,
     step_record,
     summary,
 )
@@ -43,7 +44,16 @@ from skillopt.store.packages import skill_files
 from skillopt.store.pruning import pruning_files
 from skillopt.store.rethinking import rethinking_files
 
-_LIVE = ("version", "config", "total_wall_time_s", "token_summary", "prices", "receipt", "reused")
+_LIVE = (
+    "version",
+    "config",
+    "total_wall_time_s",
+    "token_summary",
+    "prices",
+    "receipt",
+    "reused",
+    "speculation",
+)
 """Parts of the summary that change without a new fact."""
 
 
@@ -124,6 +134,7 @@ class Projector:
                 "calls": free.calls,
                 "receipt": receipt({("", *key): usage for key, usage in free.spared.items()}),
             },
+            **speculation(self._cache.ahead(), self._chronicle.prices),
         }
 
     def _all(self, state: State) -> Files:

@@ -14,6 +14,7 @@ from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.errors import StoreError
+from skillopt.store.ahead import Ahead
 from skillopt.store.cache import Cache
 from skillopt.store.chronicle import Chapter, Chronicle
 from skillopt.store.events import read_log
@@ -113,6 +114,10 @@ class RunReader:
     def spent(self) -> dict[tuple[str, str, str], Usage]:
         """What was paid, by (move, role, stage)."""
         return self._cache.spent()
+
+    def ahead(self) -> Ahead:
+        """What was made before it was needed, and what came of it."""
+        return self._cache.ahead()
 
     @cached_property
     def _cache(self) -> Cache:

@@ -37,6 +37,8 @@ class MemoryWork:
         default_factory=dict[tuple[str, str, str], Usage]
     )
     move: str = ""
+    unused: dict[str, str] = field(default_factory=dict[str, str])
+    """Rollouts made ahead that nobody has asked for, and the moves that might have."""
     _locks: defaultdict[str, asyncio.Lock] = field(
         default_factory=lambda: defaultdict[str, asyncio.Lock](asyncio.Lock)
     )
@@ -46,15 +48,18 @@ class MemoryWork:
         self.move = move
 
     async def rollout(
-        self, key: str, make: Callable[[], Awaitable[Rollout]]
+        self, key: str, make: Callable[[], Awaitable[Rollout]], *, ahead_of: str = ""
     ) -> tuple[Rollout, bool]:
         """The rollout kept under `key`, or make it; kept only if it has a score."""
         async with self._locks[f"rollout/{key}"]:
             if key in self.rollouts:
-                return self.rollouts[key], True
+                first = not ahead_of and self.unused.pop(key, "")
+                return self.rollouts[key], not first
             made = await make()
             if isinstance(made.outcome, Score):
                 self.rollouts[key] = made
+                if ahead_of:
+                    self.unused[key] = ahead_of
             return made, False
 
     async def reply(

@@ -1,0 +1,69 @@
+"""Attempts ahead of a decision: idle places are used for what comes next if nothing changes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from skillopt.aio import Nursery
+from skillopt.core.events import Speculated
+from skillopt.core.skill import Skill
+from skillopt.core.task import Task
+from skillopt.engine.bench import Bench, Conditions
+from skillopt.engine.plan import Step
+from skillopt.errors import SkilloptError
+
+
+@dataclass(slots=True)
+class _Guess:
+    """A step that may come, and its tasks that nobody has begun."""
+
+    move: str
+    conditions: Conditions
+    left: deque[Task]
+    begun: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    """Begins a step's attempts while it is still open whether the skill stays.
+
+    They are kept like all finished work. So a step that needs them finds them, and nothing
+    depends on whether, when or how many were made.
+    """
+
+    bench: Bench
+    group: Nursery
+    """What is under way at the decision is finished there, and delays nobody."""
+
+    @asynccontextmanager
+    async def of(self, step: Step, skill: Skill) -> AsyncGenerator[None, None]:
+        """Begin attempts of a step for the length of this block."""
+        tasks = deque(task for batch in step.batches for task in batch)
+        guess = _Guess(step.id, self.bench.conditions(skill), tasks)
+        for _ in range(self.bench.workers // 2):
+            self.group.start(self._work_on(guess))
+        try:
+            yield
+        finally:
+            guess.left.clear()
+        if guess.begun:
+            self.bench.journal.note(Speculated(step.id, guess.begun))
+
+    async def _work_on(self, guess: _Guess) -> None:
+        while guess.left:
+            async with self.bench.slots.idle():
+                if guess.left:
+                    await self._attempt(guess, guess.left.popleft())
+
+    async def _attempt(self, guess: _Guess, task: Task) -> None:
+        guess.begun += 1
+        try:
+            made = await self.bench.attempt_ahead(task, guess.conditions, guess.move)
+        except SkilloptError:
+            # Whoever needs the attempt will meet the error; there is no use in more of them.
+            guess.left.clear()
+        else:
+            guess.begun -= not made
