@@ -52,6 +52,7 @@ MODES: dict[str, dict[str, object]] = {
         "optimizer.lr_control_mode": "autonomous",
         "optimizer.max_skill_tokens": 400,
     },
+    "speculation": {"engine.speculate": True, "train.batch_size": 5},
     "deep reflection": {"gradient.use_deep_reflect": True},
     "reminders": {
         "optimizer.use_skill_aware_reflection": True,

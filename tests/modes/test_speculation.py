@@ -1,0 +1,124 @@
+"""Speculation in whole runs: the same results, and every call in vain is told."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from support_cli import make_project, skillopt
+from support_runs import Job, facts, make_data, timeless, until_quiet
+
+from skillopt.build.speculating import hindrance, speculates
+from skillopt.config.load import load_config
+from skillopt.testing.simulator import Simulator
+
+
+async def run(data: Path, out: Path, more: dict[str, object]) -> tuple[Job, int]:
+    """A run, and how many calls it took."""
+    async with Simulator(seed=1, latency=(0.0, 0.01)) as sim:
+        job = Job(url=sim.url, data=data, out=out, batch=10, more=more)
+        await job.here()
+        return job, await until_quiet(sim)
+
+
+async def test_results_are_the_same_and_waste_is_exactly_what_was_called_in_addition(
+    tmp_path: Path,
+) -> None:
+    data = make_data(tmp_path / "data")
+    plain, needed = await run(data, tmp_path / "plain", {})
+    ahead, made = await run(data, tmp_path / "ahead", {"engine.speculate": True})
+    assert facts(ahead.out) == facts(plain.out)
+    for name in ("best_skill.md", "runtime_state.json"):
+        assert (ahead.out / name).read_bytes() == (plain.out / name).read_bytes()
+    told, without = (
+        json.loads((job.out / "summary.json").read_text("utf-8")) for job in (ahead, plain)
+    )
+    assert "speculation" not in without
+    found = told["speculation"]
+    assert found["attempts"] >= found["unused"]["attempts"] > 0
+    assert found["unused"]["calls"] == made - needed
+    assert told["receipt"]["_total"]["calls"] == made
+    for key in ("claim", "tried", "epoch_stats", "selection", "test"):
+        assert timeless(told[key]) == timeless(without[key])
+
+
+async def test_a_rejected_candidate_leaves_no_trace_of_speculation_in_the_ledger(
+    tmp_path: Path,
+) -> None:
+    """With a gate that nothing passes, every guess is right."""
+    data = make_data(tmp_path / "data")
+    more: dict[str, object] = {
+        "train.num_epochs": 1,
+        "evaluation.gate": "paired",
+        "evaluation.alpha": 1e-12,
+    }
+    plain, needed = await run(data, tmp_path / "plain", more)
+    ahead, made = await run(data, tmp_path / "ahead", {**more, "engine.speculate": True})
+    assert made == needed
+    told = [
+        timeless(json.loads((job.out / "history.json").read_text("utf-8")))
+        for job in (plain, ahead)
+    ]
+    assert told[0] == told[1]
+    found = json.loads((ahead.out / "summary.json").read_text("utf-8"))
+    assert found["speculation"]["attempts"] > 0
+    assert found["speculation"]["unused"]["attempts"] == 0
+    assert found["reused"]["attempts"] == 0
+
+
+async def test_the_terminal_tells_what_was_begun_and_what_was_in_vain(tmp_path: Path) -> None:
+    async with Simulator(latency=(0.0, 0.02)) as sim:
+        make_project(tmp_path, sim.url, (24, 8, 8))
+        done = await skillopt(
+            "train", "c.yaml", "engine.speculate=true", "evaluation.block=6", cwd=tmp_path
+        )
+        assert done.code == 0, done.err
+        assert re.search(r"^  speculate +\d attempts? of step 2$", done.err, re.MULTILINE)
+        receipt = (
+            r"^begun while gates decided: \d+ attempts, (\d+ of them not used \(\d+ calls|all)"
+        )
+        assert re.search(receipt, done.out, re.MULTILINE)
+        shown = await skillopt("show", "run", cwd=tmp_path)
+        assert re.search(receipt, shown.out, re.MULTILINE)
+
+
+async def test_a_run_may_be_continued_with_and_without(tmp_path: Path) -> None:
+    data = make_data(tmp_path / "data", (16, 8, 4))
+    async with Simulator(seed=1) as sim:
+        job = Job(url=sim.url, data=data, out=tmp_path / "run", epochs=1, batch=4)
+        await job.here({"engine.speculate": True})
+        await job.here({"engine.speculate": False, "train.num_epochs": 2})
+        await job.here({"engine.speculate": True, "train.num_epochs": 3})
+        assert sim.stats().repeated == {}
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({}, ""),
+        ({"limits.minutes": 5.0}, ""),
+        ({"limits.calls": 100}, "wrong guesses would use up what a limit leaves"),
+        ({"limits.tokens": 100}, "wrong guesses would use up what a limit leaves"),
+        ({"evaluation.use_gate": False}, "every guess would be wrong"),
+        ({"model.target_backend": "handoff"}, "people answer for the target"),
+        ({"env.workers": 1}, "no worker idle"),
+    ],
+)
+def test_nothing_is_attempted_ahead_where_that_would_do_harm_or_no_good(
+    more: dict[str, object], why: str
+) -> None:
+    config = load_config(None, values={"engine.speculate": True, **more})
+    assert speculates(config) is not bool(why)
+    assert why in hindrance(config)
+
+
+async def test_a_limit_switches_speculation_off_and_says_so(tmp_path: Path) -> None:
+    async with Simulator() as sim:
+        make_project(tmp_path, sim.url)
+        more = ("engine.speculate=true", "limits.calls=500")
+        done = await skillopt("train", "c.yaml", *more, cwd=tmp_path)
+        assert done.code == 0, done.err
+        assert "engine.speculate has no effect: wrong guesses would use up" in done.err
+        assert "begun while gates decided" not in done.out
