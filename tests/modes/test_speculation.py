@@ -104,6 +104,13 @@ async def test_a_run_may_be_continued_with_and_without(tmp_path: Path) -> None:
         ({"evaluation.use_gate": False}, "every guess would be wrong"),
         ({"model.target_backend": "handoff"}, "people answer for the target"),
         ({"env.workers": 1}, "no worker idle"),
+        ({"model.target_requests_per_minute": 60}, "has no room"),
+        ({"model.tokens_per_minute": 60_000}, "has no room"),
+        ({"model.max_concurrency": 35}, "has no room"),
+        ({"model.max_concurrency": 36}, ""),
+        ({"model.optimizer_max_concurrency": 1}, ""),
+        ({"model.target_backend": "local"}, "has no room"),
+        ({"model.target_backend": "local", "model.local_parallel": 4}, ""),
     ],
 )
 def test_nothing_is_attempted_ahead_where_that_would_do_harm_or_no_good(
