@@ -102,11 +102,13 @@ class Strict:
         )
 
     def judge(self, candidate: Measured, incumbent: Measured, *, level: float = 0.0) -> Verdict:
-        """Compare means on the common tasks."""
+        """Compare means on the common tasks; without any, a text alone is not better."""
         new, old = candidate.evaluation.beside(incumbent.evaluation)
         ours = self.value(candidate.skill, new)
         theirs = self.value(incumbent.skill, old)
         better = ours >= theirs - EQUAL if self.ties else ours > theirs + EQUAL
+        if not new.n:
+            return Verdict("not_better", "no task has a score for both")
         above, below = (">=", "<") if self.ties else (">", "<=")
         relation = above if better else below
         reason = f"{ours:.4f} {relation} {theirs:.4f} on {new.n} tasks"

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from skillopt.core.events import Measured, Verdict
 from skillopt.core.rollout import Evaluation, Failure, Score
 from skillopt.core.skill import Skill
+from skillopt.evaluation.density import Density
 from skillopt.evaluation.gates import Metric, Strict, always
 from skillopt.evaluation.report import lift
 from skillopt.evaluation.statistics import interval, paired
@@ -52,6 +53,16 @@ def test_only_tasks_that_both_have_scored_are_compared() -> None:
     verdict = gate.judge(new, old)
     assert verdict.finding == "better"
     assert "2 tasks" in verdict.reason
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_nothing_is_better_where_nothing_can_be_compared(ties: bool) -> None:
+    gate = Strict(Metric(0.0, Density(0.2, ("new",))), ties=ties)
+    old, new = (
+        Measured(Skill.parse(text), Evaluation(text, "val", {}), 0.0, "x", 0)
+        for text in ("old", "new")
+    )
+    assert gate.judge(new, old).finding == "not_better"
 
 
 def test_a_score_of_zero_is_a_score() -> None:
