@@ -10,11 +10,12 @@ from functools import wraps
 from pathlib import Path
 from typing import ParamSpec, TypeAlias, TypeVar
 
+from skillopt.build.brief import Brief, Supplied, prepare
 from skillopt.build.estimate import estimate as run_estimate
 from skillopt.build.evaluating import Examinee, Verdict
 from skillopt.build.evaluating import evaluate as run_evaluation
 from skillopt.build.outlay import Estimate
-from skillopt.build.training import Brief, Supplied, open_training, prepare
+from skillopt.build.training import open_training
 from skillopt.config.load import load_config
 from skillopt.config.schema import Config
 from skillopt.core.chat import Model, Usage

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from skillopt.build.brief import Brief, Supplied, prepare
 from skillopt.build.data import validation_tasks
 from skillopt.build.models import preflight
 from skillopt.build.policies import metric
-from skillopt.build.training import Brief, Supplied, open_training, prepare
+from skillopt.build.training import open_training
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
 from skillopt.core.attribution import Attributed, Attribution

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from skillopt.build.brief import Brief
 from skillopt.build.models import preflight
 from skillopt.build.policies import metric
-from skillopt.build.training import Brief, open_training
+from skillopt.build.training import open_training
 from skillopt.config.secrets import Secrets
 from skillopt.core.ports import Watcher
 from skillopt.core.rollout import Evaluation

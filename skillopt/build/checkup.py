@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from skillopt.aio import map_all
+from skillopt.build.brief import prepare
 from skillopt.build.models import plug
-from skillopt.build.training import prepare
 from skillopt.config.schema import Config, Role, RoleModel
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Message, Model, Reply, Request, Tool

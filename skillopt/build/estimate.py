@@ -7,17 +7,17 @@ Tokens are letters / 4. How long answers are is known to nobody beforehand: see 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 from skillopt.aio import map_all
+from skillopt.build.brief import ROLES, Brief
 from skillopt.build.data import validation_tasks
 from skillopt.build.outlay import MAYBE, Estimate, Line, Range, summed
 from skillopt.build.policies import form_of, rate_control, sampling
 from skillopt.build.proposing import MANY, Proposing, bound, merges, proposing
 from skillopt.build.speculating import speculates
-from skillopt.build.training import ROLES, Brief
 from skillopt.config.schema import Role
 from skillopt.core.chat import Model
 from skillopt.core.rules import rules_in
@@ -45,35 +45,45 @@ _MEMORY = 4000
 
 async def estimate(brief: Brief) -> Estimate:
     """Look at the data and the prompts; no model is asked."""
-    longest = {role: brief.config.model.role(role).max_tokens for role in ROLES}
-    outlook = _Outlook(
-        brief,
-        {role: _answer(role, longest[role]) for role in ROLES},
-        await _request_tokens(brief),
-    )
-    return Estimate(tuple(summed(outlook.lines())), brief.prices)
+    outlook = await look_ahead(brief)
+    lines = [*outlook.start(), *outlook.moves(brief.plan.moves)]
+    return Estimate(tuple(summed(lines)), brief.prices)
+
+
+async def look_ahead(brief: Brief) -> Outlook:
+    """Look at the data; the skill is the one that the run starts or goes on with."""
+    answers: dict[Role, Range] = {
+        role: _answer(role, brief.config.model.role(role).max_tokens) for role in ROLES
+    }
+    return Outlook(brief, answers, await _request_tokens(brief))
 
 
 @dataclass(frozen=True, slots=True)
-class _Outlook:
-    """A run that has not begun, phase by phase."""
+class Outlook:
+    """A run phase by phase, as it lies ahead."""
 
     brief: Brief
     answers: Mapping[Role, Range]
     request: float
     """Tokens of what a task shows the agent, without the skill, on average."""
 
-    def lines(self) -> Iterator[Line]:
-        """Every phase of every move."""
-        plan = self.brief.plan
-        val = len(validation_tasks(self.brief.config, self.brief.world.environment))
+    def start(self) -> Iterator[Line]:
+        """What comes before the first move."""
         yield from self._preflight()
         evidence = sampling(self.brief.config)
-        first = val * max(evidence.replicates, evidence.initial)
-        gate = Range(0, val * evidence.dearest)
+        first = self._val * max(evidence.replicates, evidence.initial)
         yield self._attempts("initial skill on val", Range(first, first), edits=0)
+
+    @property
+    def _val(self) -> int:
+        return len(validation_tasks(self.brief.config, self.brief.world.environment))
+
+    def moves(self, moves: Sequence[Move]) -> Iterator[Line]:
+        """Every phase of these moves."""
+        evidence = sampling(self.brief.config)
+        gate = Range(0, self._val * evidence.dearest)
         edits = 0
-        for move in plan.moves:
+        for move in moves:
             match move:
                 case Step():
                     yield from self._step(move, edits)

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from skillopt.build.brief import prepare
 from skillopt.build.data import World, open_world, validation_tasks
 from skillopt.build.models import Switchboard, preflight
 from skillopt.build.pricing import caps_of, prices_of
-from skillopt.build.training import prepare
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
 from skillopt.core.journal import Journal

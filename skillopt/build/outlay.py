@@ -70,6 +70,11 @@ class Estimate:
         return sum((line.calls for line in self.lines), NONE)
 
     @property
+    def tokens(self) -> Range:
+        """All tokens together, in and out."""
+        return sum((line.input + line.output for line in self.lines), NONE)
+
+    @property
     def dollars(self) -> Range | None:
         """What all of it costs; None while a price is unknown."""
         found = [self.cost(line) for line in self.lines]

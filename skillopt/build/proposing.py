@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
+from skillopt.build.brief import Brief
 from skillopt.build.outlay import NONE, Range
-from skillopt.build.training import Brief
 from skillopt.engine.plan import Step
 
 MANY = 12

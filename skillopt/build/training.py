@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
 from skillopt import __version__
 from skillopt.aio import Nursery, map_all, nursery
+from skillopt.build.brief import ROLES, Brief
 from skillopt.build.data import (
-    World,
-    exam_tasks,
-    initial_skill,
-    open_world,
-    training_tasks,
     validation_tasks,
     write_cut,
 )
 from skillopt.build.models import Switchboard, preflight
-from skillopt.build.places import out_root, short
 from skillopt.build.policies import (
-    check,
     gates,
     limits,
     meta_reflector,
@@ -30,78 +24,35 @@ from skillopt.build.policies import (
     pruner,
     reviewer,
     sampling,
-    schedule,
-    shape,
     shortener,
 )
-from skillopt.build.pricing import caps_of, prices_of
+from skillopt.build.rest import rest
 from skillopt.build.speculating import speculates
-from skillopt.config.schema import Config, Role
+from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model
-from skillopt.core.events import Begun, Event, Signal, Started, Stopped
+from skillopt.core.events import Begun, Event, Rest, Signal, Started, Stopped
 from skillopt.core.journal import Journal
 from skillopt.core.ports import Watcher
-from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
-from skillopt.core.task import Split
-from skillopt.datasets.splits import Splits
 from skillopt.engine.bench import Bench
 from skillopt.engine.loop import train
-from skillopt.engine.plan import Plan, digest
 from skillopt.engine.run import Run, recognise
 from skillopt.engine.speculation import Speculation
 from skillopt.engine.witness import Witness
+from skillopt.errors import BudgetSpent, RolloutError
 from skillopt.evaluation.report import figures
 from skillopt.harness.chat import Chat
 from skillopt.model.http import Http
 from skillopt.model.meter import Meter
-from skillopt.model.prices import Tariff
-from skillopt.model.purse import Caps, Purse
+from skillopt.model.purse import Purse
 from skillopt.prompts.ask import Asker
-from skillopt.prompts.library import Library
 from skillopt.store.cache import Cache, Reused
 from skillopt.store.desk import QuestionDesk
 from skillopt.store.events import EventLog
 from skillopt.store.layout import Layout
 from skillopt.store.lock import RunLock
 from skillopt.store.projector import Projector
-
-ROLES: tuple[Role, ...] = ("target", "optimizer")
-"""Those that a training asks."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Supplied:
-    """What the Python API brings along instead of naming it in the configuration."""
-
-    splits: Splits | None = None
-    target: Model | None = None
-    optimizer: Model | None = None
-    skill: Skill | None = None
-
-    @property
-    def own(self) -> list[Role]:
-        """The roles that have a model of the caller's."""
-        models: dict[Role, Model | None] = {"target": self.target, "optimizer": self.optimizer}
-        return [role for role, model in models.items() if model is not None]
-
-
-@dataclass(frozen=True, slots=True)
-class Brief:
-    """What is known before anything is spent: everything here was read and checked."""
-
-    config: Config
-    world: World
-    skill: Skill
-    plan: Plan
-    prompts: Library
-    supplied: Supplied
-    identity: Mapping[str, str]
-    out: Path
-    prices: Mapping[Role, Tariff]
-    """Those that are known."""
-    caps: Caps
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,45 +81,16 @@ class Training:
             state = await train(self.run, self.brief.skill)
         except BaseException as error:
             if self.run.journal.begun:
-                self.run.journal.note(
-                    Stopped(f"{type(error).__name__}: {error}".strip(": "), _now())
-                )
+                left = await self._rest() if isinstance(error, BudgetSpent) else None
+                why = f"{type(error).__name__}: {error}".strip(": ")
+                self.run.journal.note(Stopped(why, _now(), left))
             raise
         return state
 
-
-def prepare(config: Config, supplied: Supplied | None = None) -> Brief:
-    """Read and check everything that a run needs; touches no disk and no network."""
-    check(config)
-    given = supplied or Supplied()
-    needs: list[Split] = ["train", "val"]
-    if config.evaluation.eval_test:
-        needs.append("test")
-    world = open_world(config, needs, given.splits)
-    skill = given.skill or initial_skill(config, world.kind)
-    train_tasks = training_tasks(config, world.environment)
-    val = validation_tasks(config, world.environment)
-    test = exam_tasks(config, world.environment)
-    plan = Plan.build(train_tasks, shape(config), schedule(config.optimizer), test)
-    folders = [each for each in (config.path("env.prompts"), world.kind.prompts) if each]
-    prompts = Library.of(folders)
-    identity = {
-        **config.identity(),
-        **{
-            f"model.{role} (callable)": model.fingerprint
-            for role, model in (("target", given.target), ("optimizer", given.optimizer))
-            if model is not None
-        },
-        "environment": world.environment.fingerprint,
-        "initial skill": skill.digest,
-        "train tasks": digest(train_tasks),
-        "val tasks": digest(val),
-        "prompts": short(prompts.fingerprint),
-    }
-    out = out_root(config, "skillopt", config.model.role("optimizer").model, identity)
-    prices = prices_of(config, ROLES, given.own)
-    caps = caps_of(config, ROLES, prices)
-    return Brief(config, world, skill, plan, prompts, given, identity, out, prices, caps)
+    async def _rest(self) -> Rest | None:
+        with suppress(RolloutError):  # a task that cannot be opened must not hide why it ends
+            return await rest(self.brief)
+        return None
 
 
 @asynccontextmanager

@@ -6,6 +6,7 @@ The configuration's own names are imported only when a flag is not one of the co
 
 from __future__ import annotations
 
+import shlex
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +31,15 @@ class Given:
     def blank(self) -> bool:
         """Whether it says nothing at all."""
         return self.config is None and not self.overrides and not self.flags
+
+    def command(self, name: str, settings: Mapping[str, str]) -> str:
+        """The same command with these settings (dotted keys) changed, as a shell takes it."""
+        replaced = {*settings, *(key.partition(".")[2] for key in settings)}
+        words = ["skillopt", name, *([] if self.config is None else [str(self.config)])]
+        words += [each for each in self.overrides if each.partition("=")[0] not in replaced]
+        words += [f"--{key}={value}" for key, value in self.flags.items() if key not in replaced]
+        words += [f"{key}={value}" for key, value in settings.items()]
+        return shlex.join(words)
 
 
 class SettingsCommand(click.Command):

@@ -6,9 +6,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from skillopt.build.brief import prepare
 from skillopt.build.calibrating import calibrate as measure_noise
 from skillopt.build.calibrating import terms
-from skillopt.build.training import prepare
 from skillopt.cli.arguments import Given
 from skillopt.cli.phrases import count
 from skillopt.cli.progress import reporting

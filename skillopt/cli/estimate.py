@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
+from skillopt.build.brief import Brief, prepare
 from skillopt.build.estimate import estimate
 from skillopt.build.outlay import Estimate, Line, Range
 from skillopt.build.pricing import missing_prices
-from skillopt.build.training import Brief, prepare
 from skillopt.cli.arguments import Given
 from skillopt.cli.phrases import short
 from skillopt.cli.render import Screen
@@ -52,9 +52,12 @@ def phases(found: Estimate) -> Table:
 
 def one_line(found: Estimate) -> str:
     """`312-1,250 calls, 40k-2.1M tokens, $0.10-$1.90`."""
-    dollars = found.dollars
-    tokens = sum((line.input + line.output for line in found.lines), Range(0, 0))
-    size = f"{_whole(found.calls)} calls, {_short(tokens)} tokens"
+    return spans(found.calls, found.tokens, found.dollars)
+
+
+def spans(calls: Range, tokens: Range, dollars: Range | None) -> str:
+    """The same of any three ranges; dollars that are none are left out."""
+    size = f"{_whole(calls)} calls, {_short(tokens)} tokens"
     if dollars is None:
         return f"{size}, dollars unknown"
     return f"{size}, {_money(dollars)}" if dollars.high else size

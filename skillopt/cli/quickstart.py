@@ -11,7 +11,8 @@ from tempfile import TemporaryDirectory
 
 from rich.text import Text
 
-from skillopt.build.training import prepare
+from skillopt.build.brief import prepare
+from skillopt.cli.arguments import Given
 from skillopt.cli.diff import changes
 from skillopt.cli.estimate import estimated, one_line
 from skillopt.cli.means import Means, Wishes, choose
@@ -49,7 +50,7 @@ def quickstart(
         make_folder(folder, means, 0 if seed is None else seed)
         screen.tell(f"made config.yaml, skill.md and data/ in {folder}")
     start = time.monotonic()
-    conduct(load_config(config), screen, secrets)
+    conduct(load_config(config), screen, secrets, Given(config, (), {}))
     _tell(folder, config, time.monotonic() - start, screen)
 
 

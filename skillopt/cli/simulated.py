@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 from rich.text import Text
 
+from skillopt.cli.arguments import Given
 from skillopt.cli.diff import changes
 from skillopt.cli.phrases import quoted
 from skillopt.cli.render import Screen
@@ -53,7 +54,7 @@ def simulate(session: Session, out: Path, seed: int | None, *, sure: bool) -> No
             "env.skill_init": str(out / "skill.md"),
             "env.out_root": str(out / "run"),
         }
-        conduct(load_config(config, values=values), screen, secrets)
+        conduct(load_config(config, values=values), screen, secrets, Given(config, (), {}))
     _tell(out, config, screen)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -9,14 +10,17 @@ from pathlib import Path
 from rich.text import Text
 
 from skillopt import __version__
+from skillopt.build.brief import Brief, prepare
 from skillopt.build.calibrating import noise, terms
 from skillopt.build.data import validation_tasks
 from skillopt.build.doubts import doubts
 from skillopt.build.integrity import scan_skill
-from skillopt.build.training import Brief, Training, open_training, prepare
+from skillopt.build.outlay import Range
+from skillopt.build.rest import raised, rest
+from skillopt.build.training import Training, open_training
 from skillopt.cli.arguments import Given
 from skillopt.cli.calibrate import report
-from skillopt.cli.estimate import estimated, one_line
+from skillopt.cli.estimate import estimated, one_line, spans
 from skillopt.cli.gauges import Course
 from skillopt.cli.phrases import count, quoted
 from skillopt.cli.progress import reporting
@@ -49,14 +53,14 @@ def train(session: Session, given: Given) -> None:
     """Train, then tell what came out."""
     screen = Screen()
     secrets = unlocked(session)
-    brief = conduct(configured(given, screen), screen, secrets)
+    brief = conduct(configured(given, screen), screen, secrets, given)
     summarise(brief.out, screen)
     _distrust(brief, screen)
     screen.show("", next_commands(brief.out))
 
 
-def conduct(config: Config, screen: Screen, secrets: Secrets) -> Brief:
-    """Run a training to its end, with progress."""
+def conduct(config: Config, screen: Screen, secrets: Secrets, again: Given) -> Brief:
+    """Run a training to its end, with progress; `again` is how it is continued."""
     brief = prepare(config)
     for each in brief.world.warnings:
         screen.warn(each)
@@ -64,11 +68,22 @@ def conduct(config: Config, screen: Screen, secrets: Secrets) -> Brief:
     layout = Layout(brief.out)
     try:
         run(_train(brief, screen, secrets), screen, lambda: _farewell(layout))
-    except BudgetSpent:
+    except BudgetSpent as error:
         if layout.best_skill.exists():
             summarise(brief.out, screen, label=" so far")
-        raise
+        raise BudgetSpent(f"{error}\n{_onwards(brief, again)}") from error
     return brief
+
+
+def _onwards(brief: Brief, again: Given) -> str:
+    """What the rest would take, and the command for it."""
+    left = asyncio.run(rest(brief))
+    dollars = None if left.dollars is None else Range(*left.dollars)
+    size = spans(Range(*left.calls), Range(*left.tokens), dollars)
+    return (
+        f"The rest of the run would take {size}.\n"
+        f"To go on: {again.command('train', raised(brief, left))}"
+    )
 
 
 def summarise(out: Path, screen: Screen, *, label: str = "") -> None:

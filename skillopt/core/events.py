@@ -206,11 +206,23 @@ class Timed:
 
 
 @dataclass(frozen=True, slots=True)
+class Rest:
+    """What the rest of a run will take, each from to."""
+
+    calls: tuple[int, int]
+    tokens: tuple[int, int]
+    dollars: tuple[float, float] | None = None
+    """None: a price is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
 class Stopped:
     """Note: the process ended before the plan did, or with it."""
 
     reason: str
     at: str
+    rest: Rest | None = None
+    """Told where a limit of the user's was the reason."""
     type: Literal["stopped"] = "stopped"
 
 

@@ -201,13 +201,17 @@ class Plan:
         following = self.moves[self.moves.index(move) + 1 :]
         return following[0] if following else None
 
+    def left(self, state: State) -> list[Move]:
+        """The moves that are still to be made."""
+        return [
+            move
+            for move in self.moves
+            if not (move.settled(state) if isinstance(move, Exam) else move.id in state.closed)
+        ]
+
     def next(self, state: State) -> Move | None:
         """The first move that is still to be made."""
-        for move in self.moves:
-            done = move.settled(state) if isinstance(move, Exam) else move.id in state.closed
-            if not done:
-                return move
-        return None
+        return next(iter(self.left(state)), None)
 
 
 def _steps(

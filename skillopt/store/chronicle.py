@@ -15,6 +15,7 @@ from skillopt.core.events import (
     Pruned,
     Started,
     Stepped,
+    Stopped,
     Timed,
 )
 from skillopt.core.skill import Skill
@@ -47,6 +48,8 @@ class Chronicle:
     """Of the program that took the run up last."""
     prices: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
     """Who says what each role costs, in the process that took the run up last."""
+    stopped: Stopped | None = None
+    """How the last process ended, if it ended before the plan did and told so."""
     _seconds: dict[str, float] = field(default_factory=dict[str, float])
 
     @classmethod
@@ -64,6 +67,9 @@ class Chronicle:
                 self._seconds[phase] = self._seconds.get(phase, 0.0) + seconds
             case Started(_, version, prices):
                 self.version, self.prices = version, prices
+                self.stopped = None
+            case Stopped():
+                self.stopped = event
             case Begun():
                 state = State.after(event)
                 return self._close(event, state, state)

@@ -6,7 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from skillopt.core.chat import Usage
-from skillopt.core.events import Batch, Decision, EpochClosed, MetaReflected, Pruned, Stepped
+from skillopt.core.events import (
+    Batch,
+    Decision,
+    EpochClosed,
+    MetaReflected,
+    Pruned,
+    Stepped,
+    Stopped,
+)
 from skillopt.core.proposal import Finding, Rate, Size
 from skillopt.core.rollout import Evaluation
 from skillopt.core.state import State
@@ -142,6 +150,20 @@ def summary(chronicle: Chronicle, state: State, spent: Spent, config: Mapping[st
         "total_wall_time_s": round(sum(each.wall for each in chronicle.chapters), 3),
         "token_summary": tokens(spent),
     }
+
+
+def stopped(note: Stopped | None) -> Json:
+    """Why a run has not reached its end, and what the rest would take if a limit was the reason."""
+    if note is None:
+        return {}
+    told: Json = {"reason": note.reason, "at": note.at}
+    if note.rest is not None:
+        told["rest"] = {
+            "calls": list(note.rest.calls),
+            "tokens": list(note.rest.tokens),
+            "dollars": None if note.rest.dollars is None else list(note.rest.dollars),
+        }
+    return {"stopped": told}
 
 
 def tokens(spent: Spent, move: str | None = None) -> Json:

@@ -37,6 +37,7 @@ from skillopt.store.history import (
     runtime_state,
     speculation,
     step_record,
+    stopped,
     summary,
 )
 from skillopt.store.layout import Layout
@@ -49,6 +50,7 @@ _LIVE = (
     "config",
     "total_wall_time_s",
     "token_summary",
+    "stopped",
     "prices",
     "receipt",
     "reused",
@@ -127,6 +129,7 @@ class Projector:
         return {
             **summary(self._chronicle, state, spent, self._config),
             **self._extra(state),
+            **stopped(self._chronicle.stopped),
             "prices": dict(self._chronicle.prices),
             "receipt": receipt(spent, self._chronicle.prices),
             "reused": {

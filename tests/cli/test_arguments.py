@@ -107,3 +107,13 @@ def test_a_dotted_flag_is_told_to_drop_its_dashes() -> None:
 def test_a_key_on_the_command_line_is_refused_with_the_variable_to_use() -> None:
     with pytest.raises(click.NoSuchOption, match="OPENAI_API_KEY"):
         settings("--azure_openai_api_key", "sk-abcdefghijkl")
+
+
+def test_a_command_is_told_again_with_settings_changed() -> None:
+    given = Given(
+        Path("my c.yaml"), ("limits.calls=5", "a.b=c d"), {"num_epochs": "2", "calls": "9"}
+    )
+    assert given.command("train", {"limits.calls": "60"}) == (
+        "skillopt train 'my c.yaml' 'a.b=c d' --num_epochs=2 limits.calls=60"
+    )
+    assert given.command("train", {}).endswith("limits.calls=5 'a.b=c d' --num_epochs=2 --calls=9")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support_cli import make_project, skillopt
-from support_runs import Job, Uncut, facts, make_data, run_uncut, told
+from support_runs import Job, Uncut, facts, kept_calls, make_data, run_uncut
+from support_runs import told as says
 
 from skillopt.errors import BudgetSpent, ConfigError
 from skillopt.store.cache import Cache
@@ -42,13 +44,19 @@ async def test_a_limit_raised_again_and_again_is_never_exceeded_and_changes_noth
                 await job.here({"limits.dollars": cap})
             assert 0 < paid(job.out) <= cap
             if (job.out / "summary.json").exists():
-                receipt = json.loads((job.out / "summary.json").read_text("utf-8"))["receipt"]
-                assert receipt["_total"]["dollars"] == pytest.approx(paid(job.out), abs=1e-5)
+                told = json.loads((job.out / "summary.json").read_text("utf-8"))
+                spent = told["receipt"]["_total"]["dollars"]
+                assert spent == pytest.approx(paid(job.out), abs=1e-5)
+                assert told["stopped"]["reason"].startswith("BudgetSpent: limits.dollars is")
+                low, high = told["stopped"]["rest"]["dollars"]
+                assert low <= whole - spent <= high
+                low, high = told["stopped"]["rest"]["calls"]
+                assert low <= uncut.calls - kept_calls(job.out) <= high
         assert (job.out / "best_skill.md").exists()
         await job.here({"limits.dollars": whole * 2})
         assert sim.stats().repeated == {}
     assert facts(job.out) == uncut.facts
-    assert told(job.out) == uncut.says
+    assert says(job.out) == uncut.says
 
 
 async def test_calls_and_tokens_are_limited_alike(tmp_path: Path) -> None:
@@ -79,6 +87,30 @@ async def test_a_limit_in_dollars_without_prices_is_an_error_before_anything_is_
     assert not job.out.exists()
 
 
+@pytest.mark.parametrize("limit", ["tokens", "dollars"])
+async def test_the_command_that_is_named_lets_the_run_end(limit: str, tmp_path: Path) -> None:
+    prices = [f"{key}={value}" for key, value in PRICES.items()]
+    async with Simulator() as sim:
+        make_project(tmp_path, sim.url)
+        cap = {"tokens": "limits.tokens=9000", "dollars": "limits.dollars=0.01"}[limit]
+        done = await skillopt("train", "c.yaml", cap, *prices, cwd=tmp_path)
+        assert done.code == 4, done.err
+        command = done.err.splitlines()[-1].removeprefix("To go on: ")
+        assert command.startswith("skillopt train c.yaml model.input_price=1.0 ")
+        assert command.count("limits.") == 1
+        done = await skillopt(*command.split()[1:], cwd=tmp_path)
+        assert done.code == 0, done.err
+
+
+async def test_a_run_cut_before_it_has_begun_says_what_all_of_it_takes(tmp_path: Path) -> None:
+    async with Simulator() as sim:
+        make_project(tmp_path, sim.url)
+        done = await skillopt("train", "c.yaml", "limits.calls=3", cwd=tmp_path)
+    assert done.code == 4, done.err
+    assert "The rest of the run would take " in done.err
+    assert not (tmp_path / "run" / "summary.json").exists()
+
+
 async def test_the_command_ends_with_code_4_a_usable_skill_and_what_it_needs(
     tmp_path: Path,
 ) -> None:
@@ -89,14 +121,23 @@ async def test_the_command_ends_with_code_4_a_usable_skill_and_what_it_needs(
         assert "result so far" in done.out
         assert "Traceback" not in done.err
         assert "error:" not in done.err
-        last = done.err.splitlines()[-1]
-        assert last.startswith("limits.calls is reached: 20 allowed, 20 were made.")
-        assert last.endswith("raise limits.calls and run the same command again.")
+        why, needs, command = done.err.splitlines()[-3:]
+        assert why.startswith("limits.calls is reached: 20 allowed, 20 were made.")
+        assert why.endswith("raise limits.calls and run the same command again.")
+        assert re.fullmatch(
+            r"The rest of the run would take [\d,]+-[\d,]+ calls, \S+ tokens, dollars unknown\.",
+            needs,
+        )
+        found = re.fullmatch(r"To go on: skillopt (train c\.yaml limits\.calls=\d+)", command)
+        assert found is not None
         assert (tmp_path / "run" / "best_skill.md").exists()
         told = json.loads((tmp_path / "run" / "summary.json").read_text("utf-8"))
         assert told["receipt"]["_total"]["calls"] == 20
-        done = await skillopt("train", "c.yaml", "limits.calls=2000", cwd=tmp_path)
+        assert told["stopped"]["rest"]["calls"][1] > 0
+        done = await skillopt(*found[1].split(), cwd=tmp_path)
         assert done.code == 0, done.err
+        told = json.loads((tmp_path / "run" / "summary.json").read_text("utf-8"))
+        assert "stopped" not in told
         assert "free, because finished before: " in done.err
         assert "target rollout 8; worth " in done.err
         assert sim.stats().repeated == {}

@@ -1,0 +1,98 @@
+"""What a training run is to be: everything read and checked, nothing spent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from skillopt.build.data import (
+    World,
+    exam_tasks,
+    initial_skill,
+    open_world,
+    training_tasks,
+    validation_tasks,
+)
+from skillopt.build.places import out_root, short
+from skillopt.build.policies import check, schedule, shape
+from skillopt.build.pricing import caps_of, prices_of
+from skillopt.config.schema import Config, Role
+from skillopt.core.chat import Model
+from skillopt.core.skill import Skill
+from skillopt.core.task import Split
+from skillopt.datasets.splits import Splits
+from skillopt.engine.plan import Plan, digest
+from skillopt.model.prices import Tariff
+from skillopt.model.purse import Caps
+from skillopt.prompts.library import Library
+
+ROLES: tuple[Role, ...] = ("target", "optimizer")
+"""Those that a training asks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Supplied:
+    """What the Python API brings along instead of naming it in the configuration."""
+
+    splits: Splits | None = None
+    target: Model | None = None
+    optimizer: Model | None = None
+    skill: Skill | None = None
+
+    @property
+    def own(self) -> list[Role]:
+        """The roles that have a model of the caller's."""
+        models: dict[Role, Model | None] = {"target": self.target, "optimizer": self.optimizer}
+        return [role for role, model in models.items() if model is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """What is known before anything is spent: everything here was read and checked."""
+
+    config: Config
+    world: World
+    skill: Skill
+    plan: Plan
+    prompts: Library
+    supplied: Supplied
+    identity: Mapping[str, str]
+    out: Path
+    prices: Mapping[Role, Tariff]
+    """Those that are known."""
+    caps: Caps
+
+
+def prepare(config: Config, supplied: Supplied | None = None) -> Brief:
+    """Read and check everything that a run needs; touches no disk and no network."""
+    check(config)
+    given = supplied or Supplied()
+    needs: list[Split] = ["train", "val"]
+    if config.evaluation.eval_test:
+        needs.append("test")
+    world = open_world(config, needs, given.splits)
+    skill = given.skill or initial_skill(config, world.kind)
+    train_tasks = training_tasks(config, world.environment)
+    val = validation_tasks(config, world.environment)
+    test = exam_tasks(config, world.environment)
+    plan = Plan.build(train_tasks, shape(config), schedule(config.optimizer), test)
+    folders = [each for each in (config.path("env.prompts"), world.kind.prompts) if each]
+    prompts = Library.of(folders)
+    identity = {
+        **config.identity(),
+        **{
+            f"model.{role} (callable)": model.fingerprint
+            for role, model in (("target", given.target), ("optimizer", given.optimizer))
+            if model is not None
+        },
+        "environment": world.environment.fingerprint,
+        "initial skill": skill.digest,
+        "train tasks": digest(train_tasks),
+        "val tasks": digest(val),
+        "prompts": short(prompts.fingerprint),
+    }
+    out = out_root(config, "skillopt", config.model.role("optimizer").model, identity)
+    prices = prices_of(config, ROLES, given.own)
+    caps = caps_of(config, ROLES, prices)
+    return Brief(config, world, skill, plan, prompts, given, identity, out, prices, caps)

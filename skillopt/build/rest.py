@@ -1,0 +1,93 @@
+"""What is left of a run that a limit has ended, and which limits would let it end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import ceil
+
+from skillopt.build.brief import ROLES, Brief
+from skillopt.build.estimate import look_ahead
+from skillopt.build.outlay import Estimate, Range, summed
+from skillopt.core.chat import Usage
+from skillopt.core.events import Rest
+from skillopt.core.state import replay
+from skillopt.store.cache import Cache
+from skillopt.store.events import read_log
+from skillopt.store.layout import Layout
+
+_BEFORE = ("preflight", "baseline")
+"""Where work is booked that comes before the first move."""
+_BYTES = 4
+"""Of a token, as estimates count; what a call sets aside goes by bytes."""
+
+
+async def rest(brief: Brief) -> Rest:
+    """What the run in its directory has still to take, from where it stands there."""
+    ahead, kept = await _ahead(brief)
+
+    def less(found: Range, paid: float) -> tuple[float, float]:
+        return max(0.0, found.low - paid), max(0.0, found.high - paid)
+
+    calls = less(ahead.calls, kept.calls)
+    tokens = less(ahead.tokens, kept.input + kept.output)
+    dollars = None if ahead.dollars is None else less(ahead.dollars, kept.dollars)
+    return Rest(
+        (round(calls[0]), ceil(calls[1])),
+        (round(tokens[0]), ceil(tokens[1])),
+        None if dollars is None else (round(dollars[0], 6), round(dollars[1], 6)),
+    )
+
+
+async def _ahead(brief: Brief) -> tuple[Estimate, Usage]:
+    """All moves that are not closed, and what was paid for the one under way: it is kept."""
+    layout = Layout(brief.out)
+    state = replay(read_log(layout.events).events)
+    if state is None:
+        outlook = await look_ahead(brief)
+        lines = [*outlook.start(), *outlook.moves(brief.plan.moves)]
+        under_way = set(_BEFORE)
+    else:
+        outlook = await look_ahead(replace(brief, skill=state.current.skill))
+        left = brief.plan.left(state)
+        lines = list(outlook.moves(left))
+        under_way = {move.id for move in left[:1]}
+    spent = _spent(layout)
+    kept = sum((used for (move, *_), used in spent.items() if move in under_way), Usage())
+    return Estimate(tuple(summed(lines)), brief.prices), kept
+
+
+def _spent(layout: Layout) -> dict[tuple[str, str, str], Usage]:
+    cache = Cache(layout.cache, read_only=True)
+    try:
+        return cache.spent()
+    finally:
+        cache.close()
+
+
+def raised(brief: Brief, left: Rest) -> Mapping[str, str]:
+    """Those of the limits that the rest may exceed, by key, as high as it may come to.
+
+    Some room is added for what a single call sets aside and does not take.
+    """
+    spent = sum(_spent(Layout(brief.out)).values(), Usage())
+    room = _room(brief)
+    caps, found = brief.caps, dict[str, str]()
+    if caps.calls is not None and caps.calls < (calls := spent.calls + left.calls[1]):
+        found["limits.calls"] = str(calls)
+    tokens = spent.input + spent.output + left.tokens[1] + room.input + room.output
+    if caps.tokens is not None and caps.tokens < tokens:
+        found["limits.tokens"] = str(ceil(tokens / 1000) * 1000)
+    dollars = spent.dollars + (left.dollars or (0.0, 0.0))[1] + room.dollars
+    if caps.dollars is not None and caps.dollars < dollars:
+        found["limits.dollars"] = f"{ceil(100 * dollars) / 100:g}"
+    return found
+
+
+def _room(brief: Brief) -> Usage:
+    """The most that a call may set aside, about."""
+    config = brief.config
+    longest = max(config.model.role(role).max_tokens for role in ROLES)
+    shown = config.gradient.evidence_tokens + len(brief.skill.render())
+    most = Usage(1, _BYTES * shown, max(longest, config.model.rewrite_max_completion_tokens))
+    return replace(most, dollars=max((p.most(most) for p in brief.prices.values()), default=0.0))
