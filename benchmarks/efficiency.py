@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coins import Counted, toss
+from efficiency_caps import caps
 
 from skillopt.api import train_async
 from skillopt.core.ports import Gate
@@ -35,12 +36,16 @@ class Contender:
 
 def contenders(alpha: float) -> list[Contender]:
     once, thrice = Sampling(), Sampling(most=MOST)
+    changed = Sampling(most=MOST, changed_only=True)
     return [
         Contender("strict", STRICT, once),
         Contender("paired", Paired(strict=STRICT, alpha=alpha), once),
+        Contender("paired, mid-p", Paired(strict=STRICT, alpha=alpha, mid=True), once),
         Contender("paired, replicates", Paired(strict=STRICT, alpha=alpha, looks=MOST), thrice),
+        Contender("paired, changed", Paired(strict=STRICT, alpha=alpha, looks=MOST), changed),
         Contender("sequential", Sequential(strict=STRICT, alpha=alpha), once),
         Contender("sequential, replicates", Sequential(strict=STRICT, alpha=alpha), thrice),
+        Contender("sequential, changed", Sequential(strict=STRICT, alpha=alpha), changed),
     ]
 
 
@@ -161,6 +166,10 @@ async def main() -> None:
     show(
         f"Curtailed, strict, {options.val} val tasks in blocks of {WORKERS} (SIMULATED models)",
         await lossless(options.seeds, options.val),
+    )
+    show(
+        "Limits at half of what a run takes; minutes end new calls, those under way are finished",
+        await caps(options.seeds),
     )
 
 
