@@ -73,7 +73,13 @@ async def trained(seed: int, data: Path, out: Path, limits: Mapping[str, object]
 
 
 def told(kind: str, amount: float) -> str:
-    return f"${amount:.4f}" if kind == "dollars" else f"{amount:,.5g}"
+    match kind:
+        case "dollars":
+            return f"${amount:.4f}"
+        case "minutes":
+            return f"{60 * amount:.2f} s"
+        case _:
+            return f"{amount:,.0f}"
 
 
 async def caps(seeds: int) -> list[tuple[str, ...]]:

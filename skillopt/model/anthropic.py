@@ -105,8 +105,8 @@ class Messages:
         tools = [_tool(tool) for tool in request.tools]
         _mark_last(system or tools)
         turns = _turns(rest)
-        if any(message.role == "tool" for message in rest):
-            # A conversation that grows: its next request begins with all of this one.
+        if _grows(rest):
+            # Its next request begins with all of this one.
             _mark_last(cast("list[Block]", turns[-1]["content"]))
         body: dict[str, object] = {
             "model": settings.name,
@@ -157,6 +157,15 @@ def _parted(messages: Sequence[Message]) -> tuple[list[Block], list[Message]]:
         elif message.text:
             system.append({"type": "text", "text": message.text})
     return system, rest
+
+
+def _grows(messages: Sequence[Message]) -> bool:
+    """Whether a conversation will go on, as far as one can tell: tools are used, or it has.
+
+    Writing to the cache costs more than not doing so. A single second chance is not worth it.
+    """
+    roles = [message.role for message in messages]
+    return "tool" in roles or roles.count("assistant") > 1
 
 
 def _turns(messages: Iterable[Message]) -> list[Block]:

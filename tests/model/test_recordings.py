@@ -146,6 +146,21 @@ async def test_what_is_sent_and_understood_is_what_was_recorded(backend: str, na
         assert json.loads(call.arguments) == {"city": "Lyon"}
 
 
+async def test_what_requests_share_is_marked_for_anthropics_cache_and_nothing_else() -> None:
+    said = Message("assistant", "Which day?")
+    again = (Message("user", "Today."), said, Message("user", "Now."))
+    marked: list[list[str]] = []
+    for messages in ((SYSTEM, ASK), (SYSTEM, ASK, said, again[0]), (SYSTEM, ASK, said, *again)):
+        answer = recorded(RECORDINGS["claude_chat"]["exchanges"]["plain"]["answer"])
+        async with BACKENDS["claude_chat"].at(answer) as place:
+            await place.model.complete(Request(stage="explore", messages=messages))
+        [seen] = place.server.seen
+        turns = [block for turn in seen.body["messages"] for block in turn["content"]]
+        blocks = [*seen.body["system"], *turns]
+        marked.append([each["text"] for each in blocks if "cache_control" in each])
+    assert marked == [[SYSTEM.text], [SYSTEM.text], [SYSTEM.text, "Now."]]
+
+
 @pytest.mark.parametrize("name", ["openai_responses", "claude_chat"])
 async def test_thoughts_before_a_tool_call_go_back_with_its_result(name: str) -> None:
     answer = recorded(RECORDINGS[name]["exchanges"]["tools"]["answer"])
