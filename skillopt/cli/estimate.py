@@ -66,7 +66,7 @@ def spans(calls: Range, tokens: Range, dollars: Range | None) -> str:
 def price_notes(brief: Brief, found: Estimate) -> list[str]:
     """Where prices come from, which are missing, and how to give them."""
     known = [f"{role}: {price.source}" for role, price in found.prices.items()]
-    notes = [f"Prices of {'; '.join(known)}."] if known else []
+    notes = [f"Prices. {'; '.join(known)}."] if known else []
     if found.unpriced:
         notes.append(f"Dollars are unknown: {missing_prices(brief.config, found.unpriced)}")
     return notes

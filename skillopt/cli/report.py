@@ -34,7 +34,7 @@ from skillopt.evaluation.statistics import Interval
 from skillopt.store.ahead import Ahead
 from skillopt.store.cache import Reused
 from skillopt.store.candidates import tried
-from skillopt.store.history import unpriced
+from skillopt.store.history import failures, unpriced
 from skillopt.store.reader import RunReader
 
 
@@ -99,6 +99,14 @@ def tally(steps: Sequence[Stepped]) -> str:
     )
 
 
+def lost(facts: Iterable[Fact]) -> str:
+    """Tasks without a score, split by split."""
+    found = {split: number for split, number in failures(facts).items() if number}
+    listed = ", ".join(f"{number} on {split}" for split, number in found.items())
+    told = f"without a score: {count(sum(found.values()), 'attempt')}"
+    return f"{told} ({listed})" if listed else told
+
+
 _SHOWN = 8
 """Rejected candidates that are told one by one."""
 
@@ -113,7 +121,10 @@ def rejections(facts: Iterable[Fact]) -> Text:
     lines += [f"  {older} earlier ones"] if older > 0 else []
     for each in turned[-_SHOWN:]:
         what = "guidance" if each.edits is None else count(each.edits, "edit")
-        lines.append(f"  {origin(each.decision.candidate)}: {what}, {each.decision.reason}")
+        gist = f' "{each.gist}"' if each.gist else ""
+        sure = "inconclusive, " if each.decision.inconclusive else ""
+        told = f"{what}{gist}, {sure}{each.decision.reason}"
+        lines.append(f"  {origin(each.decision.candidate)}: {told}")
     return Text("\n".join(lines))
 
 

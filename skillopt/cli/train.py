@@ -28,6 +28,7 @@ from skillopt.cli.render import Screen
 from skillopt.cli.report import (
     best_at,
     cost,
+    lost,
     next_commands,
     rejections,
     reused,
@@ -96,6 +97,7 @@ def summarise(out: Path, screen: Screen, *, label: str = "") -> None:
             "",
             tally(reader.steps),
             rejections(reader.facts),
+            lost(reader.facts),
             "",
             cost(reader),
             "",

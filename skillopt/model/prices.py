@@ -74,7 +74,7 @@ class Listed:
         """The list, its version and its names for the seller and the model."""
         found = self._price()
         version = self.package.__version__
-        return f"genai-prices {version}: {found.provider.id} {found.model.id}"
+        return f"genai-prices {version} ({found.provider.id} {found.model.id})"
 
     def cost(self, usage: Usage) -> float:
         """Dollars for the tokens of one call: long requests may have prices of their own."""

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from skillopt.core.edits import Append, Delete, InsertAfter, Replace
 from skillopt.core.events import Decision, EpochClosed, Fact, MetaReflected, Pruned, Stepped
+from skillopt.core.proposal import Draft
+
+_WIDE = 60
+"""Characters of a gist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +21,8 @@ class Tried:
     decision: Decision
     edits: int | None
     """Changes it consists of; None for guidance, which is one text."""
+    gist: str
+    """How the first of them begins, on one line."""
 
     @property
     def action(self) -> str:
@@ -30,11 +37,32 @@ def tried(facts: Iterable[Fact]) -> list[Tried]:
         match fact:
             case Stepped(decision=Decision() as met) | MetaReflected(decision=Decision() as met):
                 edits = sum(each.applied for each in fact.draft.report)
-                found.append(Tried(fact.move, met, edits))
+                found.append(Tried(fact.move, met, edits, _gist(fact.draft)))
             case Pruned(decision=Decision() as met):
-                found.append(Tried(fact.move, met, len(fact.cut.rules)))
+                gone = f"without {fact.cut.rules[0].text}" if fact.cut.rules else ""
+                found.append(Tried(fact.move, met, len(fact.cut.rules), _short(gone)))
             case EpochClosed(decision=Decision() as met):
-                found.append(Tried(met.candidate.origin, met, None))
+                told = _short(met.candidate.skill.guidance)
+                found.append(Tried(met.candidate.origin, met, None, told))
             case _:
                 pass
     return found
+
+
+def _gist(draft: Draft) -> str:
+    if draft.rewritten is not None:
+        return _short(draft.rewritten.title)
+    for each in draft.report:
+        match each.edit:
+            case Delete(target) if each.applied:
+                return _short(f"without {target}")
+            case Append(content) | InsertAfter(_, content) | Replace(_, content) if each.applied:
+                return _short(content)
+            case _:
+                pass
+    return ""
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _WIDE else f"{line[: _WIDE - 3].rstrip()}..."

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from skillopt.core.chat import Usage
 from skillopt.core.events import (
     Batch,
+    Begun,
     Decision,
     EpochClosed,
+    Examined,
+    Fact,
     MetaReflected,
     Pruned,
     Stepped,
@@ -133,6 +136,7 @@ def summary(chronicle: Chronicle, state: State, spent: Spent, config: Mapping[st
         "current_origin": state.current.origin,
         "best_origin": state.best.origin,
         **_counts("total_", chronicle.steps),
+        "failures": failures(each.fact for each in chronicle.chapters),
         "selection_saved": _saved(chronicle.chapters),
         "epoch_stats": _epoch_stats(chronicle.chapters),
         "tried": [
@@ -140,8 +144,10 @@ def summary(chronicle: Chronicle, state: State, spent: Spent, config: Mapping[st
                 "move": each.move,
                 "action": each.action,
                 "edits": each.edits,
+                "gist": each.gist,
                 "score": each.decision.candidate.value,
                 "saved": each.decision.saved,
+                "inconclusive": each.decision.inconclusive,
                 "reason": each.decision.reason,
             }
             for each in tried(each.fact for each in chronicle.chapters)
@@ -150,6 +156,29 @@ def summary(chronicle: Chronicle, state: State, spent: Spent, config: Mapping[st
         "total_wall_time_s": round(sum(each.wall for each in chronicle.chapters), 3),
         "token_summary": tokens(spent),
     }
+
+
+def failures(facts: Iterable[Fact]) -> dict[str, int]:
+    """How many tasks were left without a score, in all evaluations of each split."""
+    counts = {"train": 0, "val": 0, "test": 0}
+    for fact in facts:
+        for each in _evaluations(fact):
+            counts[each.split] += len(each.failures)
+    return counts
+
+
+def _evaluations(fact: Fact) -> Iterator[Evaluation]:
+    """What a fact newly measured; the same skill is not examined twice."""
+    match fact:
+        case Begun(initial):
+            yield initial.evaluation
+        case Examined(initial=initial, best=best, last=last):
+            yield from {each.skill: each for each in (initial, best, last)}.values()
+        case _:
+            if isinstance(fact, Stepped):
+                yield from (batch.evaluation for batch in fact.batches)
+            if fact.decision is not None:
+                yield fact.decision.candidate.evaluation
 
 
 def stopped(note: Stopped | None) -> Json:

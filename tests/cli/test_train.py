@@ -62,6 +62,9 @@ def test_a_result_says_whether_it_is_sure_and_what_was_turned_away(trained: Trai
     listed = "nothing" if not rejected else f"{len(rejected)} candidate"
     assert f"tried and rejected: {listed}" in trained.done.out
     assert all(each["reason"] in trained.done.out for each in rejected)
+    assert all(each["gist"] in trained.done.out for each in rejected)
+    assert summary["failures"] == {"train": 0, "val": 0, "test": 0}
+    assert "without a score: no attempts" in trained.done.out
 
 
 async def test_a_finished_run_says_so_and_needs_no_server(trained: Trained) -> None:

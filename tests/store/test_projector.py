@@ -385,6 +385,18 @@ async def test_the_receipt_tells_what_was_paid_and_what_was_free_by_role_and_sta
     assert told["reused"]["receipt"]["optimizer"]["analyst"] == {"calls": 1, **one}
 
 
+async def test_the_summary_tells_what_was_tried_and_what_has_no_score(tmp_path: Path) -> None:
+    layout = await run(tmp_path, story())
+    told = read(layout.summary)
+    found = [(each["move"], each["action"], each["gist"]) for each in told["tried"]]
+    assert found == [
+        ("step_0001", "reject", "- Shout."),
+        ("step_0002", "accept_new_best", "- Answer in capitals."),
+        ("slow_update_epoch_02", "force_accept", "Keep going."),
+    ]
+    assert told["failures"] == {"train": 3, "val": 1, "test": 1}
+
+
 async def test_dollars_that_nobody_knows_are_null_and_never_zero(tmp_path: Path) -> None:
     cache = Cache(Layout(tmp_path).cache)
     await keep_reply(cache, "r1")
