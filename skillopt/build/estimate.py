@@ -89,7 +89,7 @@ class Outlook:
                     yield from self._step(move, edits)
                     edits += self._used(move)
                     yield from self._candidate(gate, edits)
-                    yield from self._ahead(plan.after(move), edits)
+                    yield from self._ahead(self.brief.plan.after(move), edits)
                 case MetaReflection():
                     yield self._question("meta reflect", "meta_reflect", MAYBE, edits, 2000)
                     edits += bound(move.budget)
