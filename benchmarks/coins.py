@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import AsyncGenerator, AsyncIterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -25,8 +25,9 @@ from skillopt.core.events import (
 from skillopt.core.journal import Journal
 from skillopt.core.memory import Memory
 from skillopt.core.ports import Episode, Gate
-from skillopt.core.proposal import Draft
-from skillopt.core.rollout import Rollout, Score, Trajectory
+from skillopt.core.proposal import Draft, Selection, Take
+from skillopt.core.rollout import Evaluation, Rollout, Score, Trajectory
+from skillopt.core.seeds import shuffled
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
 from skillopt.engine.bench import Bench
@@ -91,6 +92,7 @@ class Hand:
 class Idle:
     """Proposes remarks that change nothing."""
 
+    candidates: int = 1
     made: int = 0
 
     async def propose(
@@ -101,9 +103,12 @@ class Idle:
         *,
         budget: int | None,
     ) -> Draft:
-        self.made += 1
-        remark = Append(f"Remark {self.made}.")
-        return Draft(budget=budget, skill=apply_edits(skill, [remark]).skill)
+        takes: list[Take] = []
+        for _ in range(self.candidates):
+            self.made += 1
+            changed = apply_edits(skill, [Append(f"Remark {self.made}.")]).skill
+            takes.append(Take(name=f"remark {self.made}", chosen=Selection(), skill=changed))
+        return Draft(budget=budget).leading_with(takes[0].name, takes)
 
 
 @dataclass(slots=True)
@@ -116,14 +121,34 @@ class Counted:
     def __call__(self, event: Event | Signal) -> None:
         match event:
             case Ticked(move, phase) if move != "baseline":
-                self.attempts += phase == "evaluate" or phase.startswith("replicate")
+                self.attempts += phase in {"evaluate", "race"} or phase.startswith("replicate")
             case Stepped() | MetaReflected() | EpochClosed() if event.decision is not None:
                 self.decisions.append((event.move, event.decision))
             case _:
                 pass
 
 
-async def toss(seed: int, gate: Gate, sampling: Sampling, *, val: int, steps: int) -> Counted:
+class Freely:
+    """Lets every candidate run on validation tasks; then the better half goes on, to the end."""
+
+    def __init__(self, block: int) -> None:
+        self._block = block
+
+    def screening(self, known: Evaluation) -> list[list[str]]:
+        return [list(known.scores)]
+
+    def blocks(self, tasks: Sequence[str], step: int) -> list[list[str]]:
+        order = shuffled(tasks, step)
+        return [order[at : at + self._block] for at in range(0, len(order), self._block)]
+
+    def kept(self, gains: Mapping[str, float], split: Split) -> list[str]:
+        ranked = sorted(gains, key=lambda name: -gains[name])
+        return ranked if split == "train" else ranked[: (len(ranked) + 1) // 2]
+
+
+async def toss(
+    seed: int, gate: Gate, sampling: Sampling, *, val: int, steps: int, candidates: int = 1
+) -> Counted:
     """One training run of so many steps."""
     env = Coins(seed, {"train": steps, "val": val, "test": 0})
     seen = Counted()
@@ -137,11 +162,12 @@ async def toss(seed: int, gate: Gate, sampling: Sampling, *, val: int, steps: in
         bench=bench,
         plan=Plan.build(env.tasks("train"), Shape(epochs=1, batch=1), lambda _, __: 1, None),
         val=env.tasks("val"),
-        optimizer=Idle(),
+        optimizer=Idle(candidates),
         reviewer=LookBack(slow_update=None, meta_skill=None),
         gate=gate,
         slow_gate=gate,
         sampling=replace(sampling, block=bench.workers),
+        course=Freely(val // 2) if candidates > 1 else None,
     )
     await train(run, START)
     return seen

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from coins import Counted, toss
 from efficiency_caps import caps
+from recipes import SIZES, recipes
 
 from skillopt.api import train_async
 from skillopt.core.ports import Gate
@@ -32,6 +33,7 @@ class Contender:
     name: str
     gate: Gate
     sampling: Sampling
+    candidates: int = 1
 
 
 def contenders(alpha: float) -> list[Contender]:
@@ -41,6 +43,7 @@ def contenders(alpha: float) -> list[Contender]:
         Contender("strict", STRICT, once),
         Contender("paired", Paired(strict=STRICT, alpha=alpha), once),
         Contender("paired, mid-p", Paired(strict=STRICT, alpha=alpha, mid=True), once),
+        Contender("paired, best of 4", Paired(strict=STRICT, alpha=alpha), once, 4),
         Contender("paired, replicates", Paired(strict=STRICT, alpha=alpha, looks=MOST), thrice),
         Contender("paired, changed", Paired(strict=STRICT, alpha=alpha, looks=MOST), changed),
         Contender("sequential", Sequential(strict=STRICT, alpha=alpha), once),
@@ -52,7 +55,8 @@ def contenders(alpha: float) -> list[Contender]:
 async def idle_runs(each: Contender, runs: int, val: int, steps: int) -> list[Counted]:
     """Whole training runs whose candidates change nothing."""
     return [
-        await toss(seed, each.gate, each.sampling, val=val, steps=steps) for seed in range(runs)
+        await toss(seed, each.gate, each.sampling, val=val, steps=steps, candidates=each.candidates)
+        for seed in range(runs)
     ]
 
 
@@ -158,11 +162,18 @@ async def main() -> None:
     parser.add_argument("--val", type=int, default=40)
     parser.add_argument("--alpha", type=float, default=0.1)
     parser.add_argument("--seeds", type=int, default=5, help="pairs of runs for the savings")
+    parser.add_argument("--recipe-seeds", type=int, default=10, help="pairs of recipes per noise")
+    parser.add_argument("--noise", type=float, nargs="*", default=[0.04, 0.1])
     options = parser.parse_args()
     show(
         f"Candidates that change nothing: {options.steps} per run, {options.val} noisy val tasks",
         await false_accepts(options.runs, options.val, options.steps, options.alpha),
     )
+    for noise in options.noise:
+        show(
+            f"Recipes, {SIZES[0]} train and {SIZES[1]} val tasks, noise {noise} (SIMULATED models)",
+            await recipes(options.recipe_seeds, noise),
+        )
     show(
         f"Curtailed, strict, {options.val} val tasks in blocks of {WORKERS} (SIMULATED models)",
         await lossless(options.seeds, options.val),

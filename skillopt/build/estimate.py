@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from statistics import fmean
 
 from skillopt.aio import map_all
@@ -78,15 +79,18 @@ class Outlook:
     def _val(self) -> int:
         return len(validation_tasks(self.brief.config, self.brief.world.environment))
 
-    def moves(self, moves: Sequence[Move]) -> Iterator[Line]:
-        """Every phase of these moves."""
+    def moves(self, moves: Sequence[Move], fruitless: int = 0) -> Iterator[Line]:
+        """Every phase of these moves, after so many steps in a row that changed nothing."""
         evidence = sampling(self.brief.config)
         gate = Range(0, self._val * evidence.dearest)
-        edits = 0
+        patience, edits = self.brief.plan.patience, 0
         for move in moves:
             match move:
                 case Step():
-                    yield from self._step(move, edits)
+                    fruitless += 1
+                    lines = self._step(move, edits)
+                    sure = patience == 0 or fruitless <= patience
+                    yield from lines if sure else (each.perhaps() for each in lines)
                     edits += self._used(move)
                     yield from self._candidate(gate, edits)
                     yield from self._ahead(self.brief.plan.after(move), edits)
@@ -114,10 +118,25 @@ class Outlook:
                 yield Line("preflight", role, Range(1, 1), Range(4, 40), Range(1, 16))
 
     def _step(self, move: Step, edits: int) -> Iterator[Line]:
-        config, form = self.brief.config, form_of(self.brief.config)
+        optimizer = self.brief.config.optimizer
         tasks = sum(map(len, move.batches))
         # In a later epoch all attempts are known already if the skill has not changed meanwhile.
         yield self._attempts("rollout", Range(tasks if move.epoch == 1 else 0, tasks), edits)
+        yield from self._choice(move, edits, tasks)
+        for _ in range(min(optimizer.candidate_shuffles, optimizer.candidates - 1)):
+            yield from (each.perhaps() for each in self._choice(move, edits, tasks))
+        if move.budget == 0:
+            return
+        written = Range(0, optimizer.candidates)
+        if optimizer.skill_update_mode == "rewrite_from_suggestions":
+            yield self._question("rewrite", "rewrite_skill", written, edits, 2000, whole=True)
+        if optimizer.skill_aware_consolidate_threshold:
+            yield self._question("reminders", "appendix_consolidate", MAYBE, edits, 2000)
+        yield from self._race(tasks, edits + self._used(move))
+
+    def _choice(self, move: Step, edits: int, tasks: int) -> Iterator[Line]:
+        """From attempts to chosen proposals."""
+        config, form = self.brief.config, form_of(self.brief.config)
         found = proposing(self.brief, move)
         yield from self._probes(tasks, edits)
         yield from self._reflection(found, edits)
@@ -135,10 +154,19 @@ class Outlook:
             yield self._attempts("trial", Range(0, tried), edits + self._used(move))
         elif move.budget is not None:
             yield self._question("ranking", f"ranking{form.suffix}", MAYBE, edits, 2000)
-        if config.optimizer.skill_update_mode == "rewrite_from_suggestions":
-            yield self._question("rewrite", "rewrite_skill", MAYBE, edits, 2000, whole=True)
-        if config.optimizer.skill_aware_consolidate_threshold:
-            yield self._question("reminders", "appendix_consolidate", MAYBE, edits, 2000)
+
+    def _race(self, tasks: int, edits: int) -> Iterator[Line]:
+        """Several candidates: screened on the tasks of the step, raced on validation tasks."""
+        optimizer = self.brief.config.optimizer
+        if optimizer.candidates == 1:
+            return
+        screened = min(tasks, optimizer.screen_tasks) if optimizer.screen_tasks else tasks
+        yield self._attempts("screening", Range(0, optimizer.candidates * screened), edits)
+        left, raced = max(2, ceil(optimizer.candidates / 2)), 0
+        while left > 1:
+            raced += left * min(self._val, optimizer.race_block)
+            left = ceil(left / 2)
+        yield self._attempts("race on val", Range(0, raced), edits)
 
     def _probes(self, tasks: int, edits: int) -> Iterator[Line]:
         gradient = self.brief.config.gradient
@@ -164,7 +192,8 @@ class Outlook:
 
     def _candidate(self, gate: Range, edits: int) -> Iterator[Line]:
         if self.brief.config.optimizer.max_skill_tokens:
-            yield self._question("compress", "compress_skill", MAYBE, edits, 0, whole=True)
+            most = Range(0, self.brief.config.optimizer.candidates)
+            yield self._question("compress", "compress_skill", most, edits, 0, whole=True)
         yield self._attempts("gate on val", gate, edits)
 
     def _ahead(self, following: Move | None, edits: int) -> Iterator[Line]:

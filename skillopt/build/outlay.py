@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from skillopt.config.schema import Role
 from skillopt.core.chat import Usage
@@ -40,6 +40,15 @@ class Line:
     input: Range
     """Tokens, of all calls together."""
     output: Range
+
+    def perhaps(self) -> Line:
+        """The same phase, if it comes up at all."""
+        return replace(
+            self,
+            calls=Range(0, self.calls.high),
+            input=Range(0, self.input.high),
+            output=Range(0, self.output.high),
+        )
 
     def __add__(self, other: Line) -> Line:
         """The same phase, more of it."""

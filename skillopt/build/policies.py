@@ -11,7 +11,16 @@ from skillopt.config.schema import (
     GradientSection,
     OptimizerSection,
 )
-from skillopt.core.ports import Gate, MetaReflector, Proposer, Pruner, Reviewer, Shortener
+from skillopt.core.ports import (
+    Course,
+    Gate,
+    MetaReflector,
+    Parents,
+    Proposer,
+    Pruner,
+    Reviewer,
+    Shortener,
+)
 from skillopt.core.rollout import CHANGED, UNCHANGED, Change, Evaluation, Rollout
 from skillopt.core.skill import Skill
 from skillopt.core.task import Task
@@ -21,6 +30,7 @@ from skillopt.engine.witness import Witness
 from skillopt.evaluation.density import LEADING, Density
 from skillopt.evaluation.gates import Metric, NoRegression, Strict, always
 from skillopt.evaluation.pruning import Prune
+from skillopt.evaluation.racing import Halving, Pareto
 from skillopt.evaluation.tested import Paired, Sequential
 from skillopt.gradient.aggregate import Aggregate
 from skillopt.gradient.explore import Explore
@@ -42,6 +52,7 @@ from skillopt.optimizer.select import OneBody, Select
 from skillopt.optimizer.slow_update import SlowUpdate
 from skillopt.optimizer.trial import Trial
 from skillopt.optimizer.update import Follow, Patch, TakeOver
+from skillopt.optimizer.vary import Vary
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.digest import NO_LIMIT, Digest
 from skillopt.prompts.forms import EDITS, REWRITES, SUGGESTIONS, Form
@@ -107,7 +118,39 @@ def pipeline(config: Config, witness: Witness, asker: Asker) -> Pipeline:
         select=_select(config.optimizer, form, witness, asker),
         update=_update(config, asker),
         annotate=lapses,
+        vary=_vary(config),
     )
+
+
+def _vary(config: Config) -> Vary | None:
+    optimizer = config.optimizer
+    if optimizer.candidates == 1:
+        return None
+    return Vary(
+        most=optimizer.candidates - 1,
+        shuffles=optimizer.candidate_shuffles,
+        seed=config.train.seed,
+    )
+
+
+def course(config: Config) -> Course | None:
+    """How one of several candidates comes to meet the gate."""
+    optimizer = config.optimizer
+    if optimizer.candidates == 1:
+        return None
+    return Halving(
+        metric=metric(config),
+        screen=optimizer.screen_tasks,
+        block=optimizer.race_block,
+        seed=config.train.seed,
+    )
+
+
+def parents(config: Config) -> Parents | None:
+    """Where steps set out from, if not from the current skill."""
+    if config.optimizer.parents == "current":
+        return None
+    return Pareto(metric=metric(config), seed=config.train.seed)
 
 
 def shortener(config: Config, asker: Asker) -> Shortener | None:
@@ -234,6 +277,7 @@ def shape(config: Config) -> Shape:
         prune_every=optimizer.prune_every,
         prune_sample=optimizer.prune_tasks,
         forgets=optimizer.memory == "epoch",
+        patience=config.train.patience,
         seed=config.train.seed,
     )
 

@@ -50,7 +50,7 @@ async def _ahead(brief: Brief) -> tuple[Estimate, Usage]:
     else:
         outlook = await look_ahead(replace(brief, skill=state.current.skill))
         left = brief.plan.left(state)
-        lines = list(outlook.moves(left))
+        lines = list(outlook.moves(left, state.memory.fruitless))
         under_way = {move.id for move in left[:1]}
     spent = _spent(layout)
     kept = sum((used for (move, *_), used in spent.items() if move in under_way), Usage())

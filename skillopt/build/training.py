@@ -17,9 +17,11 @@ from skillopt.build.data import (
 )
 from skillopt.build.models import Switchboard, preflight
 from skillopt.build.policies import (
+    course,
     gates,
     limits,
     meta_reflector,
+    parents,
     pipeline,
     pruner,
     reviewer,
@@ -164,6 +166,8 @@ def _run(brief: Brief, witness: Witness, asker: Asker, group: Nursery) -> Run:
         defaults=Config().identity(),
         shortener=shortener(config, asker),
         speculation=Speculation(witness.bench, group) if speculates(config) else None,
+        course=course(config),
+        parents=parents(config),
     )
 
 

@@ -9,6 +9,7 @@ from skillopt.cli.phrases import (
     growth,
     hard,
     outcome,
+    raced,
     repeats,
     sample,
     spread,
@@ -48,6 +49,8 @@ def _tried(line: Text, fact: Stepped | MetaReflected) -> Text:
     """The edits that were tried, and what the gate made of them."""
     if fact.action != "skip_no_patches":
         line.append(f"  edits {edits(fact)}")
+    if several := raced(fact):
+        line.append(f"  {several}")
     if dropped := repeats(fact):
         line.append(f"  {dropped}", style="dim")
     if fact.draft.appendix is not None and fact.draft.appendix.added:

@@ -23,6 +23,7 @@ ACTIONS: dict[Action, tuple[str, str]] = {
     "skip_no_change": ("skipped: nothing changed the text", "dim"),
     "skip_no_rewrite": ("skipped: no usable text came back", "dim"),
     "skip_too_long": ("skipped: longer than max_skill_tokens", "yellow"),
+    "skip_screened": ("skipped: no better on the step's own tasks", "yellow"),
 }
 """What became of a step, with the colour to say it in."""
 
@@ -151,6 +152,15 @@ def repeats(fact: Stepped | MetaReflected) -> str:
     """How many proposals of a step repeated a disproved one; empty when none did."""
     dropped = len(fact.draft.repeats)
     return f"{count(dropped, 'repeat')} of rejected edits dropped" if dropped else ""
+
+
+def raced(fact: Stepped | MetaReflected) -> str:
+    """How many candidates a step had and which one was put to the gate; empty for one alone."""
+    takes = len(fact.draft.takes)
+    if takes == 1:
+        return ""
+    ahead = isinstance(fact, Stepped) and bool(fact.heats) and bool(fact.heats[-1].kept)
+    return f"best of {takes}: {fact.draft.name}" if ahead else f"{takes} candidates"
 
 
 def growth(size: Size) -> str:

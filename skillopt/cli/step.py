@@ -35,12 +35,15 @@ def step_story(chapter: Chapter) -> Iterator[RenderableType]:
     if not isinstance(fact, Stepped):
         return
     yield _title(f"step {fact.step}, epoch {fact.epoch}")
+    if fact.parent:
+        yield f"set out from the skill of {fact.parent}, not from the current one"
     yield from _evidence(fact)
     yield _title("\nfindings")
     for finding in fact.draft.findings:
         yield from _finding(finding)
     yield from _edits(fact)
     yield from _reminders(fact.draft.appendix)
+    yield from _race(fact)
     yield from _verdict(fact, chapter)
 
 
@@ -161,6 +164,21 @@ def _reminders(appendix: Appendix | None) -> Iterator[RenderableType]:
         yield Text(f"no use: {appendix.problem}", style="yellow")
     for note in appendix.added:
         yield indented(note)
+
+
+def _race(fact: Stepped) -> Iterator[RenderableType]:
+    if not fact.heats:
+        return
+    attempts = sum(each.attempts for each in fact.heats)
+    compared = f"compared by {count(attempts, 'attempt')}"
+    yield _title(f"\ncandidates: {len(fact.draft.takes)}, {compared}")
+    for heat in fact.heats:
+        if not heat.gains:
+            yield Text("nothing to gain: the step's own tasks were all passed", style="yellow")
+            continue
+        yield count(heat.tasks, f"{heat.split} task")
+        for name, gain in heat.gains.items():
+            yield indented(f"{gain:+.3f}  {name}", "" if name in heat.kept else "dim")
 
 
 def _rewritten(rewritten: Rewritten) -> Iterator[RenderableType]:

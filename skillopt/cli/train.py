@@ -135,7 +135,10 @@ async def _train(brief: Brief, screen: Screen, secrets: Secrets) -> None:
             watch.follow(Course(brief.plan, val, training.meter, before))
             _recall(training, before, screen)
             try:
-                await training.go()
+                state = await training.go()
+                if brief.plan.tired(state):
+                    tried = count(state.memory.fruitless, "step")
+                    screen.tell(f"ended early: {tried} in a row changed nothing (train.patience)")
             finally:
                 if told := reused(training.reused):
                     screen.tell(told)

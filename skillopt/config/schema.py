@@ -56,6 +56,7 @@ S = TypeVar("S")
 _MAY_CHANGE: Final = frozenset(
     (
         "train.num_epochs",
+        "train.patience",
         "gradient.analyst_workers",
         "evaluation.eval_test",
         "evaluation.test_env_num",

@@ -244,6 +244,7 @@ class TrainSection(Section):
     train_size: Count = 0
     batch_size: Positive = 40
     accumulation: Positive = 1
+    patience: Count = 0
     seed: int = 42
 
 
@@ -276,6 +277,11 @@ class OptimizerSection(Section):
     lr_control_mode: Literal["fixed", "autonomous", "none", "volatility"] = "fixed"
     select_mode: Literal["ranking", "trial"] = "ranking"
     trial_tasks: Positive = 4
+    candidates: Positive = 1
+    candidate_shuffles: Count = 0
+    screen_tasks: Count = 0
+    race_block: Positive = 8
+    parents: Literal["current", "pareto"] = "current"
     skill_update_mode: UpdateMode = "patch"
     max_skill_tokens: Count = 0
     use_slow_update: bool = True

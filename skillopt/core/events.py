@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from skillopt.core.proposal import Draft, Pattern, Review, Size
+from skillopt.core.proposal import Draft, Heat, Pattern, Review, Size
 from skillopt.core.rollout import Change, Evaluation, Score
 from skillopt.core.rules import Cut
 from skillopt.core.skill import Skill
@@ -24,9 +24,11 @@ Action: TypeAlias = Literal[
     "skip_no_change",
     "skip_no_rewrite",
     "skip_too_long",
+    "skip_screened",
 ]
 """What became of a step. A skip measured nothing: no proposals came, none changed the text, no
-usable body came back, or the text could not be made to fit its size limit."""
+usable body came back, the text could not be made to fit its size limit, or no candidate did better
+on the step's own tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,10 @@ class Stepped:
     draft: Draft
     action: Action
     decision: Decision | None
+    parent: str = ""
+    """Origin of the skill that the step set out from; empty: the current one."""
+    heats: tuple[Heat, ...] = ()
+    """How one of several candidates came to be the one that met the gate."""
     type: Literal["stepped"] = "stepped"
 
 

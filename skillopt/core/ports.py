@@ -220,6 +220,33 @@ class Gate(Protocol):
         ...
 
 
+class Course(Protocol):
+    """How several candidates come down to the one that meets the gate. Pure."""
+
+    def screening(self, known: Evaluation) -> Sequence[Sequence[str]]:
+        """Tasks of the step, block by block; `known` is how it went before.
+
+        None at all where nothing can be gained.
+        """
+        ...
+
+    def blocks(self, tasks: Sequence[str], step: int) -> Sequence[Sequence[str]]:
+        """Validation tasks, block by block: one for each heat, as long as there is a choice."""
+        ...
+
+    def kept(self, gains: Mapping[str, float], split: Split) -> Sequence[str]:
+        """Who goes on after a heat, best first; on the step's own tasks it may be nobody."""
+        ...
+
+
+class Parents(Protocol):
+    """Which skill a step sets out from. Pure."""
+
+    def __call__(self, pool: Sequence[Measured], step: int) -> Measured:
+        """One of the skills that have been current; the last one still is."""
+        ...
+
+
 class Record(Protocol):
     """The record of a run: append-only, and sufficient to resume it."""
 

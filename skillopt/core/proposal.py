@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from skillopt.core.changes import Change
 from skillopt.core.edits import Placement
 from skillopt.core.rollout import Score
 from skillopt.core.skill import Skill
+from skillopt.core.task import Split
+
+BUNDLE = "bundle"
+"""The candidate that holds all chosen proposals."""
 
 Source: TypeAlias = Literal["failure", "success"]
 
@@ -185,6 +190,24 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Take:
+    """One of several candidates that the same evidence yields."""
+
+    name: str
+    """How it came about: `bundle`, `without 2`, `only 3`, `shuffle 1`."""
+    chosen: Selection
+    report: tuple[Placement, ...] = ()
+    rewritten: Rewritten | None = None
+    skill: Skill | None = None
+    size: Size | None = None
+
+    @property
+    def fitting(self) -> Skill | None:
+        """The candidate, unless it is too long to be tried."""
+        return None if self.size is not None and self.size.too_long else self.skill
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
     """Everything that the optimizer made of a step's evidence."""
 
@@ -207,11 +230,64 @@ class Draft:
     """None when reminders are not kept."""
     size: Size | None = None
     """How the candidate grew; None when there is none."""
+    name: str = BUNDLE
+    """How the candidate came about; see `Take`."""
+    others: tuple[Take, ...] = ()
+    """Further candidates, where more than one was wanted."""
 
     @property
     def fitting(self) -> Skill | None:
         """The candidate, unless it is too long to be tried."""
-        return None if self.size is not None and self.size.too_long else self.skill
+        return self.takes[0].fitting
+
+    @property
+    def takes(self) -> tuple[Take, ...]:
+        """All candidates, this one first."""
+        first = Take(
+            name=self.name,
+            chosen=self.chosen,
+            report=self.report,
+            rewritten=self.rewritten,
+            skill=self.skill,
+            size=self.size,
+        )
+        return first, *self.others
+
+    def leading_with(self, name: str, takes: Sequence[Take]) -> Draft:
+        """The same with these candidates; the named one is put to the gate."""
+        first = next(each for each in takes if each.name == name)
+        return replace(
+            self,
+            name=first.name,
+            chosen=first.chosen,
+            report=first.report,
+            rewritten=first.rewritten,
+            skill=first.skill,
+            size=first.size,
+            others=tuple(each for each in takes if each.name != name),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """Several candidates on the same tasks, beside the skill that they must beat."""
+
+    split: Split
+    tasks: int
+    gains: Mapping[str, float]
+    """By candidate: how much better it did on what both met until now."""
+    kept: tuple[str, ...]
+    """Who goes on, best first."""
+
+    @property
+    def attempts(self) -> int:
+        """How many it took, finished ones included."""
+        return self.tasks * len(self.gains)
+
+
+def rivals(heats: Iterable[Heat]) -> int:
+    """How many candidates were compared on validation tasks before one was put to the gate."""
+    return max((len(each.gains) for each in heats if each.split == "val"), default=1)
 
 
 @dataclass(frozen=True, slots=True)

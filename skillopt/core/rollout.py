@@ -132,6 +132,15 @@ class Evaluation:
         rounds[number] = {**rounds[number], **more.scores}
         return Evaluation.over(self.skill, self.split, rounds, {**self.failures, **more.failures})
 
+    def joined(self, other: Evaluation) -> Evaluation:
+        """The same skill on further tasks, all of them attempted once."""
+        return Evaluation(
+            self.skill,
+            self.split,
+            {**self.scores, **other.scores},
+            {**self.failures, **other.failures},
+        )
+
     def ordered(self, tasks: Sequence[str]) -> Evaluation:
         """The same, with its tasks in this order."""
 

@@ -40,6 +40,8 @@ class State:
     identity: Mapping[str, str] = field(default_factory=dict[str, str])
     gates: int = 0
     """How many decisions the plan foresaw when the run began."""
+    pool: tuple[Measured, ...] = ()
+    """Every skill that has been current, oldest first."""
     spent: float = 0.0
     """The chance of a false accept that decisions have used up so far."""
 
@@ -52,6 +54,7 @@ class State:
             current=first,
             best=first,
             epoch_start=first.skill,
+            pool=(first,),
             identity=begun.identity,
             gates=begun.gates,
         )
@@ -120,7 +123,9 @@ class State:
         tried: tuple[Change, ...],
         appendix: Appendix | None = None,
     ) -> State:
-        """Remember an entry together with what the gate made of its edits."""
+        """Remember an entry together with what became of its edits."""
+        if entry.action == "skip_screened":
+            entry = replace(entry, rejected=tried)
         if decision is not None:
             entry = replace(
                 entry,
@@ -141,7 +146,8 @@ class State:
         if not decision.accepted:
             return state
         new = decision.candidate
-        return replace(state, current=new, best=new if decision.new_best else state.best)
+        best = new if decision.new_best else state.best
+        return replace(state, current=new, best=best, pool=(*state.pool, new))
 
     def _know(self, again: Measured | None) -> State:
         """A skill that was measured again is known by all of its measurements from then on."""
@@ -156,6 +162,7 @@ class State:
             initial=known(self.initial),
             current=known(self.current),
             best=known(self.best),
+            pool=tuple(map(known, self.pool)),
         )
 
 

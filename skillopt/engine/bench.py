@@ -184,11 +184,11 @@ class Bench:
         with self.journal.phase(phase, total) as progress:
             series = _Series(self, replicates, progress, total)
             for some in _blocks(tasks, block):
+                if enough(evaluation):
+                    break
                 async with series.start([some], skill) as (attempts,):
                     rollouts += await attempts.all()
                 evaluation = Evaluation.of(skill.digest, split, rollouts)
-                if enough(evaluation):
-                    break
         return evaluation
 
     async def measure_each(

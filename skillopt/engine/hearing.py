@@ -98,7 +98,7 @@ class Hearing:
     def _foresee(
         self, candidate: Measured, incumbent: Measured, left: Sequence[str]
     ) -> Verdict | None:
-        if self.gate.forced or not left:
+        if self.gate.forced or not left or not self.sampling.block:
             return None
         verdict = self.gate.foresee(candidate, incumbent, left, level=self.level)
         if verdict is None or (verdict.finding == "inconclusive" and self._may_repeat(candidate)):

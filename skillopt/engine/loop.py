@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from itertools import chain
 
 from skillopt.aio import map_all
 from skillopt.core.events import (
@@ -15,13 +15,14 @@ from skillopt.core.events import (
     Pruned,
     Stepped,
 )
-from skillopt.core.proposal import Draft, Review
+from skillopt.core.proposal import Draft, Review, rivals
 from skillopt.core.rollout import Evaluation, Pair, Rollout, Score
 from skillopt.core.rules import Cut, without
 from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
 from skillopt.engine.patterns import patterns_in
 from skillopt.engine.plan import EpochEnd, Exam, MetaReflection, Pruning, Step
+from skillopt.engine.race import Ground
 from skillopt.engine.run import Run, recognise
 
 
@@ -51,24 +52,32 @@ async def train(run: Run, initial: Skill) -> State:
 
 
 async def step(run: Run, state: State, move: Step) -> State:
-    """Attempt a batch, propose one candidate from the evidence, keep it if the gate agrees."""
-    skill = state.current.skill
+    """Attempt a batch, draft candidates from the evidence, keep the best if the gate agrees."""
+    parent = run.parent(state, move.number)
+    skill = parent.skill
     async with run.bench.attempts(move.batches, skill, "rollout") as attempts:
         draft = await run.optimizer.propose(skill, attempts, state.memory, budget=move.budget)
         rollouts = [await some.all() for some in attempts]
-    draft = await _fit(run, state, draft)
-    async with run.meanwhile(skill, move):
-        decision = await run.decide(state, draft.fitting, move.id, move.number, run.gate)
+    practice = Ground.train(move.batches, skill, chain(*rollouts))
+    async with run.meanwhile(state, move):
+        draft, heats = await run.race(state, await run.fit(state, draft), practice, move.number)
+        screened = bool(heats) and not heats[-1].kept
+        candidate = None if screened else draft.fitting
+        decision = await run.decide(
+            state, candidate, move.id, move.number, run.gate, rivals=rivals(heats)
+        )
     fact = Stepped(
         move=move.id,
         step=move.number,
         epoch=move.epoch,
         in_epoch=move.in_epoch,
         batches=tuple(_batch(skill, some) for some in rollouts),
-        patterns=patterns_in(draft.findings, [each for some in rollouts for each in some]),
+        patterns=patterns_in(draft.findings, list(chain(*rollouts))),
         draft=draft,
-        action=decision.action if decision else _skip(draft),
+        action=decision.action if decision else "skip_screened" if screened else _skip(draft),
         decision=decision,
+        parent="" if parent is state.current else parent.origin,
+        heats=heats,
     )
     return run.record(state, fact)
 
@@ -80,7 +89,7 @@ async def meta_reflect(run: Run, state: State, move: MetaReflection) -> State:
         draft = await run.meta_reflector.rethink(
             state.current.skill, state.memory, epoch=move.epoch, budget=move.budget
         )
-    draft = await _fit(run, state, draft)
+    draft = await run.fit(state, draft)
     decision = await run.decide(state, draft.fitting, move.id, move.step, run.gate)
     fact = MetaReflected(
         move=move.id,
@@ -117,7 +126,7 @@ async def close_epoch(run: Run, state: State, move: EpochEnd) -> State:
         review = await run.reviewer.review(before, after, useful, state.memory, last=move.last)
     guided = None if review.guidance is None else after.with_guidance(review.guidance)
     origin = f"slow_update_{move.id}"
-    guided, size = await run.fit(state, guided)
+    guided, size = await run.shorten(state, guided)
     fitting = None if size and size.too_long else guided
     decision = await run.decide(state, fitting, origin, move.step, run.slow_gate)
     fact = EpochClosed(
@@ -178,12 +187,6 @@ async def _compare(run: Run, state: State, move: EpochEnd) -> list[Pair]:
         if sum(pair.change in move.useful for pair in pairs) >= size:
             break
     return pairs
-
-
-async def _fit(run: Run, state: State, draft: Draft) -> Draft:
-    """The same draft with a candidate of a fitting size, if that can be had."""
-    skill, size = await run.fit(state, draft.skill)
-    return replace(draft, skill=skill, size=size)
 
 
 def _skip(draft: Draft) -> Action:

@@ -138,6 +138,8 @@ class Shape:
     """Tasks that each rule is tried on for that."""
     forgets: bool = False
     """Whether the optimizer starts each epoch with an empty memory of steps."""
+    patience: int = 0
+    """After how many steps in a row that changed nothing training ends; 0: never."""
     seed: int = 42
 
     def steps_per_epoch(self, tasks: int) -> int:
@@ -150,6 +152,8 @@ class Plan:
     """All moves of a run, in order."""
 
     moves: tuple[Move, ...]
+    patience: int = 0
+    """After so many steps in a row that changed nothing, only the exam is left; 0: never."""
 
     @classmethod
     def build(
@@ -185,7 +189,7 @@ class Plan:
             )
         if test is not None:
             moves.append(Exam(tuple(test)))
-        return cls(tuple(moves))
+        return cls(tuple(moves), shape.patience)
 
     @property
     def decisions(self) -> int:
@@ -201,13 +205,23 @@ class Plan:
         following = self.moves[self.moves.index(move) + 1 :]
         return following[0] if following else None
 
+    def tired(self, state: State, more: int = 0) -> bool:
+        """Whether so little has come of the last steps that only the exam is left.
+
+        `more`: if so many further steps change nothing.
+        """
+        return 0 < self.patience <= state.memory.fruitless + more
+
     def left(self, state: State) -> list[Move]:
         """The moves that are still to be made."""
-        return [
-            move
-            for move in self.moves
-            if not (move.settled(state) if isinstance(move, Exam) else move.id in state.closed)
-        ]
+        tired = self.tired(state)
+
+        def done(move: Move) -> bool:
+            if isinstance(move, Exam):
+                return move.settled(state)
+            return tired or move.id in state.closed
+
+        return [move for move in self.moves if not done(move)]
 
     def next(self, state: State) -> Move | None:
         """The first move that is still to be made."""

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from skillopt.aio import map_all
 from skillopt.core.events import Begun, Decision, Measured, Progress
 from skillopt.core.journal import Journal
-from skillopt.core.ports import Gate, MetaReflector, Optimizer, Pruner, Reviewer, Shortener
-from skillopt.core.proposal import Size
+from skillopt.core.ports import (
+    Course,
+    Gate,
+    MetaReflector,
+    Optimizer,
+    Parents,
+    Pruner,
+    Reviewer,
+    Shortener,
+)
+from skillopt.core.proposal import Draft, Heat, Size, Take
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.core.task import Task
@@ -17,6 +27,7 @@ from skillopt.core.tokens import estimate
 from skillopt.engine.bench import Bench
 from skillopt.engine.hearing import Heard, Hearing, Sampling
 from skillopt.engine.plan import EpochEnd, MetaReflection, Plan, Step
+from skillopt.engine.race import Ground, Race
 from skillopt.engine.speculation import Speculation
 from skillopt.engine.spending import share
 from skillopt.errors import StoreError
@@ -46,6 +57,10 @@ class Run:
     """None: a skill may be of any size."""
     speculation: Speculation | None = None
     """None: nothing is attempted before it is needed."""
+    course: Course | None = None
+    """For optimizers that draft several candidates; None: what is drafted meets the gate."""
+    parents: Parents | None = None
+    """None: every step sets out from the current skill."""
 
     @property
     def journal(self) -> Journal:
@@ -63,7 +78,7 @@ class Run:
         evaluation = await self.bench.measure(skill, "val", self.val, "evaluate", replicates=rounds)
         return Measured(skill, evaluation, self.gate.value(skill, evaluation), "initial_skill", 0)
 
-    async def fit(self, state: State, skill: Skill | None) -> tuple[Skill | None, Size | None]:
+    async def shorten(self, state: State, skill: Skill | None) -> tuple[Skill | None, Size | None]:
         """A candidate, shortened if it is too long, and its size, which tells if it still is."""
         current = state.current.skill
         if skill is None or skill.digest == current.digest:
@@ -82,19 +97,57 @@ class Run:
         )
         return shorter, size
 
-    def meanwhile(self, skill: Skill, move: Step) -> AbstractAsyncContextManager[None]:
+    def meanwhile(self, state: State, move: Step) -> AbstractAsyncContextManager[None]:
         """While a step is decided: begin the next one, as it will be if the skill stays."""
-        following = self.plan.after(move)
+        following = None if self.plan.tired(state, more=1) else self.plan.after(move)
         if self.speculation is None or not isinstance(following, Step):
             return nullcontext()
-        return self.speculation.of(following, skill)
+        return self.speculation.of(following, self.parent(state, following.number).skill)
+
+    def parent(self, state: State, step: int) -> Measured:
+        """The skill that a step sets out from."""
+        return state.current if self.parents is None else self.parents(state.pool, step)
+
+    async def fit(self, state: State, draft: Draft) -> Draft:
+        """The same draft with candidates of a fitting size, where that can be had."""
+
+        async def shorten(take: Take) -> Take:
+            skill, size = await self.shorten(state, take.skill)
+            return replace(take, skill=skill, size=size)
+
+        return draft.leading_with(draft.name, await map_all(shorten, draft.takes))
+
+    async def race(
+        self, state: State, draft: Draft, practice: Ground, step: int
+    ) -> tuple[Draft, tuple[Heat, ...]]:
+        """The draft, led by the candidate that did best on the step's and a few val tasks."""
+        known = {state.current.skill.digest, practice.skill.digest}
+        field: dict[str, Skill] = {}
+        for take in draft.takes:
+            if take.fitting is not None and take.fitting.digest not in known:
+                known.add(take.fitting.digest)
+                field[take.name] = take.fitting
+        if self.course is None or not field:
+            return draft, ()
+        race = Race(bench=self.bench, course=self.course, gate=self.gate)
+        heats = await race.run(field, practice, Ground.val(self.val, state.current), step)
+        ahead = heats[-1].kept
+        return draft.leading_with(ahead[0], draft.takes) if ahead else draft, heats
 
     async def decide(
-        self, state: State, skill: Skill | None, origin: str, step: int, gate: Gate
+        self,
+        state: State,
+        skill: Skill | None,
+        origin: str,
+        step: int,
+        gate: Gate,
+        *,
+        rivals: int = 1,
     ) -> Decision | None:
         """Measure a candidate and ask the gate: the only door through which the skill changes.
 
-        Text equal to the current skill is no candidate.
+        Text equal to the current skill is no candidate. The best of several `rivals` on the same
+        tasks has had as many chances to be lucky, so it must be that much surer.
         """
         if skill is None or skill.digest == state.current.skill.digest:
             return None
@@ -103,18 +156,19 @@ class Run:
             bench=self.bench,
             tasks=self.val,
             gate=gate,
-            level=level,
+            level=level / rivals,
             sampling=self.sampling,
         )
         heard = await hearing.hold(skill, origin, step, state.current)
-        return self._conclude(state, heard, gate, level)
+        return replace(self._conclude(state, heard, hearing), level=level)
 
-    def _conclude(self, state: State, heard: Heard, gate: Gate, level: float) -> Decision:
+    def _conclude(self, state: State, heard: Heard, hearing: Hearing) -> Decision:
+        gate = hearing.gate
         candidate, verdict = heard.candidate, heard.verdict
         better = verdict.finding == "better"
         best = better
         if (better or gate.forced) and state.best.skill.digest != state.current.skill.digest:
-            best = gate.judge(candidate, state.best, level=level).finding == "better"
+            best = gate.judge(candidate, state.best, level=hearing.level).finding == "better"
         if gate.forced:
             action = "force_accept"
         else:
@@ -125,7 +179,6 @@ class Run:
             verdict.reason,
             new_best=best,
             inconclusive=verdict.finding == "inconclusive",
-            level=level,
             saved=heard.saved,
             incumbent=None if heard.incumbent is state.current else heard.incumbent,
         )

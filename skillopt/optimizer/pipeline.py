@@ -10,17 +10,21 @@ from skillopt.core.edits import Placement
 from skillopt.core.memory import Memory
 from skillopt.core.ports import Proposer
 from skillopt.core.proposal import (
+    BUNDLE,
     Appendix,
     Bundle,
     Draft,
     Finding,
+    Proposal,
     Rate,
     Rewritten,
     Selection,
+    Take,
 )
 from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
 from skillopt.optimizer.repeats import Sieve
+from skillopt.optimizer.vary import Vary, deal
 
 
 class Aggregating(Protocol):
@@ -94,6 +98,9 @@ class Pipeline:
     annotate: Annotating | None = None
     """None: reminders are not kept."""
 
+    vary: Vary | None = None
+    """None: one candidate."""
+
     async def propose(
         self,
         skill: Skill,
@@ -103,28 +110,73 @@ class Pipeline:
         budget: int | None,
     ) -> Draft:
         """Run the stages in order."""
+        path = _Path(self, skill, memory)
+        found = await path.choose(batches, budget)
+        appendix = await self.annotate(skill, found.findings, memory) if self.annotate else None
+        first = await path.take(BUNDLE, found.chosen, appendix)
+        others: list[Take] = []
+        if self.vary is not None and first.skill is not None:
+
+            async def again(seed: int) -> Selection:
+                return (await path.choose(deal(batches, seed), found.budget)).chosen
+
+            varied = await self.vary(found.chosen, found.merged, again)
+            others = [await path.take(*each, appendix) for each in varied]
+        return Draft(
+            budget=found.budget,
+            rate=found.rate,
+            findings=found.findings,
+            merged=found.merged,
+            repeats=found.repeats,
+            appendix=appendix,
+        ).leading_with(BUNDLE, [first, *others])
+
+
+class _Found(NamedTuple):
+    """What was chosen, and the way there."""
+
+    findings: tuple[Finding, ...]
+    merged: Bundle
+    rate: Rate | None
+    budget: int | None
+    chosen: Selection
+    repeats: tuple[Proposal, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Path:
+    """The stages at work on one skill."""
+
+    stages: Pipeline
+    skill: Skill
+    memory: Memory
+
+    async def choose(self, batches: Sequence[AsyncIterable[Rollout]], budget: int | None) -> _Found:
+        """From attempts to chosen proposals."""
+        stages, skill, memory = self.stages, self.skill, self.memory
         sieve = Sieve.of(memory)
-        findings = await self.reflect(skill, batches, memory, budget=budget)
-        merged = await self.aggregate(skill, sieve.findings(findings), memory)
+        findings = await stages.reflect(skill, batches, memory, budget=budget)
+        merged = await stages.aggregate(skill, sieve.findings(findings), memory)
         merged = sieve.bundle(merged)
         rate = None
-        if self.rate is not None and merged.proposals:
-            rate = await self.rate(skill, batches, merged, memory, scheduled=budget)
+        if stages.rate is not None and merged.proposals:
+            rate = await stages.rate(skill, batches, merged, memory, scheduled=budget)
             budget = rate.value
-        chosen = await self.select(skill, merged, memory, budget=budget)
-        done = await self.update(skill, chosen, memory) if chosen.proposals else Update(None)
-        appendix = await self.annotate(skill, findings, memory) if self.annotate else None
+        chosen = await stages.select(skill, merged, memory, budget=budget)
+        return _Found(findings, merged, rate, budget, chosen, tuple(sieve.held))
+
+    async def take(self, name: str, chosen: Selection, appendix: Appendix | None) -> Take:
+        """From chosen proposals to a candidate."""
+        skill = self.skill
+        done = Update(None)
+        if chosen.proposals:
+            done = await self.stages.update(skill, chosen, self.memory)
         written = skill if done.skill is None else done.skill
         candidate = written.with_notes(appendix.after) if appendix else written
-        return Draft(
-            budget=budget,
-            rate=rate,
-            findings=findings,
-            merged=merged,
+        return Take(
+            name=name,
             chosen=chosen,
             report=done.report,
             rewritten=done.rewritten,
             skill=None if done.skill is None and candidate == skill else candidate,
-            repeats=tuple(sieve.held),
-            appendix=appendix,
         )

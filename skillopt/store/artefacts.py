@@ -17,6 +17,7 @@ from skillopt.store.history import Json, size_json
 from skillopt.store.insights import insight_files
 from skillopt.store.layout import EpochFolder, Layout, RolloutFolder, StepFolder
 from skillopt.store.packages import skill_files
+from skillopt.store.races import race_files
 
 Files: TypeAlias = Iterator[tuple[Path, bytes]]
 Attempts: TypeAlias = Callable[[str, Sequence[str]], Mapping[str, Rollout]]
@@ -34,6 +35,7 @@ def step_files(folder: StepFolder, fact: Stepped, chapter: Chapter, attempts: At
             yield path, json_bytes(finding_json(finding, payload_of(fact.draft)))
     if fact.action != "skip_no_patches":
         yield from draft_files(folder, fact.draft)
+        yield from race_files(folder, fact)
         yield folder.digest, json_bytes(_entry(chapter.after.memory.steps[-1]))
     yield from insight_files(folder, fact.draft, chapter.after.current.skill)
     if fact.decision is not None:

@@ -54,6 +54,7 @@ def step_record(
         "tokens": tokens(spent, fact.move),
         **_rollout_part(fact),
         **_draft_part(fact, config),
+        **_race_part(fact),
         **(_gate_part(fact.decision, config) if fact.decision else {}),
         **_notes_part(fact, after),
         "current_score": after.current.value,
@@ -138,6 +139,7 @@ def summary(chronicle: Chronicle, state: State, spent: Spent, config: Mapping[st
         **_counts("total_", chronicle.steps),
         "failures": failures(each.fact for each in chronicle.chapters),
         "selection_saved": _saved(chronicle.chapters),
+        "race_attempts": sum(heat.attempts for step in chronicle.steps for heat in step.heats),
         "epoch_stats": _epoch_stats(chronicle.chapters),
         "tried": [
             {
@@ -332,6 +334,18 @@ def _draft_part(fact: Stepped, config: Mapping[str, object]) -> Json:
     if draft.skill is not None:
         part["candidate_hash"] = draft.skill.digest
         part["candidate_skill_len"] = len(draft.skill.render())
+    return part
+
+
+def _race_part(fact: Stepped) -> Json:
+    """What is told only where there were several candidates, or another parent."""
+    part: Json = {"parent_origin": fact.parent} if fact.parent else {}
+    if fact.heats:
+        part |= {
+            "n_candidates": len(fact.draft.takes),
+            "candidate_name": fact.draft.name,
+            "race_attempts": sum(each.attempts for each in fact.heats),
+        }
     return part
 
 

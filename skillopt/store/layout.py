@@ -88,6 +88,15 @@ class StepFolder:
         return self.root / "candidate_skill.md"
 
     @property
+    def race(self) -> Path:
+        """How the candidate was chosen among several."""
+        return self.root / "race.json"
+
+    def rival(self, name: str) -> Path:
+        """A candidate that was not put to the gate."""
+        return self.root / "rivals" / f"{name.replace(' ', '_')}.md"
+
+    @property
     def selection(self) -> RolloutFolder:
         """The candidate on the validation tasks."""
         return RolloutFolder(self.root / "selection_eval")

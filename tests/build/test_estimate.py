@@ -67,6 +67,20 @@ MODES: dict[str, dict[str, object]] = {
         "evaluation.calibrate": True,
     },
     "pruning": {"optimizer.prune_every": 1, "optimizer.prune_tasks": 6},
+    "several candidates, dealt anew, early end": {
+        "optimizer.candidates": 5,
+        "optimizer.candidate_shuffles": 1,
+        "optimizer.screen_tasks": 6,
+        "optimizer.race_block": 4,
+        "optimizer.parents": "pareto",
+        "train.batch_size": 5,
+        "train.patience": 1,
+    },
+    "several rewrites, bounded size": {
+        "optimizer.candidates": 3,
+        "optimizer.skill_update_mode": "rewrite_from_suggestions",
+        "optimizer.max_skill_tokens": 400,
+    },
     "portfolio": {"gradient.proposer": ["analyst", "explore"], "gradient.portfolio_after": 1},
 }
 

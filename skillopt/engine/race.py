@@ -1,0 +1,97 @@
+"""Several candidates on the same tasks, until one is left to meet the gate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from skillopt.core.events import Measured
+from skillopt.core.ports import Course, Gate
+from skillopt.core.proposal import Heat
+from skillopt.core.rollout import Evaluation, Rollout
+from skillopt.core.skill import Skill
+from skillopt.core.task import Split, Task
+from skillopt.engine.bench import Bench
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Tasks of a split, and a skill that has met all of them."""
+
+    split: Split
+    tasks: Mapping[str, Task]
+    skill: Skill
+    known: Evaluation
+
+    @classmethod
+    def val(cls, tasks: Sequence[Task], incumbent: Measured) -> Ground:
+        """The validation tasks, and the skill that is to be beaten there."""
+        return cls("val", _named(tasks), incumbent.skill, incumbent.evaluation)
+
+    @classmethod
+    def train(
+        cls, batches: Sequence[Sequence[Task]], skill: Skill, rollouts: Iterable[Rollout]
+    ) -> Ground:
+        """The tasks of a step, and how the skill it set out from did on them."""
+        known = Evaluation.of(skill.digest, "train", rollouts)
+        return cls("train", _named(chain(*batches)), skill, known)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Race:
+    """What it takes to race candidates."""
+
+    bench: Bench
+    course: Course
+    gate: Gate
+
+    async def run(
+        self, field: Mapping[str, Skill], practice: Ground, final: Ground, step: int
+    ) -> tuple[Heat, ...]:
+        """Screen on the practice ground; halve on the final one while there is a choice.
+
+        The last heat tells who is ahead. What it has met on the final ground, it need not meet
+        again before the gate.
+        """
+        screening = self.course.screening(practice.known)
+        if not screening:
+            return (Heat("train", 0, {}, ()),)
+        heats = await self._heats(field, practice, screening, least=1)
+        ahead = {name: field[name] for name in heats[-1].kept}
+        blocks = self.course.blocks(list(final.tasks), step)
+        return *heats, *await self._heats(ahead, final, blocks, least=2)
+
+    async def _heats(
+        self,
+        field: Mapping[str, Skill],
+        ground: Ground,
+        blocks: Sequence[Sequence[str]],
+        *,
+        least: int,
+    ) -> list[Heat]:
+        """One after another, while so many are left."""
+        phase = "screen" if ground.split == "train" else "race"
+        found = {name: Evaluation(each.digest, ground.split, {}) for name, each in field.items()}
+        heats: list[Heat] = []
+        for block in blocks:
+            if len(field) < least:
+                break
+            tasks = [ground.tasks[each] for each in block]
+            trials = [(skill, tasks) for skill in field.values()]
+            results = await self.bench.measure_each(trials, ground.split, phase)
+            for name, result in zip(field, results, strict=True):
+                found[name] = found[name].joined(result)
+            gains = {name: self._gain(skill, found[name], ground) for name, skill in field.items()}
+            kept = tuple(self.course.kept(gains, ground.split))
+            heats.append(Heat(ground.split, len(block), gains, kept))
+            field = {name: field[name] for name in kept}
+        return heats
+
+    def _gain(self, skill: Skill, found: Evaluation, ground: Ground) -> float:
+        new, old = found.beside(ground.known)
+        return self.gate.value(skill, new) - self.gate.value(ground.skill, old)
+
+
+def _named(tasks: Iterable[Task]) -> dict[str, Task]:
+    return {each.id: each for each in tasks}

@@ -1,0 +1,85 @@
+"""Further candidates from the evidence of one step."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+from typing import Protocol
+
+from skillopt.core.proposal import Bundle, Selection
+from skillopt.core.rollout import Rollout
+from skillopt.core.seeds import shuffled
+
+
+class Again(Protocol):
+    """The way from attempts to chosen proposals once more, with the attempts dealt anew."""
+
+    async def __call__(self, seed: int) -> Selection:
+        """Choose."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vary:
+    """Other selections of the same proposals, and selections from the attempts dealt anew.
+
+    No selection is larger than the one that it varies, so each is bounded by the learning rate.
+    """
+
+    most: int
+    """How many further candidates there may be."""
+    shuffles: int = 0
+    """How many of them come from the attempts dealt anew, which asks the optimizer again."""
+    seed: int = 42
+
+    async def __call__(
+        self, chosen: Selection, merged: Bundle, again: Again
+    ) -> list[tuple[str, Selection]]:
+        """Named selections, each different from the others; those dealt anew first."""
+        found = [
+            (f"shuffle {number}", await again(self.seed + number))
+            for number in range(1, min(self.shuffles, self.most) + 1)
+        ]
+        seen = {chosen.proposals, ()}
+        kept: list[tuple[str, Selection]] = []
+        for name, selection in chain(found, _parts(chosen, merged)):
+            if selection.proposals not in seen and len(kept) < self.most:
+                seen.add(selection.proposals)
+                kept.append((name, selection))
+        return kept
+
+
+@dataclass(frozen=True, slots=True)
+class Dealt:
+    """A batch in another order, which depends on the seed alone."""
+
+    batch: AsyncIterable[Rollout]
+    seed: int
+
+    async def __aiter__(self) -> AsyncIterator[Rollout]:
+        """All of them, once the last one is there."""
+        rollouts = [each async for each in self.batch]
+        for rollout in shuffled(rollouts, self.seed):
+            yield rollout
+
+
+def _parts(chosen: Selection, merged: Bundle) -> Iterator[tuple[str, Selection]]:
+    """In turn: all but one, the least important left out first; one alone, the best first.
+
+    Proposals go by their place among the chosen ones, from 1; the others come after them.
+    """
+    given = chosen.proposals
+    rest = [each for each in merged.proposals if each not in given]
+    without = [
+        (f"without {at + 1}", Selection((*given[:at], *given[at + 1 :])))
+        for at in reversed(range(len(given)))
+    ]
+    alone = [(f"only {at}", Selection((each,))) for at, each in enumerate((*given, *rest), start=1)]
+    for pair in zip_longest(without, alone):
+        yield from (each for each in pair if each is not None)
+
+
+def deal(batches: Sequence[AsyncIterable[Rollout]], seed: int) -> list[Dealt]:
+    """Every batch in an order of its own."""
+    return [Dealt(each, seed) for each in batches]

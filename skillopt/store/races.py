@@ -1,0 +1,47 @@
+"""Several candidates of a step, as files and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from skillopt.core.events import Stepped
+from skillopt.core.proposal import Heat, Take
+from skillopt.store.files import json_bytes
+from skillopt.store.history import Json
+from skillopt.store.layout import StepFolder
+from skillopt.store.packages import skill_files
+
+
+def race_files(folder: StepFolder, fact: Stepped) -> Iterator[tuple[Path, bytes]]:
+    """The heats, and the documents that lost; nothing where there was one candidate only."""
+    if not fact.heats:
+        return
+    told: Json = {
+        "candidates": [_candidate(each) for each in fact.draft.takes],
+        "heats": [_heat(each) for each in fact.heats],
+        "winner": fact.draft.name if fact.heats[-1].kept else None,
+        "attempts": sum(each.attempts for each in fact.heats),
+    }
+    yield folder.race, json_bytes(told)
+    for take in fact.draft.others:
+        if take.skill is not None:
+            yield from skill_files(folder.rival(take.name), take.skill)
+
+
+def _heat(heat: Heat) -> Json:
+    return {
+        "split": heat.split,
+        "tasks": heat.tasks,
+        "gains": dict(heat.gains),
+        "kept": list(heat.kept),
+    }
+
+
+def _candidate(take: Take) -> Json:
+    return {
+        "name": take.name,
+        "hash": None if take.skill is None else take.skill.digest,
+        "edits": len(take.chosen.proposals),
+        "too_long": take.size is not None and take.size.too_long,
+    }
