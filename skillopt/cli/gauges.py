@@ -7,18 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from skillopt.core.chat import Usage
-from skillopt.core.events import (
-    Begun,
-    EpochClosed,
-    Event,
-    Examined,
-    MetaReflected,
-    PhaseOpened,
-    Pruned,
-    Signal,
-    Stepped,
-    Ticked,
-)
+from skillopt.core.events import Begun, Event, PhaseOpened, Progress, Signal, Ticked
 from skillopt.core.rules import rules_in
 from skillopt.core.state import State
 from skillopt.engine.plan import EpochEnd, Exam, MetaReflection, Move, Plan, Pruning, Step
@@ -90,9 +79,7 @@ class Course:
                 self.fresh += how != "reused"
             case Begun():
                 self.state, self.in_move = State.after(event), 0
-            case Stepped() | MetaReflected() | Pruned() | EpochClosed() | Examined() if (
-                self.state is not None
-            ):
+            case _ if isinstance(event, Progress) and self.state is not None:
                 self.state, self.in_move = self.state.apply(event), 0
             case _:
                 pass
@@ -118,7 +105,7 @@ class Course:
         state = self.state
         if state is None:
             return min(self.in_move, self.val)
-        left = [move for move in self.plan.moves if not _closed(move, state)]
+        left = self.plan.left(state)
         under_way = min(self.in_move, self._size(left[0])) if left else 0
         return self.total - sum(map(self._size, left)) + under_way
 
@@ -152,7 +139,3 @@ class Course:
                 return 2 * len(tasks) + self.val if tasks else 0
             case Exam(tasks=tasks):
                 return 3 * len(tasks)
-
-
-def _closed(move: Move, state: State) -> bool:
-    return move.settled(state) if isinstance(move, Exam) else move.id in state.closed

@@ -1,16 +1,16 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
-from support import World
+from support import SHAPE, World
 
 from skillopt.cli.gauges import Course, Gauge
 from skillopt.cli.phrases import count, duration, paid, short
 from skillopt.cli.progress import Lines, Reporter
 from skillopt.cli.render import Screen
 from skillopt.core.chat import Usage
-from skillopt.core.events import PhaseClosed, PhaseOpened, Ticked, Timed
+from skillopt.core.events import Fact, PhaseClosed, PhaseOpened, Ticked, Timed
 from skillopt.core.skill import Skill
 from skillopt.core.state import replay
 from skillopt.engine.loop import train
@@ -69,6 +69,20 @@ async def test_a_whole_run_moves_from_nothing_to_all_without_a_step_back() -> No
     assert shares == sorted(shares)
     assert shares[-1] == 1
     assert course.left == 0
+
+
+async def test_steps_that_an_early_end_spares_are_not_left() -> None:
+    world = World(shape=replace(SHAPE, patience=1))
+    run = world.run()
+    course = Course(run.plan, len(run.val), Meter(), None)
+    await train(run, Skill.parse("Be brief.\n"))
+    facts = [event for event in world.seen.events if isinstance(event, Fact)]
+    begun, rejected, exam = facts
+    course.add(begun)
+    course.add(rejected)
+    assert course.total - course.done == 3 * world.env.size
+    course.add(exam)
+    assert course.done == course.total
 
 
 async def test_a_continued_run_starts_where_it_stands() -> None:
