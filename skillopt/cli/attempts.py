@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from rich.console import RenderableType
 from rich.text import Text
 
-from skillopt.cli.phrases import origin
+from skillopt.cli.phrases import spelt
 from skillopt.cli.render import indented
 from skillopt.core.chat import Message
 from skillopt.core.events import (
@@ -23,6 +23,7 @@ from skillopt.core.events import (
 )
 from skillopt.core.rollout import Evaluation, Failure, Rollout, Score
 from skillopt.errors import StoreError
+from skillopt.store.candidates import skills_in
 from skillopt.store.reader import RunReader
 
 _SHOWN = 2000
@@ -43,7 +44,7 @@ def attempts_at(reader: RunReader, item: str) -> Iterator[RenderableType]:
     yield Text(f"item {item}", style="bold")
     names = _names(reader)
     for rollout in rollouts:
-        yield from _attempt(rollout, names.get(rollout.skill, "a skill that was not measured"))
+        yield from _attempt(rollout, names.get(rollout.skill, "a skill that is not in the record"))
     for where, failure in _failures(reader, item):
         yield Text(f"\nfailed in {where}: {failure.kind}: {failure.message}", style="yellow")
 
@@ -58,21 +59,8 @@ def _unknown(reader: RunReader, item: str, known: set[str]) -> StoreError:
 def _names(reader: RunReader) -> dict[str, str]:
     """Every skill's digest with what to call it."""
     found: dict[str, str] = {}
-    for fact in reader.facts:
-        match fact:
-            case Begun(initial):
-                found.setdefault(initial.skill.digest, "the initial skill")
-            case (
-                Stepped(decision=decision)
-                | MetaReflected(decision=decision)
-                | Pruned(decision=decision)
-                | EpochClosed(decision=decision)
-            ) if decision:
-                new = decision.candidate
-                verdict = "accepted" if decision.accepted else "rejected"
-                found.setdefault(new.skill.digest, f"{origin(new)} ({verdict})")
-            case _:
-                pass
+    for skill, name in skills_in(reader.facts):
+        found.setdefault(skill.digest, spelt(name))
     best = reader.state.best.skill.digest
     return found | {best: f"{found.get(best, '')}, the best skill".lstrip(", ")}
 

@@ -241,7 +241,9 @@ class Speculated:
     type: Literal["speculated"] = "speculated"
 
 
-Progress: TypeAlias = Stepped | MetaReflected | Pruned | EpochClosed | Examined
+Decided: TypeAlias = Stepped | MetaReflected | Pruned | EpochClosed
+"""Facts that may have brought a candidate before the gate."""
+Progress: TypeAlias = Decided | Examined
 Fact: TypeAlias = Begun | Progress
 Note: TypeAlias = Started | Timed | Speculated | Stopped
 Event: TypeAlias = Fact | Note

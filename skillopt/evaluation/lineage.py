@@ -11,6 +11,7 @@ from skillopt.core.changes import Change, Rewrite, Suggestion
 from skillopt.core.edits import Append, Delete, InsertAfter, Replace
 from skillopt.core.events import (
     Begun,
+    Decided,
     Decision,
     EpochClosed,
     Event,
@@ -39,24 +40,16 @@ def lineage(events: Iterable[Event]) -> dict[str, Origins]:
     found: dict[str, Origins] = {}
     now: Origins = {}
     for fact in events:
-        match fact:
-            case Begun(initial):
-                now = {line: Origin(move=INITIAL) for line in _lines(initial.skill)}
-                found[initial.skill.digest] = now
-            case (
-                Stepped(decision=Decision() as met)
-                | MetaReflected(decision=Decision() as met)
-                | Pruned(decision=Decision() as met)
-                | EpochClosed(decision=Decision() as met)
-            ):
-                skill = met.candidate.skill
-                tried = {line: now.get(line) or _origin(fact, met, line) for line in _lines(skill)}
-                now = tried if met.accepted else now
-                # The same text may be tried again; where it was accepted, that counts.
-                if met.accepted or skill.digest not in found:
-                    found[skill.digest] = tried
-            case _:
-                pass
+        if isinstance(fact, Begun):
+            skill = fact.initial.skill
+            found[skill.digest] = now = {line: Origin(move=INITIAL) for line in _lines(skill)}
+        elif isinstance(fact, Decided) and (met := fact.decision) is not None:
+            skill = met.candidate.skill
+            tried = {line: now.get(line) or _origin(fact, met, line) for line in _lines(skill)}
+            now = tried if met.accepted else now
+            # The same text may be tried again; where it was accepted, that counts.
+            if met.accepted or skill.digest not in found:
+                found[skill.digest] = tried
     return found
 
 
@@ -70,9 +63,7 @@ def _lines(skill: Skill) -> list[str]:
     return [line.strip() for line in skill.render().splitlines() if line.strip()]
 
 
-def _origin(
-    fact: Stepped | MetaReflected | Pruned | EpochClosed, met: Decision, line: str
-) -> Origin:
+def _origin(fact: Decided, met: Decision, line: str) -> Origin:
     came = Origin(move=met.candidate.origin, action=met.action, reason=met.reason)
     match fact:
         case EpochClosed(pairs=pairs):

@@ -1,13 +1,23 @@
-"""What was put to the gate, and what became of it."""
+"""The skills that a run has written, and what became of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from skillopt.core.edits import Append, Delete, InsertAfter, Replace
-from skillopt.core.events import Decision, EpochClosed, Fact, MetaReflected, Pruned, Stepped
+from skillopt.core.events import (
+    Begun,
+    Decided,
+    Decision,
+    EpochClosed,
+    Fact,
+    MetaReflected,
+    Pruned,
+    Stepped,
+)
 from skillopt.core.proposal import Draft
+from skillopt.core.skill import Skill
 
 _WIDE = 60
 """Characters of a gist."""
@@ -47,6 +57,24 @@ def tried(facts: Iterable[Fact]) -> list[Tried]:
             case _:
                 pass
     return found
+
+
+def skills_in(facts: Sequence[Fact]) -> Iterator[tuple[Skill, str]]:
+    """Every skill in a record with what to call it; those that met a gate come first.
+
+    `the initial skill`, `step_0003 (rejected)`, `step_0003, only 2 (not put to the gate)`.
+    """
+    for fact in facts:
+        if isinstance(fact, Begun):
+            yield fact.initial.skill, "the initial skill"
+        elif isinstance(fact, Decided) and (met := fact.decision) is not None:
+            verdict = "accepted" if met.accepted else "rejected"
+            yield met.candidate.skill, f"{met.candidate.origin} ({verdict})"
+    for fact in facts:
+        if isinstance(fact, Stepped | MetaReflected):
+            for take in fact.draft.takes if fact.decision is None else fact.draft.others:
+                if take.skill is not None:
+                    yield take.skill, f"{fact.move}, {take.name} (not put to the gate)"
 
 
 def _gist(draft: Draft) -> str:

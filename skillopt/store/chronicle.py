@@ -7,12 +7,9 @@ from dataclasses import dataclass, field
 
 from skillopt.core.events import (
     Begun,
-    EpochClosed,
     Event,
-    Examined,
     Fact,
-    MetaReflected,
-    Pruned,
+    Progress,
     Started,
     Stepped,
     Stopped,
@@ -73,7 +70,7 @@ class Chronicle:
             case Begun():
                 state = State.after(event)
                 return self._close(event, state, state)
-            case Stepped() | MetaReflected() | Pruned() | EpochClosed() | Examined():
+            case _ if isinstance(event, Progress):
                 before = self.state
                 return None if before is None else self._close(event, before, before.apply(event))
             case _:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 
 from skillopt.core.chat import Usage
-from skillopt.core.events import EpochClosed, Event, Fact, MetaReflected, Pruned, Stepped
+from skillopt.core.events import Event, Fact, Stepped
 from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.errors import StoreError
 from skillopt.store.ahead import Ahead
 from skillopt.store.cache import Cache
+from skillopt.store.candidates import skills_in
 from skillopt.store.chronicle import Chapter, Chronicle
 from skillopt.store.events import read_log
 from skillopt.store.layout import Layout
@@ -86,8 +87,8 @@ class RunReader:
         """A skill by name.
 
         `initial`, `best`, `current` or `last`; a step (`3`, `v0003`), after which it was current;
-        the first characters (at least four) of a digest, rejected candidates included; a file,
-        or the folder of a package.
+        the first characters (at least four) of a digest, of whatever was drafted; a file, or the
+        folder of a package.
         """
         versions = self._chronicle.versions
         match name:
@@ -126,21 +127,11 @@ class RunReader:
     def _by_digest(self, prefix: str) -> Skill | None:
         if not re.fullmatch(r"[0-9a-f]{4,16}", prefix):
             return None
-        found = {each.digest: each for each in self._skills() if each.digest.startswith(prefix)}
+        skills = (skill for skill, _ in skills_in(self.facts))
+        found = {each.digest: each for each in skills if each.digest.startswith(prefix)}
         if len(found) > 1:
             raise StoreError(f"{prefix!r} could be any of: {', '.join(found)}. Give more of it.")
         return next(iter(found.values()), None)
-
-    def _skills(self) -> Iterator[Skill]:
-        yield self.state.initial.skill
-        for fact in self.facts:
-            match fact:
-                case Stepped(draft=draft) | MetaReflected(draft=draft) if draft.skill is not None:
-                    yield draft.skill
-                case EpochClosed(decision=decision) | Pruned(decision=decision) if decision:
-                    yield decision.candidate.skill
-                case _:
-                    pass
 
 
 def _read_skill(path: Path, last: int) -> Skill:

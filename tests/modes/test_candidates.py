@@ -14,6 +14,7 @@ from support_runs import Job, Uncut, kill_and_resume, make_data, run_uncut
 from skillopt.core.events import Stepped
 from skillopt.core.proposal import rivals
 from skillopt.store.events import read_log
+from skillopt.store.reader import RunReader
 from skillopt.testing.simulator import Simulator
 
 
@@ -93,6 +94,23 @@ def test_some_step_set_out_from_a_skill_that_is_not_current_any_more(uncut: Uncu
     parents = {step.parent for step in steps if step.parent}
     assert parents <= accepted
     assert parents
+
+
+async def test_an_attempt_of_a_rival_is_shown_under_its_name(uncut: Uncut) -> None:
+    out = uncut.job.out
+    with RunReader(out) as reader:
+        met = {each.decision.candidate.skill for each in reader.steps if each.decision}
+        step, take, rollout = next(
+            (step, take, rollout)
+            for step in reader.steps
+            for take in step.draft.others
+            if take.skill is not None and take.skill not in met
+            for rollout in reader.rollouts(skill=take.skill.digest)
+        )
+        assert reader.skill(rollout.skill) == take.skill
+    done = await skillopt("show", str(out), "--item", rollout.task, cwd=out.parent)
+    assert f"under step {step.step}, {take.name} (not put to the gate)" in done.out
+    assert "not in the record" not in done.out
 
 
 async def test_a_killed_run_ends_as_the_uncut_one(uncut: Uncut, tmp_path: Path) -> None:
