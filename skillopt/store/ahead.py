@@ -28,6 +28,8 @@ SELECT count(*), coalesce(sum(calls), 0), coalesce(sum(input), 0), coalesce(sum(
     coalesce(sum(cached), 0), coalesce(sum(dollars), 0.0), coalesce(sum(estimated), 0)
 FROM ahead WHERE NOT used
 """
+# Set within an attempt ahead only, which runs beside the move that its cache has entered. That move
+# is not kept here too: it belongs to one cache, and a context outlives a run.
 _MOVE: ContextVar[str] = ContextVar("ahead_of", default="")
 
 
@@ -59,8 +61,7 @@ class Advances:
         if rollout.trajectory is None:
             return
         used = rollout.trajectory.usage
-        paid = (used.calls, used.input, used.output, used.cached, float(used.dollars))
-        self._write(_KEEP, (key, *paid, used.estimated))
+        self._write(_KEEP, (key, *amounts(used), used.estimated))
         self._unused.add(key)
 
     def use(self, key: str) -> bool:
@@ -80,6 +81,11 @@ class Advances:
 
     def _rows(self, query: str) -> list[tuple[Any, ...]]:
         return self._read(query) if self._read(_IS_THERE) else []
+
+
+def amounts(used: Usage) -> tuple[int, int, int, int, float]:
+    """What was used, as the columns of a row from `calls` to `dollars`."""
+    return used.calls, used.input, used.output, used.cached, float(used.dollars)
 
 
 @contextmanager

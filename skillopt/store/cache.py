@@ -18,7 +18,7 @@ from skillopt.core.rollout import Failure, Rollout, Score
 from skillopt.errors import StoreError
 from skillopt.store import codec
 from skillopt.store.ahead import TABLE as AHEAD
-from skillopt.store.ahead import Advances, Ahead, booked, booked_under
+from skillopt.store.ahead import Advances, Ahead, amounts, booked, booked_under
 from skillopt.store.files import unwritable
 
 T = TypeVar("T")
@@ -233,11 +233,10 @@ class Cache:
     def _keep_reply(self, key: str, role: str, stage: str, reply: Reply) -> Reply:
         used = reply.usage
         value = codec.replies().encode(reply).decode()
-        paid = (used.calls, used.input, used.output, used.cached, float(used.dollars))
         if used.estimated:
             self._run(_KEEP_MARK, (key,))
         move = booked() or self._move
-        self._write(_KEEP_CALL, (key, move, role, stage, *paid, time.time(), value))
+        self._write(_KEEP_CALL, (key, move, role, stage, *amounts(used), time.time(), value))
         # What is returned is what a resumed run would read, to the last character.
         return codec.replies().decode(value)
 
