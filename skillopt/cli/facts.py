@@ -5,10 +5,10 @@ from __future__ import annotations
 from rich.text import Text
 
 from skillopt.cli.phrases import (
+    became,
     edits,
     growth,
     hard,
-    outcome,
     raced,
     repeats,
     sample,
@@ -57,7 +57,7 @@ def _tried(line: Text, fact: Stepped | MetaReflected) -> Text:
         line.append(f"  reminders {len(fact.draft.appendix.added)}")
     if fact.draft.size is not None:
         line.append(f"  tokens {growth(fact.draft.size)}")
-    words, colour = outcome(fact.action, fact.decision)
+    words, colour = became(fact)
     if fact.decision is not None:
         line.append(f"  val {fact.decision.reason}")
     line.append(f"  {words}", style=colour)
@@ -66,19 +66,17 @@ def _tried(line: Text, fact: Stepped | MetaReflected) -> Text:
 
 def _pruning(fact: Pruned) -> Text:
     line = Text(f"prune, epoch {fact.epoch}  rules {len(fact.cut.worths)}")
-    if fact.decision is None:
-        return line.append("  none to spare", style="dim")
-    words, colour = outcome(fact.decision.action, fact.decision)
-    line.append(f"  not missed {len(fact.cut.rules)}  val {fact.decision.reason}")
+    if fact.decision is not None:
+        line.append(f"  not missed {len(fact.cut.rules)}  val {fact.decision.reason}")
+    words, colour = became(fact)
     return line.append(f"  {words}", style=colour)
 
 
 def _epoch(fact: EpochClosed) -> Text:
     line = Text(f"epoch {fact.epoch} is over")
-    decision = fact.decision
-    if decision is not None:
-        words, colour = outcome(decision.action, decision)
-        line.append(f"; guidance  val {decision.reason}")
+    if fact.decision is not None:
+        words, colour = became(fact)
+        line.append(f"; guidance  val {fact.decision.reason}")
         line.append(f"  {words}", style=colour)
     if fact.size is not None and fact.size.too_long:
         line.append("; the guidance would make the skill too long", style="yellow")

@@ -8,7 +8,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from skillopt.core.chat import Usage
-from skillopt.core.events import Action, Decision, Measured, MetaReflected, Stepped
+from skillopt.core.events import (
+    Action,
+    Decided,
+    Decision,
+    EpochClosed,
+    Measured,
+    MetaReflected,
+    Pruned,
+    Stepped,
+)
 from skillopt.core.proposal import Size
 from skillopt.core.rollout import Evaluation
 from skillopt.core.rules import Worth
@@ -33,6 +42,19 @@ def outcome(action: Action, decision: Decision | None) -> tuple[str, str]:
     words, colour = ACTIONS[action]
     unsure = decision is not None and decision.inconclusive
     return (f"{words}: inconclusive" if unsure else words), colour
+
+
+def became(fact: Decided) -> tuple[str, str]:
+    """What became of a move, with the colour to say it in."""
+    match fact:
+        case Stepped(action=action) | MetaReflected(action=action):
+            return outcome(action, fact.decision)
+        case Pruned(decision=None):
+            return "none to spare", "dim"
+        case EpochClosed(decision=None):
+            return "no guidance", "dim"
+        case Pruned(decision=decision) | EpochClosed(decision=decision):
+            return outcome(decision.action, decision)
 
 
 def rated(decision: Decision | None) -> str:

@@ -10,13 +10,13 @@ from rich.table import Table
 from rich.text import Text
 
 from skillopt.cli.phrases import (
+    became,
     count,
     dollars,
     edits,
     graded,
     hard,
     origin,
-    outcome,
     paid,
     quoted,
     rated,
@@ -26,9 +26,11 @@ from skillopt.cli.phrases import (
     train_score,
 )
 from skillopt.core.chat import Usage
-from skillopt.core.events import Fact, Stepped
+from skillopt.core.events import Decided, EpochClosed, Fact, MetaReflected, Pruned, Stepped
+from skillopt.core.proposal import Size
 from skillopt.core.rollout import Evaluation
 from skillopt.core.state import State
+from skillopt.core.tokens import estimate
 from skillopt.evaluation.report import claim, lift
 from skillopt.evaluation.statistics import Interval
 from skillopt.store.ahead import Ahead
@@ -136,27 +138,51 @@ def verdict(state: State) -> Text:
     return Text(found.words(), style=colour)
 
 
-def steps_table(reader: RunReader) -> Table:
-    """One row per step."""
-    numbers = ["step", "epoch", "train", "current", "candidate", "edits", "tokens"]
-    made = table(*numbers, "outcome", right=numbers)
+def moves_table(reader: RunReader) -> Table:
+    """One row per step, meta reflection, pruning and guidance, in the order of the run."""
+    numbers = ["epoch", "train", "current", "candidate", "edits", "tokens"]
+    made = table("step", *numbers, "outcome", right=numbers)
     for chapter in reader.chapters:
         fact = chapter.fact
-        if not isinstance(fact, Stepped):
-            continue
-        score = train_score(fact)
-        words, colour = outcome(fact.action, fact.decision)
-        made.add_row(
-            str(fact.step),
-            str(fact.epoch),
-            "n/a" if score is None else f"{score:.3f}",
-            f"{chapter.before.current.value:.3f}",
-            rated(fact.decision),
-            edits(fact),
-            "" if fact.draft.size is None else f"{fact.draft.size.after:,}",
-            Text(words, style=colour),
-        )
+        if isinstance(fact, Decided) and (told := _made(fact)) is not None:
+            name, train, changes, size = told
+            words, colour = became(fact)
+            made.add_row(
+                name,
+                str(fact.epoch),
+                train,
+                f"{chapter.before.current.value:.3f}",
+                rated(fact.decision),
+                changes,
+                size,
+                Text(words, style=colour),
+            )
     return made
+
+
+def _made(fact: Decided) -> tuple[str, str, str, str] | None:
+    """Its name, its train score, its edits and the tokens of its candidate, as far as it has any.
+
+    None for the end of an epoch that brought no candidate.
+    """
+    match fact:
+        case Stepped(draft=draft):
+            score = train_score(fact)
+            train = "n/a" if score is None else f"{score:.3f}"
+            return str(fact.step), train, edits(fact), _tokens(draft.size)
+        case MetaReflected(draft=draft):
+            return "meta reflect", "", edits(fact), _tokens(draft.size)
+        case Pruned(cut=cut, decision=met):
+            size = f"{estimate(met.candidate.skill.render()):,}" if met else ""
+            return "prune", "", str(len(cut.rules)), size
+        case EpochClosed(decision=None):
+            return None
+        case EpochClosed(size=size):
+            return "guidance", "", "", _tokens(size)
+
+
+def _tokens(size: Size | None) -> str:
+    return "" if size is None else f"{size.after:,}"
 
 
 def cost(reader: RunReader) -> Group:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from skillopt.cli.attempts import attempts_at
 from skillopt.cli.render import Screen
-from skillopt.cli.report import best_at, cost, scores, steps_table, tally, verdict
+from skillopt.cli.report import best_at, cost, moves_table, scores, tally, verdict
 from skillopt.cli.step import step_story
 from skillopt.core.events import Started, Stopped
 from skillopt.evaluation.report import figures
@@ -48,7 +48,7 @@ def _overview(reader: RunReader, screen: Screen) -> None:
         tally(reader.steps),
     )
     if reader.steps:
-        screen.show("", steps_table(reader))
+        screen.show("", moves_table(reader))
     screen.show(
         "",
         cost(reader),

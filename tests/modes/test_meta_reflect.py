@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+from support_cli import skillopt
 from support_runs import Uncut, kill_and_resume, run_uncut
 
 
@@ -36,6 +38,16 @@ def test_a_run_that_thinks_again_ends_above_its_baseline_and_leaves_its_files(
         assert result["reason"]
         assert (folder / "candidate_skill.md").is_file()
         assert (folder / "selection_eval" / "results.jsonl").is_file()
+
+
+async def test_the_overview_has_a_row_for_each_meta_reflection_and_guidance(uncut: Uncut) -> None:
+    done = await skillopt("show", str(uncut.job.out), cwd=uncut.job.out)
+    rows = re.findall(
+        r"^(meta reflect|guidance) +(\d) .*(?:accept|reject|skip)", done.out, re.MULTILINE
+    )
+    thoughts = [("meta reflect", str(epoch)) for epoch in (1, 2, 3)]
+    guided = [("guidance", str(epoch)) for epoch in (2, 3)]
+    assert rows == [thoughts[0], thoughts[1], guided[0], thoughts[2], guided[1]]
 
 
 async def test_a_killed_run_ends_as_the_uncut_one(uncut: Uncut, tmp_path: Path) -> None:

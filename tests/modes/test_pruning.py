@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+from support_cli import skillopt
 from support_runs import Job, Uncut, kill_and_resume, make_data, run_uncut
 
 from skillopt.testing.simulator import Simulator, initial_skill
@@ -43,6 +45,9 @@ async def test_a_useless_rule_is_pruned_a_useful_one_is_not_and_the_score_stays(
     summary = json.loads((job.out / "summary.json").read_text("utf-8"))
     assert summary["best_origin"] == "prune_epoch_01"
     assert "prune_epoch_01" in [each["move"] for each in summary["tried"]]
+    shown = await skillopt("show", str(job.out), cwd=tmp_path)
+    row = rf"^prune +1 +\d\.\d+ +{result.state.best.value:.3f} +\d+ +\d+ +accepted, new best$"
+    assert re.search(row, shown.out, re.MULTILINE), shown.out
 
 
 @pytest.fixture(scope="module")
