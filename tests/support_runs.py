@@ -175,23 +175,31 @@ def run_uncut(folder: Path, *, epochs: int = 2, **more: object) -> Uncut:
     return asyncio.run(run())
 
 
+async def killed(job: Job, sim: Simulator, moment: int, calls: int) -> int:
+    """Kill a run of so many calls at a moment; how many calls were finished and not kept."""
+    process = await job.apart()
+    kill_at = random.Random(moment).randrange(1, calls)
+    while sim.stats().requests < kill_at and process.returncode is None:  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
+    process.send_signal(signal.SIGKILL)
+    await process.communicate()
+    return await until_quiet(sim) - kept_calls(job.out)
+
+
+async def finished(job: Job) -> None:
+    """Run to the end in a process of its own."""
+    process = await job.apart()
+    _, errors = await process.communicate()
+    assert process.returncode == 0, errors.decode()
+
+
 async def kill_and_resume(moment: int, uncut: Uncut, out: Path) -> None:
     """Kill the same run at a moment, start it again, and find that nothing shows or costs more."""
-    rng = random.Random(moment)
     async with Simulator(seed=1, latency=(0.0, 0.01)) as sim:
         job = replace(uncut.job, url=sim.url, out=out)
-        process = await job.apart()
-        kill_at = rng.randrange(1, uncut.calls)
-        while sim.stats().requests < kill_at and process.returncode is None:  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
-        process.send_signal(signal.SIGKILL)
-        await process.communicate()
-        lost = await until_quiet(sim) - kept_calls(job.out)
+        lost = await killed(job, sim, moment, uncut.calls)
         assert 0 <= lost <= job.workers + job.analysts
-
-        again = await job.apart()
-        _, errors = await again.communicate()
-        assert again.returncode == 0, errors.decode()
+        await finished(job)
         assert told(job.out) == uncut.says
         assert facts(job.out) == uncut.facts
         assert await until_quiet(sim) == uncut.calls + lost

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import random
-import signal
 from pathlib import Path
 
 import pytest
-from support_runs import Job, kept_calls, make_data, make_package, told, until_quiet
+from support_runs import Job, finished, killed, make_data, make_package, told, until_quiet
 
 from skillopt.api import Result
 from skillopt.core.references import MAIN
@@ -80,20 +78,10 @@ async def test_a_killed_run_with_a_package_ends_as_if_it_had_not_been_killed(
     moment: int, uncut: tuple[Path, Result, int], tmp_path: Path
 ) -> None:
     data, whole, calls = uncut
-    rng = random.Random(moment)
     async with Simulator(seed=1, latency=(0.0, 0.01)) as sim:
         again = job(sim.url, data, tmp_path / "run")
-        process = await again.apart()
-        kill_at = rng.randrange(1, calls)
-        while sim.stats().requests < kill_at and process.returncode is None:  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
-        process.send_signal(signal.SIGKILL)
-        await process.communicate()
-        lost = await until_quiet(sim) - kept_calls(again.out)
-
-        process = await again.apart()
-        _, errors = await process.communicate()
-        assert process.returncode == 0, errors.decode()
+        lost = await killed(again, sim, moment, calls)
+        await finished(again)
         assert told(again.out) == told(whole.out)
         assert read_skill(again.out / "best_skill") == whole.state.best.skill
         assert await until_quiet(sim) == calls + lost

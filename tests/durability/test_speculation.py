@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
-import signal
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support_runs import Uncut, facts, kept_calls, run_uncut, until_quiet
+from support_runs import Uncut, facts, finished, kept_calls, killed, run_uncut, until_quiet
 
 from skillopt.testing.simulator import Simulator
 
@@ -28,16 +25,7 @@ async def test_a_speculating_run_survives_a_kill(moment: int, uncut: Uncut, tmp_
     """How much is attempted ahead depends on time; facts, and what is paid for, do not."""
     async with Simulator(seed=1, latency=(0.0, 0.01)) as sim:
         job = replace(uncut.job, url=sim.url, out=tmp_path / "run")
-        process = await job.apart()
-        kill_at = random.Random(moment).randrange(1, uncut.calls)
-        while sim.stats().requests < kill_at and process.returncode is None:  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
-        process.send_signal(signal.SIGKILL)
-        await process.communicate()
-        lost = await until_quiet(sim) - kept_calls(job.out)
-
-        again = await job.apart()
-        _, errors = await again.communicate()
-        assert again.returncode == 0, errors.decode()
+        lost = await killed(job, sim, moment, uncut.calls)
+        await finished(job)
         assert facts(job.out) == uncut.facts
         assert await until_quiet(sim) == kept_calls(job.out) + lost

@@ -60,6 +60,19 @@ async def test_skills_are_found_by_name_step_and_digest(
         assert reader.skill(name) == skill
 
 
+@pytest.mark.parametrize("content", [None, "{", "[]"])
+async def test_settings_that_cannot_be_read_are_an_error_that_says_who_writes_them(
+    tmp_path: Path, content: str | None
+) -> None:
+    with RunReader(await a_run(tmp_path)) as reader:
+        if content is not None:
+            reader.layout.config.write_text(content, encoding="utf-8")
+        with pytest.raises(StoreError, match=r"config\.json cannot be read .*skillopt train"):
+            _ = reader.config
+        reader.layout.config.write_text('{"train.seed": 1}', encoding="utf-8")
+        assert reader.config == {"train.seed": 1}
+
+
 async def test_a_skill_may_be_a_file_and_must_be_utf8(tmp_path: Path) -> None:
     file = tmp_path / "mine.md"
     with RunReader(await a_run(tmp_path / "run")) as reader:
