@@ -12,6 +12,7 @@ from pathlib import Path
 from coins import Counted, toss
 from efficiency_caps import caps
 from recipes import SIZES, recipes
+from simulated import settings
 
 from skillopt.api import train_async
 from skillopt.core.ports import Gate
@@ -95,16 +96,9 @@ async def trained(seed: int, data: Path, out: Path, *, block: int) -> Counted:
             out=out,
             watch=seen,
             settings={
-                "backend": "openai_compatible",
-                "base_url": simulator.url,
-                "model.target": "simulated-target",
-                "model.optimizer": "simulated-optimizer",
-                "env.name": "custom",
-                "split_mode": "split_dir",
-                "split_dir": str(data),
+                **settings(simulator.url, data, WORKERS),
                 "num_epochs": 3,
                 "batch_size": 10,
-                "workers": WORKERS,
                 "eval_test": False,
                 "seed": seed,
                 "evaluation.block": block,

@@ -9,6 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from simulated import settings
+
 from skillopt.api import train_async
 from skillopt.core.chat import Usage
 from skillopt.errors import BudgetSpent
@@ -47,20 +49,13 @@ async def trained(seed: int, data: Path, out: Path, limits: Mapping[str, object]
                 skill=initial_skill(),
                 out=out,
                 settings={
-                    "backend": "openai_compatible",
-                    "base_url": simulator.url,
-                    "model.target": "simulated-target",
-                    "model.optimizer": "simulated-optimizer",
+                    **settings(simulator.url, data, WORKERS),
                     "model.max_tokens": 400,
                     "model.input_price": 1.0,
                     "model.output_price": 4.0,
                     "model.cached_input_price": 0.1,
-                    "env.name": "custom",
-                    "split_mode": "split_dir",
-                    "split_dir": str(data),
                     "num_epochs": 2,
                     "batch_size": 20,
-                    "workers": WORKERS,
                     "seed": seed,
                     **limits,
                 },

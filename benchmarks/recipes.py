@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
+from simulated import settings
+
 from skillopt.api import evaluate_async, train_async
 from skillopt.testing.simulator import Simulator, initial_skill, write_data
 
@@ -26,19 +28,6 @@ class Reached:
     """Of its best skill on test items, by a target that never slips: what was really learnt."""
 
 
-def settings(url: str, data: Path) -> dict[str, object]:
-    return {
-        "backend": "openai_compatible",
-        "base_url": url,
-        "model.target": "simulated-target",
-        "model.optimizer": "simulated-optimizer",
-        "env.name": "custom",
-        "split_mode": "split_dir",
-        "split_dir": str(data),
-        "workers": WORKERS,
-    }
-
-
 async def reach(preset: str, seed: int, noise: float, folder: Path) -> Reached:
     """Train by a preset, then find out what the best skill is worth."""
     data, out = folder / f"data-{seed}", folder / f"{preset}-{seed}"
@@ -48,7 +37,7 @@ async def reach(preset: str, seed: int, noise: float, folder: Path) -> Reached:
             PRESETS / f"{preset}.yaml",
             skill=initial_skill(),
             out=out,
-            settings={**settings(simulator.url, data), "seed": seed, "eval_test": False},
+            settings={**settings(simulator.url, data, WORKERS), "seed": seed, "eval_test": False},
         )
         asked = simulator.stats().replies
     async with Simulator(seed=seed, noise=0) as simulator:
@@ -56,7 +45,7 @@ async def reach(preset: str, seed: int, noise: float, folder: Path) -> Reached:
             out / "best_skill.md",
             split="test",
             out=folder / f"exam-{preset}-{seed}",
-            settings=settings(simulator.url, data),
+            settings=settings(simulator.url, data, WORKERS),
         )
     calls = asked["target"]
     return Reached(calls, sum(asked.values()) - calls - asked["ping"], found.whole.hard)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict, cast
 
+from simulated import settings
+
 from skillopt.api import train_async
 from skillopt.core.state import State
 from skillopt.testing.simulator import Simulator, initial_skill, write_data
@@ -71,16 +73,9 @@ async def run(bout: Bout, out: Path, *, ahead: bool) -> Outcome:
             skill=bout.skill,
             out=out,
             settings={
-                "backend": "openai_compatible",
-                "base_url": simulator.url,
-                "model.target": "simulated-target",
-                "model.optimizer": "simulated-optimizer",
-                "env.name": "custom",
-                "split_mode": "split_dir",
-                "split_dir": str(bout.data),
+                **settings(simulator.url, bout.data, bout.workers),
                 "num_epochs": 2,
                 "batch_size": 10,
-                "workers": bout.workers,
                 "evaluation.block": bout.workers,
                 "eval_test": False,
                 "seed": bout.seed,
