@@ -37,7 +37,7 @@ def attribute(session: Session, given: Given, folder: Path, *, tasks: int, dry: 
     secrets = unlocked(session)
     with RunReader(folder) as reader:
         skill = reader.layout.best_skill
-        config = of_run(folder, given, screen)
+        config = of_run(reader, given, screen)
         try:
             inquiry = inquire(config, reader, tasks)
         except (ConfigError, DataError) as error:

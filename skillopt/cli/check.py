@@ -6,7 +6,6 @@ import json
 from collections.abc import Coroutine, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import cast
 
 import click
 from rich.text import Text
@@ -23,7 +22,7 @@ from skillopt.cli.session import Session
 from skillopt.cli.settings import configured, unlocked
 from skillopt.config.load import load_kept
 from skillopt.config.secrets import Secrets
-from skillopt.errors import ConfigError, DataError
+from skillopt.errors import ConfigError, DataError, StoreError
 from skillopt.evaluation.integrity.findings import Finding, Verdict
 from skillopt.store.reader import RunReader
 
@@ -80,12 +79,11 @@ def _of_run(folder: Path, skill: Path | None) -> Coroutine[object, object, list[
     with RunReader(folder) as reader:
         best = reader.state.best.skill if skill is None else read_skill(skill)
         initial = reader.state.initial.skill
-        place = reader.layout.config
         kept = reader.layout.best_skill
-    try:
-        settings = cast("dict[str, object]", json.loads(place.read_bytes()))
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{place} cannot be read ({error}); {_instead(kept)}") from error
+        try:
+            settings = reader.config
+        except StoreError as error:
+            raise StoreError(f"{error}\nwithout it: {_instead(kept)}") from error
 
     async def work() -> list[Finding]:
         try:

@@ -49,12 +49,12 @@ def became(fact: Decided) -> tuple[str, str]:
     match fact:
         case Stepped(action=action) | MetaReflected(action=action):
             return outcome(action, fact.decision)
-        case Pruned(decision=None):
+        case Pruned() | EpochClosed() if fact.decision is not None:
+            return outcome(fact.decision.action, fact.decision)
+        case Pruned():
             return "none to spare", "dim"
-        case EpochClosed(decision=None):
+        case EpochClosed():
             return "no guidance", "dim"
-        case Pruned(decision=decision) | EpochClosed(decision=decision):
-            return outcome(decision.action, decision)
 
 
 def rated(decision: Decision | None) -> str:

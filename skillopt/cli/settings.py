@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import cast
-
 import click
 
 from skillopt.cli.arguments import Given
@@ -14,8 +10,7 @@ from skillopt.cli.session import Session
 from skillopt.config.load import load_config, load_kept
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
-from skillopt.errors import ConfigError
-from skillopt.store.layout import Layout
+from skillopt.store.reader import RunReader
 
 
 def configured(given: Given, screen: Screen) -> Config:
@@ -25,25 +20,12 @@ def configured(given: Given, screen: Screen) -> Config:
             "name a configuration file. None yet? `skillopt quickstart` makes one to copy from.",
             click.get_current_context(silent=True),
         )
-    config = load_config(given.config, overrides=given.overrides, flags=given.flags)
-    for each in config.warnings:
-        screen.warn(each)
-    return config
+    return _loaded(given, screen)
 
 
-def of_run(run: Path, given: Given, screen: Screen) -> Config:
+def of_run(run: RunReader, given: Given, screen: Screen) -> Config:
     """The settings that a run was started with last, with those given on top."""
-    place = Layout(run).config
-    try:
-        kept = cast("dict[str, object]", json.loads(place.read_bytes()))
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"{place} cannot be read ({error}); `skillopt train` writes it again"
-        ) from error
-    config = load_kept(kept, overrides=given.overrides, flags=given.flags)
-    for each in config.warnings:
-        screen.warn(each)
-    return config
+    return _warned(load_kept(run.config, overrides=given.overrides, flags=given.flags), screen)
 
 
 def unlocked(session: Session) -> Secrets:
@@ -56,7 +38,15 @@ def unlocked(session: Session) -> Secrets:
 def show_config(given: Given) -> None:
     """Print every setting."""
     screen = Screen()
-    config = load_config(given.config, overrides=given.overrides, flags=given.flags)
+    screen.show(_loaded(given, screen).dump().rstrip("\n"))
+
+
+def _loaded(given: Given, screen: Screen) -> Config:
+    found = load_config(given.config, overrides=given.overrides, flags=given.flags)
+    return _warned(found, screen)
+
+
+def _warned(config: Config, screen: Screen) -> Config:
     for each in config.warnings:
         screen.warn(each)
-    screen.show(config.dump().rstrip("\n"))
+    return config

@@ -16,6 +16,7 @@ from skillopt.cli.phrases import (
     rated,
     repeats,
     sample,
+    some,
     spread,
     train_score,
 )
@@ -67,7 +68,7 @@ def _evidence(fact: Stepped) -> Iterator[RenderableType]:
 def _finding(finding: Finding) -> Iterator[RenderableType]:
     yield Text.assemble(
         (f"from {finding.source}", "cyan"),
-        f"  {count(len(finding.tasks), 'item')}: {_ids(finding.tasks)}",
+        f"  {count(len(finding.tasks), 'item')}: {some(finding.tasks, 8)}",
     )
     if finding.trail:
         yield indented(f"looked around: {', '.join(_trail(finding.trail))}", "dim")
@@ -235,7 +236,3 @@ def _verdict(fact: Stepped, chapter: Chapter) -> Iterator[RenderableType]:
         yield Text(f"better on  {', '.join(gained)}", style="green")
     if lost:
         yield Text(f"worse on   {', '.join(lost)}", style="red")
-
-
-def _ids(tasks: tuple[str, ...], most: int = 8) -> str:
-    return ", ".join(tasks[:most]) + (", ..." if len(tasks) > most else "")

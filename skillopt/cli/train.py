@@ -22,7 +22,7 @@ from skillopt.cli.arguments import Given
 from skillopt.cli.calibrate import report
 from skillopt.cli.estimate import estimated, one_line, spans
 from skillopt.cli.gauges import Course
-from skillopt.cli.phrases import count, quoted
+from skillopt.cli.phrases import count, quoted, some
 from skillopt.cli.progress import reporting
 from skillopt.cli.render import Screen
 from skillopt.cli.report import (
@@ -173,10 +173,9 @@ def _introduce(brief: Brief, screen: Screen) -> None:
 def _recall(training: Training, before: State | None, screen: Screen) -> None:
     """What an earlier process left."""
     if files := training.repaired:
-        listed = ", ".join(map(str, files[:3])) + (", ..." if len(files) > 3 else "")
         screen.warn(
             f"{count(len(files), 'file')} of the run directory were missing or damaged and were "
-            f"written anew from the record: {listed}"
+            f"written anew from the record: {some([str(each) for each in files])}"
         )
     paid = training.meter.total.calls
     if before is None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
+from typing import cast
 
 from skillopt.core.chat import Usage
 from skillopt.core.events import Event, Fact, Stepped
@@ -108,6 +110,18 @@ class RunReader:
         return self._cache.rollouts(skill=skill, tasks=None if task is None else [task])
 
     @property
+    def config(self) -> Mapping[str, object]:
+        """The settings of the latest start."""
+        place = self.layout.config
+        try:
+            found = json.loads(place.read_bytes())
+        except (OSError, ValueError) as error:
+            raise _unread(place, str(error)) from error
+        if not isinstance(found, dict):
+            raise _unread(place, "it holds no settings")
+        return cast("dict[str, object]", found)
+
+    @property
     def prices(self) -> Mapping[str, str | None]:
         """Who says what each role costs; None where nobody does."""
         return self._chronicle.prices
@@ -132,6 +146,10 @@ class RunReader:
         if len(found) > 1:
             raise StoreError(f"{prefix!r} could be any of: {', '.join(found)}. Give more of it.")
         return next(iter(found.values()), None)
+
+
+def _unread(place: Path, why: str) -> StoreError:
+    return StoreError(f"{place} cannot be read ({why}); `skillopt train` writes it again")
 
 
 def _read_skill(path: Path, last: int) -> Skill:
