@@ -11,7 +11,7 @@ from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as RichProgress
 from rich.table import Column
 
-from skillopt.cli.gauges import Course, Gauge
+from skillopt.cli.gauges import Gauge, Headway
 from skillopt.cli.outlook import outlook
 
 
@@ -41,16 +41,16 @@ class Bars:
     whole: TaskID | None = None
     shown: dict[int, TaskID] = field(default_factory=dict[int, TaskID])
 
-    def opened(self, gauge: Gauge, course: Course | None) -> None:
+    def opened(self, gauge: Gauge, headway: Headway | None) -> None:
         """A new bar below the others."""
-        if course is not None:
-            self._whole(course)
+        if headway is not None:
+            self._whole(headway)
         total = None if gauge.total == 0 else gauge.total
         self.shown[id(gauge)] = self.bars.add_task(
             gauge.name, total=total, amount=gauge.amount, remarks=""
         )
 
-    def moved(self, gauge: Gauge, course: Course | None) -> None:
+    def moved(self, gauge: Gauge, headway: Headway | None) -> None:
         """The bars grow."""
         self.bars.update(
             self.shown[id(gauge)],
@@ -58,8 +58,8 @@ class Bars:
             amount=gauge.amount,
             remarks=gauge.remarks,
         )
-        if course is not None:
-            self._whole(course)
+        if headway is not None:
+            self._whole(headway)
 
     def finished(self, gauge: Gauge, seconds: float) -> None:
         """It closes next."""
@@ -68,15 +68,15 @@ class Bars:
         """Its bar goes."""
         self.bars.remove_task(self.shown.pop(id(gauge)))
 
-    def _whole(self, course: Course) -> None:
+    def _whole(self, headway: Headway) -> None:
         if self.whole is None:
             self.whole = self.bars.add_task("whole run", total=None, amount="", remarks="")
         self.bars.update(
             self.whole,
-            total=course.total,
-            completed=course.done,
-            amount=f"{course.done / max(course.total, 1):.0%}",
-            remarks=outlook(course),
+            total=headway.total,
+            completed=headway.done,
+            amount=f"{headway.done / max(headway.total, 1):.0%}",
+            remarks=outlook(headway),
         )
 
 

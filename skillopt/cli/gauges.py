@@ -52,7 +52,7 @@ class Gauge:
 
 
 @dataclass(slots=True)
-class Course:
+class Headway:
     """The whole plan, measured in attempts: those done, those left, and how fast they go."""
 
     plan: Plan

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from skillopt.cli.gauges import Course
+from skillopt.cli.gauges import Headway
 from skillopt.cli.phrases import dollars, duration, short
 
 
-def outlook(course: Course) -> str:
+def outlook(headway: Headway) -> str:
     """Scores, cost and time left."""
-    state, spent = course.state, course.spent
+    state, spent = headway.state, headway.spent
     best = f"best {state.best.value:.3f}" if state else ""
-    left = "" if course.left is None else f"{duration(course.left)} left"
+    left = "" if headway.left is None else f"{duration(headway.left)} left"
     tokens = f"{short(spent.calls)} calls, {short(spent.input + spent.output)} tokens"
     money = dollars(spent) if spent.dollars else ""
     now = f"now {state.current.value:.3f}" if state and state.current != state.best else ""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from skillopt.cli.facts import line_for
-from skillopt.cli.gauges import Course, Gauge
+from skillopt.cli.gauges import Gauge, Headway
 from skillopt.cli.outlook import outlook
 from skillopt.cli.phrases import count, duration, spelt
 from skillopt.cli.render import Screen
@@ -31,11 +31,11 @@ _PAUSE = 10.0
 class Display(Protocol):
     """Where gauges are shown."""
 
-    def opened(self, gauge: Gauge, course: Course | None) -> None:
+    def opened(self, gauge: Gauge, headway: Headway | None) -> None:
         """A phase starts."""
         ...
 
-    def moved(self, gauge: Gauge, course: Course | None) -> None:
+    def moved(self, gauge: Gauge, headway: Headway | None) -> None:
         """One more unit is done."""
         ...
 
@@ -54,12 +54,12 @@ class Reporter:
 
     screen: Screen
     display: Display
-    course: Course | None = None
+    headway: Headway | None = None
     gauges: dict[tuple[str, str], Gauge] = field(default_factory=dict[tuple[str, str], Gauge])
 
-    def follow(self, course: Course) -> None:
+    def follow(self, headway: Headway) -> None:
         """From now on, tell how far this is as well."""
-        self.course = course
+        self.headway = headway
 
     def __call__(self, event: Event | Signal) -> None:
         """Show it. A terminal that went away does not end a run."""
@@ -67,18 +67,18 @@ class Reporter:
             self._take(event)
 
     def _take(self, event: Event | Signal) -> None:
-        if isinstance(event, Fact) and self.course is not None:
-            self.screen.tell(line_for(event, self.course.steps))
-        if self.course is not None:
-            self.course.add(event)
+        if isinstance(event, Fact) and self.headway is not None:
+            self.screen.tell(line_for(event, self.headway.steps))
+        if self.headway is not None:
+            self.headway.add(event)
         match event:
             case PhaseOpened(move, phase, total):
-                name = phase if self.course is None else self.course.phase(event)
+                name = phase if self.headway is None else self.headway.phase(event)
                 self.gauges[move, phase] = Gauge(name, total)
-                self.display.opened(self.gauges[move, phase], self.course)
+                self.display.opened(self.gauges[move, phase], self.headway)
             case Ticked(move, phase) if gauge := self.gauges.get((move, phase)):
                 gauge.tick(event)
-                self.display.moved(gauge, self.course)
+                self.display.moved(gauge, self.headway)
             case Timed(move, phase, seconds) if gauge := self.gauges.get((move, phase)):
                 self.display.finished(gauge, seconds)
             case PhaseClosed(move, phase) if gauge := self.gauges.pop((move, phase), None):
@@ -115,13 +115,13 @@ class Lines:
         """Silence is counted from now."""
         self.told = self.clock()
 
-    def opened(self, gauge: Gauge, course: Course | None) -> None:
+    def opened(self, gauge: Gauge, headway: Headway | None) -> None:
         """Nothing yet."""
 
-    def moved(self, gauge: Gauge, course: Course | None) -> None:
+    def moved(self, gauge: Gauge, headway: Headway | None) -> None:
         """A line if the last one is a while ago."""
         if self.clock() - self.told >= _PAUSE:
-            told = (gauge.remarks, outlook(course) if course else "")
+            told = (gauge.remarks, outlook(headway) if headway else "")
             self._line(gauge.name, gauge.amount, "; ".join(part for part in told if part))
 
     def finished(self, gauge: Gauge, seconds: float) -> None:

@@ -21,7 +21,7 @@ from skillopt.build.training import Training, open_training
 from skillopt.cli.arguments import Given
 from skillopt.cli.calibrate import report
 from skillopt.cli.estimate import estimated, one_line, spans
-from skillopt.cli.gauges import Course
+from skillopt.cli.gauges import Headway
 from skillopt.cli.phrases import count, quoted, some
 from skillopt.cli.progress import reporting
 from skillopt.cli.render import Screen
@@ -132,7 +132,7 @@ async def _train(brief: Brief, screen: Screen, secrets: Secrets) -> None:
         async with open_training(brief, see, secrets) as training:
             before = replay(training.run.journal.record.events())
             val = len(validation_tasks(brief.config, brief.world.environment))
-            watch.follow(Course(brief.plan, val, training.meter, before))
+            watch.follow(Headway(brief.plan, val, training.meter, before))
             _recall(training, before, screen)
             try:
                 state = await training.go()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import pytest
 from support import SHAPE, World
 
-from skillopt.cli.gauges import Course, Gauge
+from skillopt.cli.gauges import Gauge, Headway
 from skillopt.cli.phrases import count, duration, paid, short
 from skillopt.cli.progress import Lines, Reporter
 from skillopt.cli.render import Screen
@@ -57,32 +57,32 @@ async def test_a_whole_run_moves_from_nothing_to_all_without_a_step_back() -> No
     world = World()
     clock = Clock()
     run = world.run()
-    course = Course(run.plan, len(run.val), Meter(), None, clock)
-    assert (course.done, course.left) == (0, None)
+    headway = Headway(run.plan, len(run.val), Meter(), None, clock)
+    assert (headway.done, headway.left) == (0, None)
     await train(run, Skill.parse("Be brief.\n"))
     shares = [0.0]
     for event in world.seen.events:
         clock.now += 1
-        course.add(event)
-        shares.append(course.done / course.total)
-        assert course.left is None or course.left >= 0
+        headway.add(event)
+        shares.append(headway.done / headway.total)
+        assert headway.left is None or headway.left >= 0
     assert shares == sorted(shares)
     assert shares[-1] == 1
-    assert course.left == 0
+    assert headway.left == 0
 
 
 async def test_steps_that_an_early_end_spares_are_not_left() -> None:
     world = World(shape=replace(SHAPE, patience=1))
     run = world.run()
-    course = Course(run.plan, len(run.val), Meter(), None)
+    headway = Headway(run.plan, len(run.val), Meter(), None)
     await train(run, Skill.parse("Be brief.\n"))
     facts = [event for event in world.seen.events if isinstance(event, Fact)]
     begun, rejected, exam = facts
-    course.add(begun)
-    course.add(rejected)
-    assert course.total - course.done == 3 * world.env.size
-    course.add(exam)
-    assert course.done == course.total
+    headway.add(begun)
+    headway.add(rejected)
+    assert headway.total - headway.done == 3 * world.env.size
+    headway.add(exam)
+    assert headway.done == headway.total
 
 
 async def test_a_continued_run_starts_where_it_stands() -> None:
@@ -90,8 +90,8 @@ async def test_a_continued_run_starts_where_it_stands() -> None:
     run = world.run()
     await train(run, Skill.parse("Be brief.\n"))
     state = replay(world.record.events())
-    course = Course(run.plan, len(run.val), Meter(), state)
-    assert course.done == course.total
+    headway = Headway(run.plan, len(run.val), Meter(), state)
+    assert headway.done == headway.total
 
 
 def test_amounts_read_well() -> None:
