@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from math import ceil
 
@@ -12,6 +13,7 @@ from skillopt.build.outlay import Estimate, Range, summed
 from skillopt.core.chat import Usage
 from skillopt.core.events import Rest
 from skillopt.core.state import replay
+from skillopt.errors import RolloutError
 from skillopt.store.cache import Cache
 from skillopt.store.events import read_log
 from skillopt.store.layout import Layout
@@ -22,9 +24,18 @@ _BYTES = 4
 """Of a token, as estimates count; what a call sets aside goes by bytes."""
 
 
-async def rest(brief: Brief) -> Rest:
-    """What the run in its directory has still to take, from where it stands there."""
-    ahead, kept = await _ahead(brief)
+async def rest(brief: Brief) -> Rest | None:
+    """What the run in its directory has still to take, from where it stands there.
+
+    None when a task cannot be opened: that must not hide why the run has ended.
+    """
+    with suppress(RolloutError):
+        return _less(*await _ahead(brief))
+    return None
+
+
+def _less(ahead: Estimate, kept: Usage) -> Rest:
+    """An estimate without what of it is paid already."""
 
     def less(found: Range, paid: float) -> tuple[float, float]:
         return max(0.0, found.low - paid), max(0.0, found.high - paid)
@@ -78,9 +89,10 @@ def raised(brief: Brief, left: Rest) -> Mapping[str, str]:
     tokens = spent.input + spent.output + left.tokens[1] + room.input + room.output
     if caps.tokens is not None and caps.tokens < tokens:
         found["limits.tokens"] = str(ceil(tokens / 1000) * 1000)
-    dollars = spent.dollars + (left.dollars or (0.0, 0.0))[1] + room.dollars
-    if caps.dollars is not None and caps.dollars < dollars:
-        found["limits.dollars"] = f"{ceil(100 * dollars) / 100:g}"
+    if caps.dollars is not None and left.dollars is not None:
+        dollars = spent.dollars + left.dollars[1] + room.dollars
+        if caps.dollars < dollars:
+            found["limits.dollars"] = f"{ceil(100 * dollars) / 100:g}"
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -33,7 +33,7 @@ from skillopt.build.speculating import speculates
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model
-from skillopt.core.events import Begun, Event, Rest, Signal, Started, Stopped
+from skillopt.core.events import Begun, Event, Signal, Started, Stopped
 from skillopt.core.journal import Journal
 from skillopt.core.ports import Watcher
 from skillopt.core.state import State, replay
@@ -42,7 +42,7 @@ from skillopt.engine.loop import train
 from skillopt.engine.run import Run, recognise
 from skillopt.engine.speculation import Speculation
 from skillopt.engine.witness import Witness
-from skillopt.errors import BudgetSpent, RolloutError
+from skillopt.errors import BudgetSpent
 from skillopt.evaluation.report import figures
 from skillopt.harness.chat import Chat
 from skillopt.model.http import Http
@@ -83,16 +83,11 @@ class Training:
             state = await train(self.run, self.brief.skill)
         except BaseException as error:
             if self.run.journal.begun:
-                left = await self._rest() if isinstance(error, BudgetSpent) else None
+                left = await rest(self.brief) if isinstance(error, BudgetSpent) else None
                 why = f"{type(error).__name__}: {error}".strip(": ")
                 self.run.journal.note(Stopped(why, _now(), left))
             raise
         return state
-
-    async def _rest(self) -> Rest | None:
-        with suppress(RolloutError):  # a task that cannot be opened must not hide why it ends
-            return await rest(self.brief)
-        return None
 
 
 @asynccontextmanager

@@ -72,17 +72,19 @@ def conduct(config: Config, screen: Screen, secrets: Secrets, again: Given) -> B
     except BudgetSpent as error:
         if layout.best_skill.exists():
             summarise(brief.out, screen, label=" so far")
-        raise BudgetSpent(f"{error}\n{_onwards(brief, again)}") from error
+        raise BudgetSpent(f"{error}{_onwards(brief, again)}") from error
     return brief
 
 
 def _onwards(brief: Brief, again: Given) -> str:
-    """What the rest would take, and the command for it."""
+    """What the rest would take, and the command for it; empty where nobody can tell."""
     left = asyncio.run(rest(brief))
+    if left is None:
+        return ""
     dollars = None if left.dollars is None else Range(*left.dollars)
     size = spans(Range(*left.calls), Range(*left.tokens), dollars)
     return (
-        f"The rest of the run would take {size}.\n"
+        f"\nThe rest of the run would take {size}.\n"
         f"To go on: {again.command('train', raised(brief, left))}"
     )
 

@@ -111,6 +111,40 @@ async def test_a_run_cut_before_it_has_begun_says_what_all_of_it_takes(tmp_path:
     assert not (tmp_path / "run" / "summary.json").exists()
 
 
+BROKEN = """\
+from contextlib import asynccontextmanager
+
+from skillopt.envs.custom.env import Custom
+
+
+class Broken(Custom):
+    name = "broken"
+
+    @asynccontextmanager
+    async def open(self, task):
+        if task == self.tasks("train")[0]:
+            raise OSError("the file of this task is gone")
+        async with super().open(task) as episode:
+            yield episode
+"""
+
+
+async def test_a_task_that_cannot_be_opened_does_not_hide_that_a_limit_is_reached(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "broken.py").write_text(BROKEN, encoding="utf-8")
+    async with Simulator() as sim:
+        make_project(tmp_path, sim.url)
+        words = ("env.name=broken:Broken", "limits.calls=11")
+        done = await skillopt("train", "c.yaml", *words, cwd=tmp_path)
+    assert done.code == 4, done.err
+    assert done.err.splitlines()[-1].startswith("limits.calls is reached: 11 allowed")
+    assert "The rest of the run" not in done.err
+    told = json.loads((tmp_path / "run" / "summary.json").read_text("utf-8"))
+    assert told["stopped"]["reason"].startswith("BudgetSpent: limits.calls is reached")
+    assert "rest" not in told["stopped"]
+
+
 async def test_the_command_ends_with_code_4_a_usable_skill_and_what_it_needs(
     tmp_path: Path,
 ) -> None:
