@@ -17,7 +17,7 @@ from skillopt.build.evaluating import evaluate as run_evaluation
 from skillopt.build.outlay import Estimate
 from skillopt.build.training import open_training
 from skillopt.config.load import load_config
-from skillopt.config.schema import Config
+from skillopt.config.schema import Config, Role
 from skillopt.core.chat import Model, Usage
 from skillopt.core.events import Event, Signal
 from skillopt.core.ports import Watcher
@@ -222,13 +222,12 @@ def _brief(
     if splits is not None and not splits.test:
         more.setdefault("eval_test", False)
     settled = _configure(config, splits, scorer, target, optimizer, out, more)
-    supplied = Supplied(
-        splits=splits,
-        target=_callable(target),
-        optimizer=_callable(optimizer),
-        skill=_skill(skill),
-    )
-    return prepare(settled, supplied)
+    given: dict[Role, Model | None] = {
+        "target": _callable(target),
+        "optimizer": _callable(optimizer),
+    }
+    own: dict[Role, Model] = {role: model for role, model in given.items() if model is not None}
+    return prepare(settled, Supplied(splits=splits, models=own, skill=_skill(skill)))
 
 
 def _configure(

@@ -100,8 +100,9 @@ async def attribute(
     async with open_training(brief, watch, secrets) as training:
         run = training.run
         run.enter("attribution")
-        for model in training.models[:1] if inquiry.new else ():
-            await preflight(model)
+        target = training.models.get("target")
+        if inquiry.new and target is not None:
+            await preflight(target)
         trials = [(each, inquiry.tasks) for each in inquiry.skills]
         evaluations = await run.bench.measure_each(
             trials, "val", "leave one out", replicates=inquiry.replicates

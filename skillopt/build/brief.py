@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from skillopt.build.data import (
@@ -36,15 +36,9 @@ class Supplied:
     """What the Python API brings along instead of naming it in the configuration."""
 
     splits: Splits | None = None
-    target: Model | None = None
-    optimizer: Model | None = None
+    models: Mapping[Role, Model] = field(default_factory=dict[Role, Model])
+    """The caller's own; the configuration names those of the other roles."""
     skill: Skill | None = None
-
-    @property
-    def own(self) -> list[Role]:
-        """The roles that have a model of the caller's."""
-        models: dict[Role, Model | None] = {"target": self.target, "optimizer": self.optimizer}
-        return [role for role, model in models.items() if model is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +75,7 @@ def prepare(config: Config, supplied: Supplied | None = None) -> Brief:
     prompts = Library.of(folders)
     identity = {
         **config.identity(),
-        **{
-            f"model.{role} (callable)": model.fingerprint
-            for role, model in (("target", given.target), ("optimizer", given.optimizer))
-            if model is not None
-        },
+        **{f"model.{role} (callable)": model.fingerprint for role, model in given.models.items()},
         "environment": world.environment.fingerprint,
         "initial skill": skill.digest,
         "train tasks": digest(train_tasks),
@@ -93,6 +83,6 @@ def prepare(config: Config, supplied: Supplied | None = None) -> Brief:
         "prompts": short(prompts.fingerprint),
     }
     out = out_root(config, "skillopt", config.model.role("optimizer").model, identity)
-    prices = prices_of(config, ROLES, given.own)
+    prices = prices_of(config, ROLES, given.models)
     caps = caps_of(config, ROLES, prices)
     return Brief(config, world, skill, plan, prompts, given, identity, out, prices, caps)

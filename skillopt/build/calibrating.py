@@ -37,8 +37,8 @@ async def calibrate(brief: Brief, watch: Watcher, secrets: Secrets | None = None
     async with open_training(brief, watch, secrets) as training:
         run = training.run
         run.enter("calibration")
-        for model in training.models[:1]:
-            await preflight(model)
+        if (target := training.models.get("target")) is not None:
+            await preflight(target)
         state = replay(run.journal.record.events())
         skill = brief.skill if state is None else state.current.skill
         rounds = range(max(2, run.sampling.replicates))

@@ -20,7 +20,6 @@ from skillopt.build.policies import form_of, rate_control, sampling
 from skillopt.build.proposing import MANY, Proposing, bound, merges, proposing
 from skillopt.build.speculating import speculates
 from skillopt.config.schema import Role
-from skillopt.core.chat import Model
 from skillopt.core.rules import rules_in
 from skillopt.core.task import Task
 from skillopt.core.tokens import estimate as tokens_in
@@ -108,13 +107,8 @@ class Outlook:
                     yield self._attempts("exam on test", Range(once, 3 * once), edits)
 
     def _preflight(self) -> Iterator[Line]:
-        supplied = self.brief.supplied
-        roles: dict[Role, Model | None] = {
-            "target": supplied.target,
-            "optimizer": supplied.optimizer,
-        }
-        for role, own in roles.items():
-            if own is None:
+        for role in ROLES:
+            if role not in self.brief.supplied.models:
                 yield Line("preflight", role, Range(1, 1), Range(4, 40), Range(1, 16))
 
     def _step(self, move: Step, edits: int) -> Iterator[Line]:

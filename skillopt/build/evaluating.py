@@ -8,9 +8,10 @@ from itertools import zip_longest
 from pathlib import Path
 
 from skillopt.build.data import exam_tasks, open_world
-from skillopt.build.models import Switchboard, preflight
+from skillopt.build.models import preflight
 from skillopt.build.places import out_root
 from skillopt.build.pricing import caps_of, prices_of
+from skillopt.build.workshop import open_workshop
 from skillopt.config.schema import Config, Role
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model, Usage
@@ -20,14 +21,9 @@ from skillopt.core.rollout import Evaluation, Rollout, Score
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
 from skillopt.datasets.splits import SPLITS, Splits, resolve_split
-from skillopt.engine.bench import Attempts, Bench
+from skillopt.engine.bench import Attempts
 from skillopt.evaluation.report import outcome
-from skillopt.harness.chat import Chat
-from skillopt.model.http import Http
-from skillopt.model.meter import Meter
-from skillopt.model.purse import Purse
 from skillopt.store.artefacts import conversation_files, result_rows
-from skillopt.store.cache import Cache
 from skillopt.store.desk import QuestionDesk
 from skillopt.store.files import Scribe, write_atomic, write_json
 from skillopt.store.layout import Layout, RolloutFolder
@@ -87,62 +83,40 @@ async def evaluate(
     caps = caps_of(config, ("target",), prices_of(config, ("target",), own))
     world = open_world(config, wanted, examinee.splits)
     out = _out(config, examinee, world.environment)
-    folder = RolloutFolder(out)
+    layout, folder = Layout(out), RolloutFolder(out)
+    desk = QuestionDesk(layout.handoff)
     with RunLock(out):
-        cache = Cache(Layout(out).cache)
-        try:
-            async with Http() as http:
-                board = Switchboard(
-                    secrets or Secrets.load(),
-                    http,
-                    cache,
-                    Purse(Meter.after(cache.spent()), caps),
-                    QuestionDesk(Layout(out).handoff),
-                )
-                target = _target(config, examinee, board)
-                if examinee.target is None:
-                    await preflight(target)
-                bench = Bench(
-                    environment=world.environment,
-                    harness=Chat(target),
-                    work=cache,
-                    journal=Journal(Unrecorded(), watch),
-                    workers=config.env.workers,
-                    max_failed=config.evaluation.max_failure_share,
-                )
-                rounds = range(config.evaluation.replicates)
-                found: dict[Split, list[Rollout]] = {}
-                for split in wanted:
-                    tasks = _tasks(config, world.environment, split)
-                    async with bench.attempts(
-                        [tasks], examinee.skill, split, replicates=rounds
-                    ) as (attempts,):
-                        found[split] = await _written(attempts, folder)
-            evaluations: dict[Split, Evaluation] = {
-                split: Evaluation.of(examinee.skill.digest, split, rollouts)
-                for split, rollouts in found.items()
-            }
-            spent = sum(cache.spent().values(), Usage())
-            verdict = Verdict(examinee.skill, evaluations, spent, out, world.warnings)
-            # Of several attempts at a task, the first is shown.
-            first = [each for some in found.values() for each in some if each.replicate == 0]
-            kept = {each.task: each for each in first}
-            write_atomic(folder.results, result_rows(verdict.whole, kept), durable=False)
-            write_json(out / "eval_summary.json", _summary(examinee, verdict))
-            return verdict
-        finally:
-            cache.close()
+        async with open_workshop(config, layout, caps, secrets, desk) as shop:
+            target = shop.board.seat(config.model.role("target"), examinee.target)
+            if examinee.target is None:
+                await preflight(target)
+            bench = shop.bench(target, world.environment, Journal(Unrecorded(), watch))
+            rounds = range(config.evaluation.replicates)
+            found: dict[Split, list[Rollout]] = {}
+            for split in wanted:
+                tasks = _tasks(config, world.environment, split)
+                async with bench.attempts([tasks], examinee.skill, split, replicates=rounds) as (
+                    attempts,
+                ):
+                    found[split] = await _written(attempts, folder)
+            spent = sum(shop.cache.spent().values(), Usage())
+        evaluations: dict[Split, Evaluation] = {
+            split: Evaluation.of(examinee.skill.digest, split, rollouts)
+            for split, rollouts in found.items()
+        }
+        verdict = Verdict(examinee.skill, evaluations, spent, out, world.warnings)
+        # Of several attempts at a task, the first is shown.
+        first = [each for some in found.values() for each in some if each.replicate == 0]
+        kept = {each.task: each for each in first}
+        write_atomic(folder.results, result_rows(verdict.whole, kept), durable=False)
+        write_json(layout.evaluation, _summary(examinee, verdict))
+        return verdict
 
 
 def _tasks(config: Config, environment: Environment, split: Split) -> Sequence[Task]:
     if split == "test":
         return exam_tasks(config, environment) or environment.tasks("test")
     return environment.tasks(split)
-
-
-def _target(config: Config, examinee: Examinee, board: Switchboard) -> Model:
-    role = config.model.role("target")
-    return board.connect(role) if examinee.target is None else board.adopt(examinee.target, role)
 
 
 def _out(config: Config, examinee: Examinee, environment: Environment) -> Path:

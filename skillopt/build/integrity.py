@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from skillopt.build.brief import prepare
 from skillopt.build.data import World, open_world, validation_tasks
-from skillopt.build.models import Switchboard, preflight
+from skillopt.build.models import preflight
 from skillopt.build.pricing import caps_of, prices_of
+from skillopt.build.workshop import open_workshop
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
 from skillopt.core.journal import Journal
@@ -20,7 +21,6 @@ from skillopt.core.rollout import Evaluation, Score, Trajectory
 from skillopt.core.skill import Skill
 from skillopt.core.task import Gold, Split, Task
 from skillopt.datasets.splits import SPLITS
-from skillopt.engine.bench import Bench
 from skillopt.errors import EnvironmentFault, RolloutError, SkilloptError, attributed_to
 from skillopt.evaluation.integrity.copying import copying
 from skillopt.evaluation.integrity.duplicates import duplicates
@@ -29,11 +29,7 @@ from skillopt.evaluation.integrity.labels import balance
 from skillopt.evaluation.integrity.leaks import brief_leaks, skill_leaks
 from skillopt.evaluation.integrity.shortcuts import shortcuts
 from skillopt.evaluation.integrity.trials import Trial, baseline, scorer
-from skillopt.harness.chat import Chat
-from skillopt.model.http import Http
-from skillopt.model.meter import Meter
-from skillopt.model.purse import Purse
-from skillopt.store.cache import Cache
+from skillopt.store.layout import Layout
 from skillopt.store.unrecorded import Unrecorded
 
 _TRIED = 200
@@ -178,25 +174,14 @@ async def _measure(
     folder: Path,
 ) -> tuple[Evaluation, Evaluation]:
     caps = caps_of(config, ("target",), prices_of(config, ("target",)))
-    cache = Cache(folder / "cache.sqlite")
-    try:
-        async with Http() as http:
-            board = Switchboard(spending.secrets, http, cache, Purse(Meter(), caps))
-            target = board.connect(config.model.role("target"))
-            await preflight(target)
-            bench = Bench(
-                environment=_Bare(environment),
-                harness=Chat(target),
-                work=cache,
-                journal=Journal(Unrecorded(), spending.watch),
-                workers=config.env.workers,
-                max_failed=config.evaluation.max_failure_share,
-            )
-            bare = await bench.measure(Skill(), "val", tasks, "bare prompt")
-            bench = replace(bench, environment=environment)
-            return bare, await bench.measure(skill, "val", tasks, "first skill")
-    finally:
-        cache.close()
+    journal = Journal(Unrecorded(), spending.watch)
+    async with open_workshop(config, Layout(folder), caps, spending.secrets) as shop:
+        target = shop.board.seat(config.model.role("target"))
+        await preflight(target)
+        bench = shop.bench(target, _Bare(environment), journal)
+        bare = await bench.measure(Skill(), "val", tasks, "bare prompt")
+        bench = shop.bench(target, environment, journal)
+        return bare, await bench.measure(skill, "val", tasks, "first skill")
 
 
 @dataclass(frozen=True, slots=True)

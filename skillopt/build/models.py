@@ -118,6 +118,12 @@ class Switchboard:
         default_factory=dict[tuple[object, ...], Endpoint]
     )
 
+    def seat(
+        self, role: RoleModel, own: Model | None = None, *, concurrency: int | None = None
+    ) -> Model:
+        """The caller's own model in a role, or else the one that the settings name."""
+        return self.connect(role, concurrency=concurrency) if own is None else self.adopt(own, role)
+
     def connect(self, role: RoleModel, *, concurrency: int | None = None) -> Model:
         """The model of a role, from the wire up; `concurrency` bounds this role alone."""
         plugged = plug(role, self.secrets, Considerate(self.http), self.desk)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -11,10 +11,7 @@ from pathlib import Path
 from skillopt import __version__
 from skillopt.aio import Nursery, map_all, nursery
 from skillopt.build.brief import ROLES, Brief
-from skillopt.build.data import (
-    validation_tasks,
-    write_cut,
-)
+from skillopt.build.data import validation_tasks, write_cut
 from skillopt.build.models import Switchboard, preflight
 from skillopt.build.policies import (
     course,
@@ -30,26 +27,23 @@ from skillopt.build.policies import (
 )
 from skillopt.build.rest import rest
 from skillopt.build.speculating import speculates
-from skillopt.config.schema import Config
+from skillopt.build.workshop import open_workshop
+from skillopt.config.schema import Config, Role
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model
 from skillopt.core.events import Begun, Event, Signal, Started, Stopped
 from skillopt.core.journal import Journal
 from skillopt.core.ports import Watcher
 from skillopt.core.state import State, replay
-from skillopt.engine.bench import Bench
 from skillopt.engine.loop import train
 from skillopt.engine.run import Run, recognise
 from skillopt.engine.speculation import Speculation
 from skillopt.engine.witness import Witness
 from skillopt.errors import BudgetSpent
 from skillopt.evaluation.report import figures
-from skillopt.harness.chat import Chat
-from skillopt.model.http import Http
 from skillopt.model.meter import Meter
-from skillopt.model.purse import Purse
 from skillopt.prompts.ask import Asker
-from skillopt.store.cache import Cache, Reused
+from skillopt.store.cache import Reused
 from skillopt.store.desk import QuestionDesk
 from skillopt.store.events import EventLog
 from skillopt.store.layout import Layout
@@ -69,15 +63,15 @@ class Training:
     """Files of the run directory that were missing or damaged and were written anew."""
     reused: Reused
     """What this process found finished."""
-    models: tuple[Model, ...]
-    """Those to be tried before work is paid for."""
+    models: Mapping[Role, Model]
+    """Those to be tried before work is paid for: all but the caller's own."""
 
     async def go(self) -> State:
         """Train to the end of the plan, from wherever the record ends."""
         before = replay(self.run.journal.record.events())
         if before is None or self.run.plan.next(before) is not None:
             self.run.enter("preflight")
-            await map_all(preflight, self.models)
+            await map_all(preflight, list(self.models.values()))
             self.run.journal.note(Started(_now(), __version__, _sources(self.brief)))
         try:
             state = await train(self.run, self.brief.skill)
@@ -101,46 +95,22 @@ async def open_training(
         before = replay(record.events())
         if before is not None:
             recognise(brief.identity, before.identity, Config().identity())
-        cache = Cache(layout.cache)
-        try:
-            async with Http() as http, nursery() as group:
-                meter = Meter.after(cache.spent())
-                board = Switchboard(
-                    secrets or Secrets.load(),
-                    http,
-                    cache,
-                    Purse(meter, brief.caps),
-                    QuestionDesk(layout.handoff),
-                )
-                config = brief.config
-                projector = Projector(layout, cache, config.flat(), extra=figures)
-                repaired = tuple(projector.rebuild(record.events()))
-                journal = Journal(record, _all(projector, _cut(brief), watch))
-                target = _target(brief, board)
-                optimizer = _optimizer(brief, board)
-                bench = Bench(
-                    environment=brief.world.environment,
-                    harness=Chat(target),
-                    work=cache,
-                    journal=journal,
-                    workers=config.env.workers,
-                    max_failed=config.evaluation.max_failure_share,
-                )
-                asker = Asker(optimizer, brief.prompts, journal, limits(config.gradient))
-                tasks = {task.id: task for task in brief.world.environment.tasks("train")}
-                witness = Witness(bench=bench, target=target, tasks=tasks)
-                run = _run(brief, witness, asker, group)
-                called = [
-                    model
-                    for model, own in (
-                        (target, brief.supplied.target),
-                        (optimizer, brief.supplied.optimizer),
-                    )
-                    if own is None
-                ]
-                yield Training(brief, run, meter, layout, repaired, cache.reused, tuple(called))
-        finally:
-            cache.close()
+        config, desk = brief.config, QuestionDesk(layout.handoff)
+        workshop = open_workshop(config, layout, brief.caps, secrets, desk)
+        async with workshop as shop, nursery() as group:
+            projector = Projector(layout, shop.cache, config.flat(), extra=figures)
+            repaired = tuple(projector.rebuild(record.events()))
+            journal = Journal(record, _all(projector, _cut(brief), watch))
+            models = _models(brief, shop.board)
+            bench = shop.bench(models["target"], brief.world.environment, journal)
+            shown = limits(config.gradient)
+            asker = Asker(models["optimizer"], brief.prompts, journal, shown)
+            tasks = {task.id: task for task in brief.world.environment.tasks("train")}
+            witness = Witness(bench=bench, target=models["target"], tasks=tasks)
+            run = _run(brief, witness, asker, group)
+            own = brief.supplied.models
+            called: dict[Role, Model] = {role: models[role] for role in ROLES if role not in own}
+            yield Training(brief, run, shop.meter, layout, repaired, shop.cache.reused, called)
 
 
 def _run(brief: Brief, witness: Witness, asker: Asker, group: Nursery) -> Run:
@@ -171,18 +141,15 @@ def _sources(brief: Brief) -> dict[str, str | None]:
     return {role: brief.prices[role].source if role in brief.prices else None for role in ROLES}
 
 
-def _target(brief: Brief, board: Switchboard) -> Model:
-    own = brief.supplied.target
-    role = brief.config.model.role("target")
-    return board.connect(role) if own is None else board.adopt(own, role)
-
-
-def _optimizer(brief: Brief, board: Switchboard) -> Model:
-    own = brief.supplied.optimizer
-    role = brief.config.model.role("optimizer")
-    if own is not None:
-        return board.adopt(own, role)
-    return board.connect(role, concurrency=brief.config.gradient.analyst_workers)
+def _models(brief: Brief, board: Switchboard) -> Mapping[Role, Model]:
+    config, own = brief.config, brief.supplied.models
+    workers = config.gradient.analyst_workers
+    return {
+        "target": board.seat(config.model.role("target"), own.get("target")),
+        "optimizer": board.seat(
+            config.model.role("optimizer"), own.get("optimizer"), concurrency=workers
+        ),
+    }
 
 
 def _cut(brief: Brief) -> Watcher:

@@ -247,6 +247,11 @@ class Layout:
         """What each rule of the best skill is worth, once that was asked for."""
         return self.root / "attribution.json"
 
+    @property
+    def evaluation(self) -> Path:
+        """What a skill scored that was evaluated here, without training."""
+        return self.root / "eval_summary.json"
+
     def skill(self, step: int) -> Path:
         """The current skill after a step; step 0 is the initial skill."""
         return self.root / "skills" / f"skill_v{step:04d}.md"

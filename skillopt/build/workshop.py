@@ -1,0 +1,63 @@
+"""Where attempts are made: finished work, the models' switchboard and what they may cost."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from skillopt.build.models import Switchboard
+from skillopt.config.schema import Config
+from skillopt.config.secrets import Secrets
+from skillopt.core.chat import Model
+from skillopt.core.journal import Journal
+from skillopt.core.ports import Environment
+from skillopt.engine.bench import Bench
+from skillopt.harness.chat import Chat
+from skillopt.model.handoff import Desk
+from skillopt.model.http import Http
+from skillopt.model.meter import Meter
+from skillopt.model.purse import Caps, Purse
+from skillopt.store.cache import Cache
+from skillopt.store.layout import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """The tools of one process in one directory."""
+
+    config: Config
+    cache: Cache
+    board: Switchboard
+    meter: Meter
+
+    def bench(self, target: Model, environment: Environment, journal: Journal) -> Bench:
+        """Where this model attempts tasks of this environment."""
+        return Bench(
+            environment=environment,
+            harness=Chat(target),
+            work=self.cache,
+            journal=journal,
+            workers=self.config.env.workers,
+            max_failed=self.config.evaluation.max_failure_share,
+        )
+
+
+@asynccontextmanager
+async def open_workshop(
+    config: Config,
+    layout: Layout,
+    caps: Caps,
+    secrets: Secrets | None = None,
+    desk: Desk | None = None,
+) -> AsyncGenerator[Workshop, None]:
+    """Go on from what is finished and paid for in a directory; without a desk nobody is asked."""
+    cache = Cache(layout.cache)
+    try:
+        async with Http() as http:
+            meter = Meter.after(cache.spent())
+            purse = Purse(meter, caps)
+            board = Switchboard(secrets or Secrets.load(), http, cache, purse, desk)
+            yield Workshop(config, cache, board, meter)
+    finally:
+        cache.close()
