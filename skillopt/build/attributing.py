@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from skillopt.build.brief import Brief, Supplied, prepare
 from skillopt.build.data import validation_tasks
+from skillopt.build.judging import metric
 from skillopt.build.models import preflight
-from skillopt.build.policies import metric
 from skillopt.build.training import open_training
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from skillopt.build.conflicts import check
 from skillopt.build.data import (
     World,
     exam_tasks,
@@ -15,7 +16,7 @@ from skillopt.build.data import (
     validation_tasks,
 )
 from skillopt.build.places import out_root, short
-from skillopt.build.policies import check, schedule, shape
+from skillopt.build.policies import schedule, shape
 from skillopt.build.pricing import caps_of, prices_of
 from skillopt.config.schema import Config, Role
 from skillopt.core.chat import Model

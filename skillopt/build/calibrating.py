@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from skillopt.build.brief import Brief
+from skillopt.build.judging import metric
 from skillopt.build.models import preflight
-from skillopt.build.policies import metric
 from skillopt.build.training import open_training
 from skillopt.config.secrets import Secrets
 from skillopt.core.ports import Watcher

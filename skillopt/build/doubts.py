@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from skillopt.build.policies import gates
+from skillopt.build.judging import gates
 from skillopt.build.speculating import hindrance
 from skillopt.config.schema import Config, RoleModel
 from skillopt.evaluation.gates import Strict

@@ -15,8 +15,9 @@ from statistics import fmean
 from skillopt.aio import map_all
 from skillopt.build.brief import ROLES, Brief
 from skillopt.build.data import validation_tasks
+from skillopt.build.judging import sampling
 from skillopt.build.outlay import MAYBE, Estimate, Line, Range, summed
-from skillopt.build.policies import form_of, rate_control, sampling
+from skillopt.build.policies import form_of, rate_control
 from skillopt.build.proposing import MANY, Proposing, bound, merges, proposing
 from skillopt.build.speculating import speculates
 from skillopt.config.schema import Role

@@ -1,37 +1,19 @@
-"""Settings to policies: the only place where a mode's name becomes an object."""
+"""Settings to policies of the optimizer.
+
+Here and in `judging` the name of a mode becomes an object; nowhere else.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from skillopt.config.schema import (
-    Config,
-    EvaluationSection,
-    GradientSection,
-    OptimizerSection,
-)
-from skillopt.core.ports import (
-    Course,
-    Gate,
-    MetaReflector,
-    Parents,
-    Proposer,
-    Pruner,
-    Reviewer,
-    Shortener,
-)
-from skillopt.core.rollout import CHANGED, UNCHANGED, Change, Evaluation, Rollout
+from skillopt.config.schema import Config, GradientSection, OptimizerSection, RateControl
+from skillopt.core.ports import MetaReflector, Proposer, Reviewer, Shortener
+from skillopt.core.rollout import CHANGED, UNCHANGED, Change, Rollout
 from skillopt.core.skill import Skill
-from skillopt.core.task import Task
-from skillopt.engine.hearing import Sampling
 from skillopt.engine.plan import Shape
 from skillopt.engine.witness import Witness
-from skillopt.evaluation.density import LEADING, Density
-from skillopt.evaluation.gates import Metric, NoRegression, Strict, always
-from skillopt.evaluation.pruning import Prune
-from skillopt.evaluation.racing import Halving, Pareto
-from skillopt.evaluation.tested import Paired, Sequential
 from skillopt.gradient.aggregate import Aggregate
 from skillopt.gradient.explore import Explore
 from skillopt.gradient.instruct import Instruct
@@ -64,49 +46,6 @@ _PAIRS: Mapping[str, frozenset[Change]] = {
 }
 
 
-def check(config: Config) -> None:
-    """Refuse settings that exclude each other, before anything is spent."""
-    gradient, optimizer = config.gradient, config.optimizer
-    analyst, mode = "analyst" in gradient.proposer, optimizer.skill_update_mode
-    patching, asked = mode == "patch", optimizer.lr_scheduler == "autonomous"
-    control, proposers = optimizer.lr_control_mode, ", ".join(gradient.proposer)
-    edits_only = f"works with edits only; with optimizer.skill_update_mode: {mode} it must be"
-    for key, wrong, what in (
-        (
-            "optimizer.use_skill_aware_reflection",
-            optimizer.use_skill_aware_reflection and not analyst,
-            "needs analyst among gradient.proposer; the other proposers write no reminders",
-        ),
-        (
-            "optimizer.use_skill_aware_reflection",
-            optimizer.use_skill_aware_reflection and mode == "full_rewrite_minibatch",
-            f"writes no reminders where bodies are written whole (skill_update_mode: {mode})",
-        ),
-        (
-            "gradient.use_deep_reflect",
-            gradient.use_deep_reflect and not analyst,
-            "needs analyst among gradient.proposer; the other proposers read no probes",
-        ),
-        (
-            "gradient.proposer",
-            not patching and proposers != "analyst",
-            f"{proposers} {edits_only} analyst",
-        ),
-        (
-            "optimizer.select_mode",
-            not patching and optimizer.select_mode == "trial",
-            f"trial {edits_only} ranking",
-        ),
-        (
-            "optimizer.lr_control_mode",
-            asked and control in ("none", "volatility"),
-            f"{control} and optimizer.lr_scheduler: autonomous exclude each other; change one",
-        ),
-    ):
-        if wrong:
-            raise config.complaint(key, what)
-
-
 def pipeline(config: Config, witness: Witness, asker: Asker) -> Pipeline:
     """The optimizer's stages; `witness` is how they reach the target."""
     form, lapses = form_of(config), _lapses(config.optimizer, asker)
@@ -131,26 +70,6 @@ def _vary(config: Config) -> Vary | None:
         shuffles=optimizer.candidate_shuffles,
         seed=config.train.seed,
     )
-
-
-def course(config: Config) -> Course | None:
-    """How one of several candidates comes to meet the gate."""
-    optimizer = config.optimizer
-    if optimizer.candidates == 1:
-        return None
-    return Halving(
-        metric=metric(config),
-        screen=optimizer.screen_tasks,
-        block=optimizer.race_block,
-        seed=config.train.seed,
-    )
-
-
-def parents(config: Config) -> Parents | None:
-    """Where steps set out from, if not from the current skill."""
-    if config.optimizer.parents == "current":
-        return None
-    return Pareto(metric=metric(config), seed=config.train.seed)
 
 
 def shortener(config: Config, asker: Asker) -> Shortener | None:
@@ -182,83 +101,6 @@ def meta_reflector(optimizer: OptimizerSection, asker: Asker) -> MetaReflector |
     if not optimizer.use_meta_reflect:
         return None
     return MetaReflect(asker=asker, update=Patch(journal=asker.journal))
-
-
-def pruner(config: Config, witness: Witness) -> Pruner | None:
-    """What takes out rules that nothing misses, if anything does."""
-    if not config.optimizer.prune_every:
-        return None
-
-    async def measure(trials: Sequence[tuple[Skill, Sequence[Task]]]) -> list[Evaluation]:
-        return await witness.bench.measure_each(trials, "train", "leave one out")
-
-    by = metric(config)
-    return Prune(measure=measure, metric=by, gate=_lenient(config), tasks=witness.tasks)
-
-
-def _lenient(config: Config) -> Gate:
-    """For what is only shorter, as good is good enough; what must not break may not break here."""
-    enough = Strict(metric(config), ties=True)
-    guarded = config.evaluation.gate == "no_regression"
-    return _no_regression(config.evaluation, enough) if guarded else enough
-
-
-def gates(config: Config) -> tuple[Gate, Gate]:
-    """The gate for steps and the one for guidance."""
-    by = metric(config)
-    free = always(by)
-    gated = config.optimizer.slow_update_gate_with_selection
-    chosen = _gate(config.evaluation, Strict(by))
-    if chosen is None:
-        return free, Strict(by) if gated else free
-    return chosen, chosen if gated else free
-
-
-def _gate(evaluation: EvaluationSection, strict: Strict) -> Gate | None:
-    """None: no gate."""
-    match evaluation.gate:
-        case "strict":
-            return strict
-        case "paired":
-            looks = _most_replicates(evaluation) - evaluation.replicates + 1
-            mid = evaluation.paired_test == "mid_p"
-            return Paired(strict=strict, alpha=evaluation.alpha, looks=looks, mid=mid)
-        case "sequential":
-            return Sequential(
-                strict=strict, alpha=evaluation.alpha, replicates=evaluation.replicates
-            )
-        case "no_regression":
-            return _no_regression(evaluation, strict)
-        case "always":
-            return None
-
-
-def _no_regression(evaluation: EvaluationSection, strict: Strict) -> NoRegression:
-    return NoRegression(
-        strict=strict,
-        must_pass=frozenset(evaluation.must_pass),
-        max_broken=evaluation.max_broken,
-    )
-
-
-def sampling(config: Config) -> Sampling:
-    """How much evidence a decision takes.
-
-    Volatility reads every task of rejected candidates too, so nothing is spared then.
-    """
-    spares = rate_control(config.optimizer) != "volatility"
-    return Sampling(
-        replicates=config.evaluation.replicates,
-        initial=2 if config.evaluation.calibrate else 1,
-        most=_most_replicates(config.evaluation),
-        changed_only=config.evaluation.inconclusive == "replicate_changed",
-        block=config.evaluation.block if spares else 0,
-    )
-
-
-def _most_replicates(evaluation: EvaluationSection) -> int:
-    again = evaluation.inconclusive != "reject"
-    return max(evaluation.replicates, evaluation.max_replicates if again else 1)
 
 
 def shape(config: Config) -> Shape:
@@ -323,7 +165,7 @@ def _probing(config: Config, witness: Witness, asker: Asker) -> Probing | None:
     )
 
 
-def rate_control(optimizer: OptimizerSection) -> str:
+def rate_control(optimizer: OptimizerSection) -> RateControl:
     """Who decides the learning rate: a body is taken whole, and a schedule may leave it open."""
     if optimizer.skill_update_mode == "full_rewrite_minibatch":
         return "none"
@@ -337,7 +179,7 @@ def _rate(optimizer: OptimizerSection, asker: Asker) -> Rating | None:
             return Autonomous(asker=asker, fallback=_lowest(optimizer) if open_ended else None)
         case "volatility":
             return Steadying(_lowest(optimizer))
-        case _:
+        case "fixed" | "none":
             return None
 
 
@@ -423,17 +265,3 @@ def _select(optimizer: OptimizerSection, form: Form, witness: Witness, asker: As
         return await witness.bench.try_out(skill, [witness.tasks[each] for each in tasks])
 
     return Trial(attempt=attempt, journal=asker.journal, tasks=optimizer.trial_tasks)
-
-
-def metric(config: Config) -> Metric:
-    """The number that skills are ranked by."""
-    evaluation = config.evaluation
-    weights = {"hard": 0.0, "soft": 1.0, "mixed": evaluation.gate_mixed_weight}
-    return Metric(weights[evaluation.gate_metric], _density(evaluation))
-
-
-def _density(evaluation: EvaluationSection) -> Density | None:
-    if not evaluation.use_semantic_density:
-        return None
-    words = LEADING if evaluation.leading_words is None else evaluation.leading_words
-    return Density(evaluation.semantic_density_weight, words)

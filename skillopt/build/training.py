@@ -12,19 +12,9 @@ from skillopt import __version__
 from skillopt.aio import Nursery, map_all, nursery
 from skillopt.build.brief import ROLES, Brief
 from skillopt.build.data import validation_tasks, write_cut
+from skillopt.build.judging import course, gates, parents, pruner, sampling
 from skillopt.build.models import Switchboard, preflight
-from skillopt.build.policies import (
-    course,
-    gates,
-    limits,
-    meta_reflector,
-    parents,
-    pipeline,
-    pruner,
-    reviewer,
-    sampling,
-    shortener,
-)
+from skillopt.build.policies import limits, meta_reflector, pipeline, reviewer, shortener
 from skillopt.build.rest import rest
 from skillopt.build.speculating import speculates
 from skillopt.build.workshop import open_workshop

@@ -24,6 +24,8 @@ from skillopt.config.legacy import backend_of, pair_policy_of, update_mode_of
 from skillopt.errors import ConfigError
 
 Role: TypeAlias = Literal["optimizer", "target", "judge"]
+RateControl: TypeAlias = Literal["fixed", "autonomous", "none", "volatility"]
+"""Who decides the learning rate."""
 Effort: TypeAlias = Literal["", "none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
@@ -274,7 +276,7 @@ class OptimizerSection(Section):
     learning_rate: Count = 4
     min_learning_rate: Count = 2
     lr_scheduler: Literal["constant", "linear", "cosine", "autonomous"] = "cosine"
-    lr_control_mode: Literal["fixed", "autonomous", "none", "volatility"] = "fixed"
+    lr_control_mode: RateControl = "fixed"
     select_mode: Literal["ranking", "trial"] = "ranking"
     trial_tasks: Positive = 4
     candidates: Positive = 1
