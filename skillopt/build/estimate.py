@@ -92,15 +92,16 @@ class Outlook:
                     sure = patience == 0 or fruitless <= patience
                     yield from lines if sure else (each.perhaps() for each in lines)
                     edits += self._used(move)
-                    yield from self._candidate(gate, edits)
+                    texts = self.brief.config.optimizer.candidates
+                    yield from self._candidate(gate, edits, texts)
                     yield from self._ahead(self.brief.plan.after(move), edits)
                 case MetaReflection():
                     yield self._question("meta reflect", "meta_reflect", MAYBE, edits, 2000)
                     edits += bound(move.budget)
-                    yield from self._candidate(gate, edits)
+                    yield from self._candidate(gate, edits, 1)
                 case Pruning(tasks=tasks):
                     yield self._pruning(len(tasks), edits)
-                    yield from self._candidate(gate, edits)
+                    yield from self._candidate(gate, edits, 0)
                 case EpochEnd():
                     yield from self._epoch(move, edits, gate)
                 case Exam(tasks):
@@ -185,9 +186,10 @@ class Outlook:
         asked = rate_control(self.brief.config.optimizer) == "autonomous"
         return max(MANY, bound(move.budget)) if asked else bound(move.budget)
 
-    def _candidate(self, gate: Range, edits: int) -> Iterator[Line]:
+    def _candidate(self, gate: Range, edits: int, texts: int) -> Iterator[Line]:
+        """What meets the gate, after so many texts that may be too long."""
         if self.brief.config.optimizer.max_skill_tokens:
-            most = Range(0, self.brief.config.optimizer.candidates)
+            most = Range(0, texts)
             yield self._question("compress", "compress_skill", most, edits, 0, whole=True)
         yield self._attempts("gate on val", gate, edits)
 
@@ -224,7 +226,7 @@ class Outlook:
         shown = 2 * len(move.tasks) * self._attempt
         if optimizer.use_slow_update:
             yield self._question("slow update", "slow_update", MAYBE, edits, shown)
-            yield from self._candidate(gate, edits + 4)
+            yield from self._candidate(gate, edits + 4, 1)
         if optimizer.use_meta_skill and not move.last:
             yield self._question("meta skill", "meta_skill", MAYBE, edits, shown)
 

@@ -25,6 +25,10 @@ class Range:
         """So many of those."""
         return Range(self.low * other.low, self.high * other.high)
 
+    def perhaps(self) -> Range:
+        """The same, or nothing."""
+        return Range(0, self.high)
+
 
 NONE = Range(0, 0)
 MAYBE = Range(0, 1)
@@ -45,9 +49,9 @@ class Line:
         """The same phase, if it comes up at all."""
         return replace(
             self,
-            calls=Range(0, self.calls.high),
-            input=Range(0, self.input.high),
-            output=Range(0, self.output.high),
+            calls=self.calls.perhaps(),
+            input=self.input.perhaps(),
+            output=self.output.perhaps(),
         )
 
     def __add__(self, other: Line) -> Line:
@@ -71,7 +75,7 @@ class Estimate:
     @property
     def roles(self) -> list[Line]:
         """The total of each role."""
-        return summed([Line("", *_rest(line)) for line in self.lines])
+        return summed(replace(line, phase="") for line in self.lines)
 
     @property
     def calls(self) -> Range:
@@ -120,7 +124,3 @@ def summed(lines: Iterable[Line]) -> list[Line]:
         key = line.phase, line.role
         sums[key] = sums[key] + line if key in sums else line
     return [line for line in sums.values() if line.calls.high]
-
-
-def _rest(line: Line) -> tuple[Role, Range, Range, Range]:
-    return line.role, line.calls, line.input, line.output

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from skillopt.build.brief import Brief
@@ -49,12 +49,11 @@ def bound(budget: int | None) -> int:
 
 
 def _perhaps(found: Proposing) -> Proposing:
-    return Proposing(
-        Range(0, found.analyst.high),
-        Range(0, found.explore.high),
-        Range(0, found.instruct.high),
-        found.leaves,
-        found.proposals,
+    return replace(
+        found,
+        analyst=found.analyst.perhaps(),
+        explore=found.explore.perhaps(),
+        instruct=found.instruct.perhaps(),
     )
 
 

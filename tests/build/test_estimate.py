@@ -133,3 +133,25 @@ def test_an_estimate_takes_the_arguments_of_a_training() -> None:
     assert "preflight" not in {line.phase for line in found.lines}
     with pytest.raises(ConfigError):
         estimate(data=rows, train=rows, target=str, optimizer=str)
+
+
+def test_only_texts_that_may_be_too_long_are_reckoned_to_be_shortened(tmp_path: Path) -> None:
+    """Every candidate of a step, a meta reflection and a guidance once each, a pruning never."""
+    data = make_data(tmp_path / "data", (20, 12, 8))
+    job = Job(
+        url="http://127.0.0.1:9",
+        data=data,
+        out=tmp_path / "run",
+        epochs=2,
+        batch=10,
+        more={
+            "optimizer.candidates": 3,
+            "optimizer.max_skill_tokens": 400,
+            "optimizer.use_meta_reflect": True,
+            "optimizer.prune_every": 1,
+        },
+    )
+    found = estimate(skill=initial_skill(), settings=job.settings())
+    (compress,) = (line for line in found.lines if line.phase == "compress")
+    steps, reflections, guidances = 4, 2, 1
+    assert compress.calls == Range(0, 3 * steps + reflections + guidances)
