@@ -36,8 +36,9 @@ from skillopt.evaluation.statistics import Interval
 from skillopt.store.ahead import Ahead
 from skillopt.store.cache import Reused
 from skillopt.store.candidates import tried
-from skillopt.store.history import failures, unpriced
 from skillopt.store.reader import RunReader
+from skillopt.store.receipts import by_role, unpriced
+from skillopt.store.summary import counts, failures
 
 
 def table(*columns: str, right: Iterable[str] = ()) -> Table:
@@ -91,13 +92,10 @@ def _alike(numbers: Iterable[int]) -> str:
 
 def tally(steps: Sequence[Stepped]) -> str:
     """How many steps went which way."""
-    actions = [step.action for step in steps]
-    accepted = sum("accept" in action for action in actions)
-    skipped = sum(action.startswith("skip") for action in actions)
-    rejected = actions.count("reject")
+    found = counts(steps)
     return (
-        f"{count(len(actions), 'step')}: "
-        f"{accepted} accepted, {rejected} rejected, {skipped} skipped"
+        f"{count(found.steps, 'step')}: "
+        f"{found.accepts} accepted, {found.rejects} rejected, {found.skips} skipped"
     )
 
 
@@ -187,10 +185,7 @@ def _tokens(size: Size | None) -> str:
 
 def cost(reader: RunReader) -> Group:
     """Calls, tokens and, where prices are known, dollars: by role and stage."""
-    roles: dict[str, dict[str, Usage]] = {}
-    for (_, role, stage), usage in sorted(reader.spent().items(), key=lambda each: each[0][1:]):
-        stages = roles.setdefault(role, {})
-        stages[stage] = stages.get(stage, Usage()) + usage
+    roles = by_role(reader.spent())
     sums = {role: sum(stages.values(), Usage()) for role, stages in roles.items()}
     total = sum(sums.values(), Usage())
     columns: dict[str, Callable[[Usage], str]] = {

@@ -12,8 +12,8 @@ from skillopt.core.proposal import Pattern
 from skillopt.core.rollout import Evaluation, Failure, Rollout, Score, Trajectory
 from skillopt.store.chronicle import Chapter
 from skillopt.store.drafts import draft_files, finding_json, payload_of, remembered
-from skillopt.store.files import json_bytes, json_row
-from skillopt.store.history import Json, size_json
+from skillopt.store.files import Json, json_bytes, json_row
+from skillopt.store.history import decision_json, size_json
 from skillopt.store.insights import insight_files
 from skillopt.store.layout import EpochFolder, Layout, RolloutFolder, StepFolder
 from skillopt.store.packages import skill_files
@@ -193,11 +193,7 @@ def _slow_result(fact: EpochClosed, decision: Decision | None, wall: float) -> J
             "candidate_hash": candidate.skill.digest,
             "update_origin": candidate.origin,
             "update_target": _target(decision),
-            "selection_hard": candidate.evaluation.hard,
-            "selection_soft": candidate.evaluation.soft,
-            "selection_n": candidate.evaluation.n,
-            "selection_saved": decision.saved,
-            "reason": decision.reason,
+            **decision_json(decision),
         }
     return result
 

@@ -11,8 +11,8 @@ from skillopt.core.changes import Change, Rewrite, Suggestion
 from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Placement, Replace
 from skillopt.core.proposal import Draft, Finding, Proposal
 from skillopt.core.references import MAIN
-from skillopt.store.files import json_bytes
-from skillopt.store.history import Json, rate_json
+from skillopt.store.files import Json, json_bytes
+from skillopt.store.history import rate_json
 from skillopt.store.layout import StepFolder
 from skillopt.store.packages import skill_files
 

@@ -8,8 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
+from typing import TypeAlias
 
 from skillopt.errors import StoreError
+
+Json: TypeAlias = dict[str, object]
 
 
 def write_atomic(path: Path, data: bytes | str, *, durable: bool = True) -> None:

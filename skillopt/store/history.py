@@ -1,32 +1,20 @@
-"""Step records, the runtime state and the summary, as plain data for JSON."""
+"""Step records and the runtime state, as plain data for JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
 
-from skillopt.core.chat import Usage
 from skillopt.core.events import (
     Batch,
-    Begun,
     Decision,
-    EpochClosed,
-    Examined,
-    Fact,
-    MetaReflected,
-    Pruned,
     Stepped,
-    Stopped,
 )
-from skillopt.core.proposal import Finding, Rate, Size
+from skillopt.core.proposal import Draft, Finding, Rate, Size
 from skillopt.core.rollout import Evaluation
 from skillopt.core.state import State
-from skillopt.store.ahead import Ahead
-from skillopt.store.candidates import tried
 from skillopt.store.chronicle import Chapter, Chronicle
-
-Json: TypeAlias = dict[str, object]
-Spent: TypeAlias = Mapping[tuple[str, str, str], Usage]
+from skillopt.store.files import Json
+from skillopt.store.receipts import Spent, tokens
 
 PHASES = ("rollout", "reflect", "aggregate", "select", "update", "evaluate")
 
@@ -55,7 +43,7 @@ def step_record(
         **_rollout_part(fact),
         **_draft_part(fact, config),
         **_race_part(fact),
-        **(_gate_part(fact.decision, config) if fact.decision else {}),
+        **_gate_part(fact, config),
         **_notes_part(fact, after),
         "current_score": after.current.value,
         "best_score": after.best.value,
@@ -124,141 +112,6 @@ def runtime_state(chronicle: Chronicle, state: State, current: str, best: str) -
     }
 
 
-def summary(chronicle: Chronicle, state: State, spent: Spent, config: Mapping[str, object]) -> Json:
-    """What came out so far. Scores come with the number of items and of failed attempts."""
-    return {
-        "version": f"skillopt-{chronicle.version}",
-        "config": dict(config),
-        **_measured("baseline_selection", state.initial.evaluation),
-        **_measured("best_selection", state.best.evaluation),
-        **_measured("final_selection", state.current.evaluation),
-        "best_score": state.best.value,
-        "best_step": state.best.step,
-        "current_origin": state.current.origin,
-        "best_origin": state.best.origin,
-        **_counts("total_", chronicle.steps),
-        "failures": failures(each.fact for each in chronicle.chapters),
-        "selection_saved": _saved(chronicle.chapters),
-        "race_attempts": sum(heat.attempts for step in chronicle.steps for heat in step.heats),
-        "epoch_stats": _epoch_stats(chronicle.chapters),
-        "tried": [
-            {
-                "move": each.move,
-                "action": each.action,
-                "edits": each.edits,
-                "gist": each.gist,
-                "score": each.decision.candidate.value,
-                "saved": each.decision.saved,
-                "inconclusive": each.decision.inconclusive,
-                "reason": each.decision.reason,
-            }
-            for each in tried(each.fact for each in chronicle.chapters)
-        ],
-        **_exam_part(state),
-        "total_wall_time_s": round(sum(each.wall for each in chronicle.chapters), 3),
-        "token_summary": tokens(spent),
-    }
-
-
-def failures(facts: Iterable[Fact]) -> dict[str, int]:
-    """How many tasks were left without a score, in all evaluations of each split."""
-    counts = {"train": 0, "val": 0, "test": 0}
-    for fact in facts:
-        for each in _evaluations(fact):
-            counts[each.split] += len(each.failures)
-    return counts
-
-
-def _evaluations(fact: Fact) -> Iterator[Evaluation]:
-    """What a fact newly measured; the same skill is not examined twice."""
-    match fact:
-        case Begun(initial):
-            yield initial.evaluation
-        case Examined(initial=initial, best=best, last=last):
-            yield from {each.skill: each for each in (initial, best, last)}.values()
-        case _:
-            if isinstance(fact, Stepped):
-                yield from (batch.evaluation for batch in fact.batches)
-            if fact.decision is not None:
-                yield fact.decision.candidate.evaluation
-
-
-def stopped(note: Stopped | None) -> Json:
-    """Why a run has not reached its end, and what the rest would take if a limit was the reason."""
-    if note is None:
-        return {}
-    told: Json = {"reason": note.reason, "at": note.at}
-    if note.rest is not None:
-        told["rest"] = {
-            "calls": list(note.rest.calls),
-            "tokens": list(note.rest.tokens),
-            "dollars": None if note.rest.dollars is None else list(note.rest.dollars),
-        }
-    return {"stopped": told}
-
-
-def tokens(spent: Spent, move: str | None = None) -> Json:
-    """Usage by stage, of one move or of all, and its total."""
-    stages: dict[str, Usage] = {}
-    for (of, _, stage), usage in sorted(spent.items()):
-        if move in (None, of):
-            stages[stage] = stages.get(stage, Usage()) + usage
-    stages = {name: stages[name] for name in sorted(stages)}
-    total = sum(stages.values(), Usage())
-    return {name: _usage(usage) for name, usage in [*stages.items(), ("_total", total)]}
-
-
-def receipt(spent: Spent, prices: Mapping[str, str | None] | None = None) -> Json:
-    """Usage by role and stage, each role's total, and all together.
-
-    Dollars are null where nobody knows what a role costs; `unpriced` then names these roles.
-    """
-    roles: dict[str, dict[str, Usage]] = {}
-    for (_, role, stage), usage in sorted(spent.items(), key=lambda each: each[0][1:]):
-        stages = roles.setdefault(role, {})
-        stages[stage] = stages.get(stage, Usage()) + usage
-    totals = {role: sum(stages.values(), Usage()) for role, stages in roles.items()}
-    unknown = unpriced(totals, prices or {})
-    told: Json = {
-        role: {
-            **{stage: _usage(usage, priced=role not in unknown) for stage, usage in stages.items()},
-            "_total": _usage(totals[role], priced=role not in unknown),
-        }
-        for role, stages in roles.items()
-    }
-    told["_total"] = _usage(sum(totals.values(), Usage()), priced=not unknown)
-    return told | ({"unpriced": unknown} if unknown else {})
-
-
-def unpriced(totals: Mapping[str, Usage], prices: Mapping[str, str | None]) -> list[str]:
-    """The roles that cost nobody knows what; a model may have told of itself, though."""
-    return [
-        role
-        for role, usage in totals.items()
-        if usage.calls and not usage.dollars and prices.get(role, "") is None
-    ]
-
-
-def speculation(ahead: Ahead, prices: Mapping[str, str | None]) -> Json:
-    """Attempts made before they were needed, if any, and what those took that never were."""
-    if not ahead.attempts:
-        return {}
-    priced = not unpriced({"target": ahead.waste}, prices)
-    unused = {"attempts": ahead.unused, **_usage(ahead.waste, priced=priced)}
-    return {"speculation": {"attempts": ahead.attempts, "unused": unused}}
-
-
-def _usage(usage: Usage, *, priced: bool = True) -> Json:
-    return {
-        "calls": usage.calls,
-        "prompt_tokens": usage.input,
-        "completion_tokens": usage.output,
-        "cached_tokens": usage.cached,
-        "dollars": round(usage.dollars, 6) if priced else None,
-        **({"estimated_calls": usage.estimated} if usage.estimated else {}),
-    }
-
-
 def _rollout_part(fact: Stepped) -> Json:
     batches = [each.evaluation for each in fact.batches]
     scores = [score for each in batches for score in each.scores.values()]
@@ -290,24 +143,11 @@ def _batch(index: int, batch: Batch, useful: Sequence[Finding]) -> Json:
 
 
 def _draft_part(fact: Stepped, config: Mapping[str, object]) -> Json:
-    draft = fact.draft
-    rewritten = draft.rewritten
-    told = (
-        [each.problem for each in draft.findings],
-        [probe.problem for each in draft.findings for probe in each.probes],
-        draft.merged.problems,
-        [
-            draft.rate.problem if draft.rate else "",
-            draft.chosen.problem,
-            rewritten.problem if rewritten else "",
-            draft.appendix.problem if draft.appendix else "",
-            draft.size.problem if draft.size else "",
-        ],
-    )
+    draft, rewritten = fact.draft, fact.draft.rewritten
     part: Json = {
         "edit_budget": draft.budget,
         "lr_control_mode": config.get("lr_control_mode"),
-        "problems": [text for some in told for text in some if text],
+        "problems": _problems(draft),
         "n_dropped_repeats": len(draft.repeats),
     }
     if draft.rate is not None:
@@ -337,6 +177,23 @@ def _draft_part(fact: Stepped, config: Mapping[str, object]) -> Json:
     return part
 
 
+def _problems(draft: Draft) -> list[str]:
+    """Everything that went wrong on the way to a candidate, in the order of the stages."""
+    told = (
+        [each.problem for each in draft.findings],
+        [probe.problem for each in draft.findings for probe in each.probes],
+        draft.merged.problems,
+        [
+            draft.rate.problem if draft.rate else "",
+            draft.chosen.problem,
+            draft.rewritten.problem if draft.rewritten else "",
+            draft.appendix.problem if draft.appendix else "",
+            draft.size.problem if draft.size else "",
+        ],
+    )
+    return [text for some in told for text in some if text]
+
+
 def _race_part(fact: Stepped) -> Json:
     """What is told only where there were several candidates, or another parent."""
     part: Json = {"parent_origin": fact.parent} if fact.parent else {}
@@ -349,11 +206,17 @@ def _race_part(fact: Stepped) -> Json:
     return part
 
 
-def _gate_part(decision: Decision, config: Mapping[str, object]) -> Json:
+def _gate_part(fact: Stepped, config: Mapping[str, object]) -> Json:
+    if fact.decision is None:
+        return {}
+    return {"gate_metric": config.get("gate_metric"), **decision_json(fact.decision)}
+
+
+def decision_json(decision: Decision) -> Json:
+    """How a candidate was measured, and what the gate said of it."""
     return {
-        **_measured("selection", decision.candidate.evaluation),
+        **measured("selection", decision.candidate.evaluation),
         "selection_saved": decision.saved,
-        "gate_metric": config.get("gate_metric"),
         "candidate_gate_score": decision.candidate.value,
         "inconclusive": decision.inconclusive,
         "gate_level": decision.level,
@@ -375,70 +238,14 @@ def _notes_part(fact: Stepped, after: State) -> Json:
     }
 
 
-def _measured(name: str, evaluation: Evaluation) -> Json:
+def measured(name: str, evaluation: Evaluation) -> Json:
+    """Scores with the number of items and of failed attempts, each key beginning with a name."""
     return {
         f"{name}_hard": evaluation.hard,
         f"{name}_soft": evaluation.soft,
         f"{name}_n": evaluation.n,
         f"{name}_failures": len(evaluation.failures),
         **({f"{name}_replicates": len(evaluation.rounds)} if evaluation.rounds else {}),
-    }
-
-
-def _saved(chapters: Iterable[Chapter]) -> int:
-    """Attempts that no decision needed."""
-    facts = [each.fact for each in chapters]
-    decisions = [
-        each.decision
-        for each in facts
-        if isinstance(each, Stepped | MetaReflected | Pruned | EpochClosed)
-    ]
-    return sum(each.saved for each in decisions if each is not None)
-
-
-def _exam_part(state: State) -> Json:
-    exam = state.exam
-    if exam is None:
-        return {}
-    return {
-        **_measured("baseline_test", exam.initial),
-        **_measured("test", exam.best),
-        **_measured("final_test", exam.last),
-        "test_delta_hard": exam.best.hard - exam.initial.hard,
-        "final_test_delta_hard": exam.last.hard - exam.initial.hard,
-    }
-
-
-def _epoch_stats(chapters: Iterable[Chapter]) -> list[Json]:
-    steps: dict[int, list[Stepped]] = {}
-    ends: dict[int, State] = {}
-    for chapter in chapters:
-        match chapter.fact:
-            case Stepped(epoch=epoch) as step:
-                steps.setdefault(epoch, []).append(step)
-                ends[epoch] = chapter.after
-            case EpochClosed(epoch=epoch) | MetaReflected(epoch=epoch) | Pruned(epoch=epoch):
-                ends[epoch] = chapter.after
-            case _:
-                pass
-    return [
-        {
-            "epoch": epoch,
-            **_counts("", steps.get(epoch, [])),
-            "best_score_at_epoch_end": end.best.value,
-            "current_score_at_epoch_end": end.current.value,
-        }
-        for epoch, end in ends.items()
-    ]
-
-
-def _counts(prefix: str, steps: Sequence[Stepped]) -> Json:
-    actions = [step.action for step in steps]
-    return {
-        f"{prefix}steps": len(actions),
-        f"{prefix}accepts": sum("accept" in action for action in actions),
-        f"{prefix}rejects": actions.count("reject"),
-        f"{prefix}skips": sum(action.startswith("skip") for action in actions),
     }
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from skillopt.core.proposal import Appendix, Draft, Probe, Turn
 from skillopt.core.skill import Skill
-from skillopt.store.files import json_bytes
-from skillopt.store.history import Json
+from skillopt.store.files import Json, json_bytes
 from skillopt.store.layout import StepFolder
 
 

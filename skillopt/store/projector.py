@@ -27,23 +27,14 @@ from skillopt.errors import StoreError
 from skillopt.store.artefacts import Files, epoch_files, exam_files, rollout_files, step_files
 from skillopt.store.cache import Cache
 from skillopt.store.chronicle import Chapter, Chronicle
-from skillopt.store.files import json_bytes, json_row, sweep, write_atomic
-from skillopt.store.history import (
-    Json,
-    Spent,
-    history,
-    rates,
-    receipt,
-    runtime_state,
-    speculation,
-    step_record,
-    stopped,
-    summary,
-)
+from skillopt.store.files import Json, json_bytes, json_row, sweep, write_atomic
+from skillopt.store.history import history, rates, runtime_state, step_record
 from skillopt.store.layout import Layout
 from skillopt.store.packages import skill_files
 from skillopt.store.pruning import pruning_files
+from skillopt.store.receipts import Spent, receipt, speculation
 from skillopt.store.rethinking import rethinking_files
+from skillopt.store.summary import stopped, summary
 
 _LIVE = (
     "version",

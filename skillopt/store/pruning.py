@@ -6,10 +6,11 @@ from skillopt.core.events import Pruned
 from skillopt.core.rules import Worth
 from skillopt.store.artefacts import Attempts, Files, rollout_files
 from skillopt.store.chronicle import Chapter
-from skillopt.store.files import json_bytes
-from skillopt.store.history import Json, Spent, tokens
+from skillopt.store.files import Json, json_bytes
+from skillopt.store.history import decision_json
 from skillopt.store.layout import CandidateFolder
 from skillopt.store.packages import skill_files
+from skillopt.store.receipts import Spent, tokens
 
 
 def pruning_files(
@@ -33,13 +34,8 @@ def _result(fact: Pruned, chapter: Chapter, spent: Spent) -> Json:
         "tokens": tokens(spent, fact.move),
     }
     if decision is not None:
-        result |= {
-            "candidate_hash": decision.candidate.skill.digest,
-            "selection_hard": decision.candidate.evaluation.hard,
-            "selection_soft": decision.candidate.evaluation.soft,
-            "candidate_gate_score": decision.candidate.value,
-            "reason": decision.reason,
-        }
+        result["candidate_hash"] = decision.candidate.skill.digest
+        result |= decision_json(decision)
     return result
 
 

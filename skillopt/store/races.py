@@ -7,8 +7,7 @@ from pathlib import Path
 
 from skillopt.core.events import Stepped
 from skillopt.core.proposal import Heat, Take
-from skillopt.store.files import json_bytes
-from skillopt.store.history import Json
+from skillopt.store.files import Json, json_bytes
 from skillopt.store.layout import StepFolder
 from skillopt.store.packages import skill_files
 

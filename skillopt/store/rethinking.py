@@ -6,10 +6,11 @@ from skillopt.core.events import MetaReflected
 from skillopt.store.artefacts import Attempts, Files, rollout_files
 from skillopt.store.chronicle import Chapter
 from skillopt.store.drafts import draft_rows
-from skillopt.store.files import json_bytes
-from skillopt.store.history import Json, Spent, size_json, tokens
+from skillopt.store.files import Json, json_bytes
+from skillopt.store.history import decision_json, size_json
 from skillopt.store.layout import CandidateFolder
 from skillopt.store.packages import skill_files
+from skillopt.store.receipts import Spent, tokens
 
 
 def rethinking_files(
@@ -45,10 +46,5 @@ def _result(fact: MetaReflected, chapter: Chapter, spent: Spent) -> Json:
     if draft.size is not None:
         result |= size_json(draft.size)
     if decision is not None:
-        result |= {
-            "selection_hard": decision.candidate.evaluation.hard,
-            "selection_soft": decision.candidate.evaluation.soft,
-            "candidate_gate_score": decision.candidate.value,
-            "reason": decision.reason,
-        }
+        result |= decision_json(decision)
     return result

@@ -1,0 +1,81 @@
+"""What a run has paid, as plain data for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from skillopt.core.chat import Usage
+from skillopt.store.ahead import Ahead
+from skillopt.store.files import Json
+
+Spent: TypeAlias = Mapping[tuple[str, str, str], Usage]
+"""By move, role and stage."""
+
+
+def by_role(spent: Spent) -> dict[str, dict[str, Usage]]:
+    """Usage by role and stage, of all moves together, in the order of their names."""
+    roles: dict[str, dict[str, Usage]] = {}
+    for (_, role, stage), usage in sorted(spent.items(), key=lambda each: each[0][1:]):
+        stages = roles.setdefault(role, {})
+        stages[stage] = stages.get(stage, Usage()) + usage
+    return roles
+
+
+def tokens(spent: Spent, move: str | None = None) -> Json:
+    """Usage by stage, of one move or of all, and its total."""
+    stages: dict[str, Usage] = {}
+    for (of, _, stage), usage in sorted(spent.items()):
+        if move in (None, of):
+            stages[stage] = stages.get(stage, Usage()) + usage
+    stages = {name: stages[name] for name in sorted(stages)}
+    total = sum(stages.values(), Usage())
+    return {name: _usage(usage) for name, usage in [*stages.items(), ("_total", total)]}
+
+
+def receipt(spent: Spent, prices: Mapping[str, str | None] | None = None) -> Json:
+    """Usage by role and stage, each role's total, and all together.
+
+    Dollars are null where nobody knows what a role costs; `unpriced` then names these roles.
+    """
+    roles = by_role(spent)
+    totals = {role: sum(stages.values(), Usage()) for role, stages in roles.items()}
+    unknown = unpriced(totals, prices or {})
+    told: Json = {
+        role: {
+            **{stage: _usage(usage, priced=role not in unknown) for stage, usage in stages.items()},
+            "_total": _usage(totals[role], priced=role not in unknown),
+        }
+        for role, stages in roles.items()
+    }
+    told["_total"] = _usage(sum(totals.values(), Usage()), priced=not unknown)
+    return told | ({"unpriced": unknown} if unknown else {})
+
+
+def unpriced(totals: Mapping[str, Usage], prices: Mapping[str, str | None]) -> list[str]:
+    """The roles that cost nobody knows what; a model may have told of itself, though."""
+    return [
+        role
+        for role, usage in totals.items()
+        if usage.calls and not usage.dollars and prices.get(role, "") is None
+    ]
+
+
+def speculation(ahead: Ahead, prices: Mapping[str, str | None]) -> Json:
+    """Attempts made before they were needed, if any, and what those took that never were."""
+    if not ahead.attempts:
+        return {}
+    priced = not unpriced({"target": ahead.waste}, prices)
+    unused = {"attempts": ahead.unused, **_usage(ahead.waste, priced=priced)}
+    return {"speculation": {"attempts": ahead.attempts, "unused": unused}}
+
+
+def _usage(usage: Usage, *, priced: bool = True) -> Json:
+    return {
+        "calls": usage.calls,
+        "prompt_tokens": usage.input,
+        "completion_tokens": usage.output,
+        "cached_tokens": usage.cached,
+        "dollars": round(usage.dollars, 6) if priced else None,
+        **({"estimated_calls": usage.estimated} if usage.estimated else {}),
+    }

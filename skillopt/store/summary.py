@@ -1,0 +1,165 @@
+"""What came out of a run so far, as plain data for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from skillopt.core.events import (
+    Begun,
+    EpochClosed,
+    Examined,
+    Fact,
+    MetaReflected,
+    Pruned,
+    Stepped,
+    Stopped,
+)
+from skillopt.core.rollout import Evaluation
+from skillopt.core.state import State
+from skillopt.store.candidates import tried
+from skillopt.store.chronicle import Chapter, Chronicle
+from skillopt.store.files import Json
+from skillopt.store.history import measured
+from skillopt.store.receipts import Spent, tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many steps there were, and how many of them went which way."""
+
+    steps: int
+    accepts: int
+    rejects: int
+    skips: int
+
+
+def counts(steps: Sequence[Stepped]) -> Counts:
+    """Count what became of steps."""
+    actions = [step.action for step in steps]
+    return Counts(
+        steps=len(actions),
+        accepts=sum("accept" in action for action in actions),
+        rejects=actions.count("reject"),
+        skips=sum(action.startswith("skip") for action in actions),
+    )
+
+
+def summary(chronicle: Chronicle, state: State, spent: Spent, config: Mapping[str, object]) -> Json:
+    """What came out so far. Scores come with the number of items and of failed attempts."""
+    return {
+        "version": f"skillopt-{chronicle.version}",
+        "config": dict(config),
+        **measured("baseline_selection", state.initial.evaluation),
+        **measured("best_selection", state.best.evaluation),
+        **measured("final_selection", state.current.evaluation),
+        "best_score": state.best.value,
+        "best_step": state.best.step,
+        "current_origin": state.current.origin,
+        "best_origin": state.best.origin,
+        **{f"total_{key}": n for key, n in asdict(counts(chronicle.steps)).items()},
+        "failures": failures(each.fact for each in chronicle.chapters),
+        "selection_saved": _saved(chronicle.chapters),
+        "race_attempts": sum(heat.attempts for step in chronicle.steps for heat in step.heats),
+        "epoch_stats": _epoch_stats(chronicle.chapters),
+        "tried": [
+            {
+                "move": each.move,
+                "action": each.action,
+                "edits": each.edits,
+                "gist": each.gist,
+                "score": each.decision.candidate.value,
+                "saved": each.decision.saved,
+                "inconclusive": each.decision.inconclusive,
+                "reason": each.decision.reason,
+            }
+            for each in tried(each.fact for each in chronicle.chapters)
+        ],
+        **_exam_part(state),
+        "total_wall_time_s": round(sum(each.wall for each in chronicle.chapters), 3),
+        "token_summary": tokens(spent),
+    }
+
+
+def failures(facts: Iterable[Fact]) -> dict[str, int]:
+    """How many tasks were left without a score, in all evaluations of each split."""
+    counts = {"train": 0, "val": 0, "test": 0}
+    for fact in facts:
+        for each in _evaluations(fact):
+            counts[each.split] += len(each.failures)
+    return counts
+
+
+def _evaluations(fact: Fact) -> Iterator[Evaluation]:
+    """What a fact newly measured; the same skill is not examined twice."""
+    match fact:
+        case Begun(initial):
+            yield initial.evaluation
+        case Examined(initial=initial, best=best, last=last):
+            yield from {each.skill: each for each in (initial, best, last)}.values()
+        case _:
+            if isinstance(fact, Stepped):
+                yield from (batch.evaluation for batch in fact.batches)
+            if fact.decision is not None:
+                yield fact.decision.candidate.evaluation
+
+
+def stopped(note: Stopped | None) -> Json:
+    """Why a run has not reached its end, and what the rest would take if a limit was the reason."""
+    if note is None:
+        return {}
+    told: Json = {"reason": note.reason, "at": note.at}
+    if note.rest is not None:
+        told["rest"] = {
+            "calls": list(note.rest.calls),
+            "tokens": list(note.rest.tokens),
+            "dollars": None if note.rest.dollars is None else list(note.rest.dollars),
+        }
+    return {"stopped": told}
+
+
+def _saved(chapters: Iterable[Chapter]) -> int:
+    """Attempts that no decision needed."""
+    facts = [each.fact for each in chapters]
+    decisions = [
+        each.decision
+        for each in facts
+        if isinstance(each, Stepped | MetaReflected | Pruned | EpochClosed)
+    ]
+    return sum(each.saved for each in decisions if each is not None)
+
+
+def _exam_part(state: State) -> Json:
+    exam = state.exam
+    if exam is None:
+        return {}
+    return {
+        **measured("baseline_test", exam.initial),
+        **measured("test", exam.best),
+        **measured("final_test", exam.last),
+        "test_delta_hard": exam.best.hard - exam.initial.hard,
+        "final_test_delta_hard": exam.last.hard - exam.initial.hard,
+    }
+
+
+def _epoch_stats(chapters: Iterable[Chapter]) -> list[Json]:
+    steps: dict[int, list[Stepped]] = {}
+    ends: dict[int, State] = {}
+    for chapter in chapters:
+        match chapter.fact:
+            case Stepped(epoch=epoch) as step:
+                steps.setdefault(epoch, []).append(step)
+                ends[epoch] = chapter.after
+            case EpochClosed(epoch=epoch) | MetaReflected(epoch=epoch) | Pruned(epoch=epoch):
+                ends[epoch] = chapter.after
+            case _:
+                pass
+    return [
+        {
+            "epoch": epoch,
+            **asdict(counts(steps.get(epoch, []))),
+            "best_score_at_epoch_end": end.best.value,
+            "current_score_at_epoch_end": end.current.value,
+        }
+        for epoch, end in ends.items()
+    ]
