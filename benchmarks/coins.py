@@ -27,13 +27,14 @@ from skillopt.core.memory import Memory
 from skillopt.core.ports import Episode, Gate
 from skillopt.core.proposal import Draft, Selection, Take
 from skillopt.core.rollout import Evaluation, Rollout, Score, Trajectory
-from skillopt.core.seeds import shuffled
+from skillopt.core.seeds import blocks, shuffled
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
 from skillopt.engine.bench import Bench
 from skillopt.engine.hearing import Sampling
 from skillopt.engine.loop import train
 from skillopt.engine.plan import Plan, Shape
+from skillopt.engine.race import Race
 from skillopt.engine.run import Run
 from skillopt.optimizer.review import LookBack
 from skillopt.testing.doubles import MemoryRecord, MemoryWork
@@ -108,7 +109,7 @@ class Idle:
             self.made += 1
             changed = apply_edits(skill, [Append(f"Remark {self.made}.")]).skill
             takes.append(Take(name=f"remark {self.made}", chosen=Selection(), skill=changed))
-        return Draft(budget=budget).leading_with(takes[0].name, takes)
+        return Draft(budget=budget).with_takes(takes)
 
 
 @dataclass(slots=True)
@@ -137,13 +138,14 @@ class Freely:
     def screening(self, known: Evaluation) -> list[list[str]]:
         return [list(known.scores)]
 
-    def blocks(self, tasks: Sequence[str], step: int) -> list[list[str]]:
-        order = shuffled(tasks, step)
-        return [order[at : at + self._block] for at in range(0, len(order), self._block)]
+    def blocks(self, tasks: Sequence[str], step: int) -> list[Sequence[str]]:
+        return blocks(shuffled(tasks, step), self._block)
 
-    def kept(self, gains: Mapping[str, float], split: Split) -> list[str]:
-        ranked = sorted(gains, key=lambda name: -gains[name])
-        return ranked if split == "train" else ranked[: (len(ranked) + 1) // 2]
+    def screened(self, gains: Mapping[str, float]) -> list[str]:
+        return list(gains)
+
+    def halved(self, gains: Mapping[str, float]) -> list[str]:
+        return sorted(gains, key=lambda name: -gains[name])[: (len(gains) + 1) // 2]
 
 
 async def toss(
@@ -167,7 +169,7 @@ async def toss(
         gate=gate,
         slow_gate=gate,
         sampling=replace(sampling, block=bench.workers),
-        course=Freely(val // 2) if candidates > 1 else None,
+        race=Race(bench=bench, course=Freely(val // 2), gate=gate) if candidates > 1 else None,
     )
     await train(run, START)
     return seen

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 from skillopt.build.brief import Brief
-from skillopt.build.judging import metric
+from skillopt.build.judging import course, gates, metric
 from skillopt.build.models import preflight
 from skillopt.build.training import open_training
+from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
 from skillopt.core.ports import Watcher
 from skillopt.core.rollout import Evaluation
 from skillopt.core.state import replay
 from skillopt.errors import Unmeasurable
 from skillopt.evaluation.calibration import Calibration, Terms, calibrated
+from skillopt.evaluation.tested import Paired
 
 
 def terms(brief: Brief, *, power: float = 0.8, effect: float = 0.05) -> Terms:
     """The error rates that a configuration asks for."""
     return Terms(
         alpha=brief.config.evaluation.alpha,
-        decisions=brief.plan.decisions,
+        decisions=len(brief.plan.gated(steps=True, guidance=not gates(brief.config)[1].forced)),
+        shares=_shares(brief.config),
         power=power,
         effect=effect,
     )
+
+
+def _shares(config: Config) -> int:
+    gate, way = gates(config)[0], course(config)
+    raced = 1 if way is None else way.most_rivals(config.optimizer.candidates)
+    return raced * (gate.looks if isinstance(gate, Paired) else 1)
 
 
 def noise(brief: Brief, evaluation: Evaluation) -> Calibration | None:

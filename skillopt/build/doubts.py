@@ -12,15 +12,15 @@ from skillopt.evaluation.gates import Strict
 
 def doubts(config: Config) -> list[str]:
     """Each with what to do about it."""
-    return [*_blocks(config), *_replicates(config), *_guesses(config)]
+    return [*_races(config), *_replicates(config), *_guesses(config)]
 
 
-def _blocks(config: Config) -> Iterator[str]:
-    block, workers = config.evaluation.block, config.env.workers
-    if 0 < block < workers:
+def _races(config: Config) -> Iterator[str]:
+    optimizer = config.optimizer
+    if optimizer.candidates == 1 and (optimizer.candidate_shuffles or optimizer.screen_tasks):
         yield (
-            f"candidates meet {block} val tasks at a time, fewer than there are workers "
-            f"({workers}); raise evaluation.block to keep all of them busy"
+            "optimizer.candidate_shuffles and screen_tasks have no effect with one candidate; "
+            "raise optimizer.candidates, or drop them"
         )
 
 

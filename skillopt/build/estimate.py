@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
 from statistics import fmean
 
 from skillopt.aio import map_all
 from skillopt.build.brief import ROLES, Brief
 from skillopt.build.data import validation_tasks
-from skillopt.build.judging import sampling
+from skillopt.build.judging import course, sampling
 from skillopt.build.outlay import MAYBE, Estimate, Line, Range, summed
 from skillopt.build.policies import form_of, rate_control
 from skillopt.build.proposing import MANY, Proposing, bound, merges, proposing
@@ -153,15 +152,12 @@ class Outlook:
 
     def _race(self, tasks: int, edits: int) -> Iterator[Line]:
         """Several candidates: screened on the tasks of the step, raced on validation tasks."""
-        optimizer = self.brief.config.optimizer
-        if optimizer.candidates == 1:
+        way = course(self.brief.config)
+        if way is None:
             return
-        screened = min(tasks, optimizer.screen_tasks) if optimizer.screen_tasks else tasks
-        yield self._attempts("screening", Range(0, optimizer.candidates * screened), edits)
-        left, raced = max(2, ceil(optimizer.candidates / 2)), 0
-        while left > 1:
-            raced += left * min(self._val, optimizer.race_block)
-            left = ceil(left / 2)
+        candidates = self.brief.config.optimizer.candidates
+        screened, raced = way.most_attempts(candidates, tasks, self._val)
+        yield self._attempts("screening", Range(0, screened), edits)
         yield self._attempts("race on val", Range(0, raced), edits)
 
     def _probes(self, tasks: int, edits: int) -> Iterator[Line]:

@@ -21,7 +21,7 @@ from skillopt.core.rollout import Evaluation, Rollout, Score
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
 from skillopt.datasets.splits import SPLITS, Splits, resolve_split
-from skillopt.engine.bench import Attempts
+from skillopt.engine.series import Attempts
 from skillopt.evaluation.report import outcome
 from skillopt.store.artefacts import conversation_files, result_rows
 from skillopt.store.desk import QuestionDesk

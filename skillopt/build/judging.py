@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from skillopt.build.policies import rate_control
 from skillopt.config.schema import Config, EvaluationSection
-from skillopt.core.ports import Course, Gate, Parents, Pruner
+from skillopt.core.ports import Gate, Parents, Pruner
 from skillopt.core.rollout import Evaluation
 from skillopt.core.skill import Skill
 from skillopt.core.task import Task
 from skillopt.engine.hearing import Sampling
+from skillopt.engine.run import current
 from skillopt.engine.witness import Witness
 from skillopt.evaluation.density import LEADING, Density
 from skillopt.evaluation.gates import Metric, NoRegression, Strict, always
@@ -91,7 +92,7 @@ def _most_replicates(evaluation: EvaluationSection) -> int:
     return max(evaluation.replicates, evaluation.max_replicates if again else 1)
 
 
-def course(config: Config) -> Course | None:
+def course(config: Config) -> Halving | None:
     """How one of several candidates comes to meet the gate."""
     optimizer = config.optimizer
     if optimizer.candidates == 1:
@@ -104,10 +105,10 @@ def course(config: Config) -> Course | None:
     )
 
 
-def parents(config: Config) -> Parents | None:
-    """Where steps set out from, if not from the current skill."""
+def parents(config: Config) -> Parents:
+    """Where steps set out from."""
     if config.optimizer.parents == "current":
-        return None
+        return current
     return Pareto(metric=metric(config), seed=config.train.seed)
 
 

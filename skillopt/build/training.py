@@ -26,6 +26,7 @@ from skillopt.core.journal import Journal
 from skillopt.core.ports import Watcher
 from skillopt.core.state import State, replay
 from skillopt.engine.loop import train
+from skillopt.engine.race import Race
 from skillopt.engine.run import Run, recognise
 from skillopt.engine.speculation import Speculation
 from skillopt.engine.witness import Witness
@@ -106,6 +107,7 @@ async def open_training(
 def _run(brief: Brief, witness: Witness, asker: Asker, group: Nursery) -> Run:
     config, environment = brief.config, brief.world.environment
     gate, slow_gate = gates(config)
+    way = course(config)
     return Run(
         bench=witness.bench,
         plan=brief.plan,
@@ -121,7 +123,7 @@ def _run(brief: Brief, witness: Witness, asker: Asker, group: Nursery) -> Run:
         defaults=Config().identity(),
         shortener=shortener(config, asker),
         speculation=Speculation(witness.bench, group) if speculates(config) else None,
-        course=course(config),
+        race=None if way is None else Race(bench=witness.bench, course=way, gate=gate),
         parents=parents(config),
     )
 

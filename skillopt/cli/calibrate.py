@@ -37,6 +37,14 @@ def calibrate(session: Session, given: Given, *, effect: float, power: float) ->
     screen.show(*report(found, terms(brief, effect=effect, power=power)))
 
 
+_STEADY = (
+    "no item came out differently: the target is steady, or it answers the same text in the same "
+    "way each time (temperature 0, a cache), or it fails all the time. In the last two cases a "
+    "change of words that means nothing may still change answers, and this cannot show it; "
+    "evaluation.gate paired or sequential is safe either way."
+)
+
+
 def report(found: Calibration, terms: Terms) -> list[RenderableType]:
     """What was found, what it means, what to set."""
     advice = found.advice(terms)
@@ -59,6 +67,7 @@ def report(found: Calibration, terms: Terms) -> list[RenderableType]:
         _rows(*((f"{count(n, 'attempt')} per item", _seen(found, terms, n)) for n in (1, 2, 3))),
         Text(f"\nto see a gain of {terms.effect:g}", style="bold"),
         Text(f"  {listed}"),
+        *([] if found.flipping else [Text(f"\n{_STEADY}", style="yellow")]),
     ]
 
 

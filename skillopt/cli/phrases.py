@@ -33,6 +33,7 @@ ACTIONS: dict[Action, tuple[str, str]] = {
     "skip_no_rewrite": ("skipped: no usable text came back", "dim"),
     "skip_too_long": ("skipped: longer than max_skill_tokens", "yellow"),
     "skip_screened": ("skipped: no better on the step's own tasks", "yellow"),
+    "skip_no_gain": ("skipped: nothing to gain, the step's own tasks were all passed", "dim"),
 }
 """What became of a step, with the colour to say it in."""
 
@@ -181,8 +182,7 @@ def raced(fact: Stepped | MetaReflected) -> str:
     takes = len(fact.draft.takes)
     if takes == 1:
         return ""
-    ahead = isinstance(fact, Stepped) and bool(fact.heats) and bool(fact.heats[-1].kept)
-    return f"best of {takes}: {fact.draft.name}" if ahead else f"{takes} candidates"
+    return f"best of {takes}: {fact.draft.name}" if fact.decision else f"{takes} candidates"
 
 
 def growth(size: Size) -> str:

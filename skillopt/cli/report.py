@@ -96,6 +96,7 @@ def tally(steps: Sequence[Stepped]) -> str:
     return (
         f"{count(found.steps, 'step')}: "
         f"{found.accepts} accepted, {found.rejects} rejected, {found.skips} skipped"
+        f"{f' ({found.screened} screened out)' if found.screened else ''}"
     )
 
 

@@ -174,12 +174,10 @@ def _race(fact: Stepped) -> Iterator[RenderableType]:
     compared = f"compared by {count(attempts, 'attempt')}"
     yield _title(f"\ncandidates: {len(fact.draft.takes)}, {compared}")
     for heat in fact.heats:
-        if not heat.gains:
-            yield Text("nothing to gain: the step's own tasks were all passed", style="yellow")
-            continue
         yield count(heat.tasks, f"{heat.split} task")
         for name, gain in heat.gains.items():
-            yield indented(f"{gain:+.3f}  {name}", "" if name in heat.kept else "dim")
+            out = "" if name in heat.kept else ", out"
+            yield indented(f"{gain:+.3f}  {name}{out}", "dim" if out else "")
 
 
 def _rewritten(rewritten: Rewritten) -> Iterator[RenderableType]:

@@ -25,10 +25,11 @@ Action: TypeAlias = Literal[
     "skip_no_rewrite",
     "skip_too_long",
     "skip_screened",
+    "skip_no_gain",
 ]
-"""What became of a step. A skip measured nothing: no proposals came, none changed the text, no
-usable body came back, the text could not be made to fit its size limit, or no candidate did better
-on the step's own tasks."""
+"""What became of a step. A skip brought nothing to the gate: no proposals came, none changed the
+text, no usable body came back, the text could not be made to fit its size limit, no candidate did
+better on the step's own tasks, or none could because they were all passed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,8 @@ class Decision:
     """Whether it was rejected because nothing could be said, not because it is no better."""
     level: float = 0.0
     """The chance of a false accept that was spent here; 0 from gates that do not test."""
+    rivals: int = 1
+    """How many candidates were raced on validation tasks; each may use that part of `level`."""
     saved: int = 0
     """Attempts that were not made because the verdict was certain without them.
 
@@ -82,7 +85,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """How a micro-batch of training tasks went under the current skill."""
+    """How a micro-batch of training tasks went under the skill that the step set out from."""
 
     tasks: tuple[str, ...]
     evaluation: Evaluation

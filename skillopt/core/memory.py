@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from skillopt.core.changes import Change, Rewrite, Suggestion
 from skillopt.core.edits import Append, Delete, InsertAfter, Replace
@@ -26,16 +26,17 @@ class Entry:
     n_total: int
     n_fail: int
     epoch: int = 0
-    meta: bool = False
-    """Whether it was the meta reflection after that step, and not the step itself."""
-    pruning: bool = False
-    """Whether it was the pruning after that step."""
+    kind: Literal["step", "meta reflection", "pruning"] = "step"
+    """What is remembered; all but steps come after the step that is named."""
     patterns: tuple[Pattern, ...] = ()
     score_before: float | None = None
     score_after: float | None = None
     accepted: tuple[Change, ...] = ()
     rejected: tuple[Change, ...] = ()
     rejected_notes: tuple[str, ...] = ()
+    undecided: tuple[Change, ...] = ()
+    """Tried, and nothing is known of them: the gate could not tell, or they stood on a parent that
+    is worse than the current skill."""
 
     @property
     def blamed(self) -> tuple[Meaning, ...]:

@@ -121,7 +121,7 @@ class Proposer(Protocol):
 
 
 class Optimizer(Protocol):
-    """Turns a step's evidence into at most one candidate."""
+    """Turns a step's evidence into candidates, if anything comes of it."""
 
     async def propose(
         self,
@@ -234,8 +234,12 @@ class Course(Protocol):
         """Validation tasks, block by block: one for each heat, as long as there is a choice."""
         ...
 
-    def kept(self, gains: Mapping[str, float], split: Split) -> Sequence[str]:
-        """Who goes on after a heat, best first; on the step's own tasks it may be nobody."""
+    def screened(self, gains: Mapping[str, float]) -> Sequence[str]:
+        """Who goes on after a heat on the step's own tasks, best first; it may be nobody."""
+        ...
+
+    def halved(self, gains: Mapping[str, float]) -> Sequence[str]:
+        """Who goes on after a heat on validation tasks, best first; one at least."""
         ...
 
 

@@ -253,9 +253,14 @@ class Draft:
         )
         return first, *self.others
 
-    def leading_with(self, name: str, takes: Sequence[Take]) -> Draft:
-        """The same with these candidates; the named one is put to the gate."""
-        first = next(each for each in takes if each.name == name)
+    def leading_with(self, name: str) -> Draft:
+        """The same, with the named candidate put to the gate."""
+        first = [each for each in self.takes if each.name == name]
+        return self.with_takes([*first, *(each for each in self.takes if each.name != name)])
+
+    def with_takes(self, takes: Sequence[Take]) -> Draft:
+        """The same with these candidates; the first one is put to the gate."""
+        first, *others = takes
         return replace(
             self,
             name=first.name,
@@ -264,7 +269,7 @@ class Draft:
             rewritten=first.rewritten,
             skill=first.skill,
             size=first.size,
-            others=tuple(each for each in takes if each.name != name),
+            others=tuple(others),
         )
 
 

@@ -92,13 +92,24 @@ class State:
             n_fail=sum(not score.passed for each in marks for score in each.scores.values()),
             patterns=fact.patterns,
         )
-        return self._with(entry, fact.decision, _tried(fact.draft), fact.draft.appendix)
+        return self._with(
+            entry,
+            fact.decision,
+            _tried(fact.draft),
+            fact.draft.appendix,
+            elsewhere=bool(fact.parent),
+        )
 
     def _learn(self, fact: MetaReflected) -> State:
         if fact.decision is None:
             return self
         entry = Entry(
-            step=fact.step, epoch=fact.epoch, action=fact.action, n_total=0, n_fail=0, meta=True
+            step=fact.step,
+            epoch=fact.epoch,
+            action=fact.action,
+            n_total=0,
+            n_fail=0,
+            kind="meta reflection",
         )
         return self._with(entry, fact.decision, _tried(fact.draft), fact.draft.appendix)
 
@@ -111,7 +122,7 @@ class State:
             action=fact.decision.action,
             n_total=0,
             n_fail=0,
-            pruning=True,
+            kind="pruning",
         )
         cut = tuple(Delete(each.text, file=each.file) for each in fact.cut.rules)
         return self._with(entry, fact.decision, cut)
@@ -122,19 +133,26 @@ class State:
         decision: Decision | None,
         tried: tuple[Change, ...],
         appendix: Appendix | None = None,
+        *,
+        elsewhere: bool = False,
     ) -> State:
-        """Remember an entry together with what became of its edits."""
+        """Remember an entry together with what became of its edits.
+
+        `elsewhere`: they stood on another skill than the one that they had to beat.
+        """
         if entry.action == "skip_screened":
             entry = replace(entry, rejected=tried)
         if decision is not None:
             entry = replace(
-                entry,
-                score_before=self.current.value,
-                score_after=decision.candidate.value,
-                accepted=tried if decision.accepted else (),
-                rejected=() if decision.accepted else tried,
-                rejected_notes=() if decision.accepted or not appendix else appendix.added,
+                entry, score_before=self.current.value, score_after=decision.candidate.value
             )
+            if decision.accepted:
+                entry = replace(entry, accepted=tried)
+            elif decision.inconclusive or elsewhere:
+                entry = replace(entry, undecided=tried)
+            else:
+                notes = appendix.added if appendix else ()
+                entry = replace(entry, rejected=tried, rejected_notes=notes)
             memory = self.memory.feel(self.current.evaluation, decision.candidate.evaluation)
             return replace(self, memory=memory.remember(entry))
         return replace(self, memory=self.memory.remember(entry))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from skillopt.aio import map_all
 from skillopt.core.events import Measured, Verdict
 from skillopt.core.ports import Gate
-from skillopt.core.rollout import Evaluation
+from skillopt.core.rollout import Evaluation, Score
 from skillopt.core.skill import Skill
 from skillopt.core.task import Task
 from skillopt.engine.bench import Bench
@@ -109,12 +109,30 @@ class Hearing:
         verdict = self.gate.judge(candidate, incumbent, level=self.level)
         while verdict.finding == "inconclusive" and self._may_repeat(candidate):
             tasks = self._worth_repeating(candidate, incumbent)
+            if not self._may_tell(candidate, incumbent, tasks):
+                break
             candidate, incumbent = await self._repeat(candidate, incumbent, tasks)
             verdict = self.gate.judge(candidate, incumbent, level=self.level)
         return Heard(candidate, incumbent, verdict)
 
     def _may_repeat(self, candidate: Measured) -> bool:
         return len(candidate.evaluation.replicates) < self.sampling.most
+
+    def _may_tell(self, candidate: Measured, incumbent: Measured, tasks: Sequence[Task]) -> bool:
+        """Whether the gate would be sure if all that can be bought went the candidate's way."""
+
+        def granted(known: Measured, mark: float) -> Measured:
+            evaluation = known.evaluation
+            marks = {each.id: Score(mark, mark) for each in tasks}
+            more = Evaluation(evaluation.skill, evaluation.split, marks)
+            have = len(candidate.evaluation.replicates)
+            for number in range(have, self.sampling.most):
+                if number >= len(evaluation.replicates):
+                    evaluation = evaluation.plus(number, more)
+            return replace(known, evaluation=evaluation)
+
+        best = self.gate.judge(granted(candidate, 1), granted(incumbent, 0), level=self.level)
+        return best.finding == "better"
 
     def _worth_repeating(self, candidate: Measured, incumbent: Measured) -> Sequence[Task]:
         """Where more evidence is bought.

@@ -18,11 +18,12 @@ from skillopt.core.events import (
 from skillopt.core.proposal import Draft, Review, rivals
 from skillopt.core.rollout import Evaluation, Pair, Rollout, Score
 from skillopt.core.rules import Cut, without
+from skillopt.core.seeds import blocks
 from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
 from skillopt.engine.patterns import patterns_in
 from skillopt.engine.plan import EpochEnd, Exam, MetaReflection, Pruning, Step
-from skillopt.engine.race import Ground
+from skillopt.engine.race import Ground, Raced
 from skillopt.engine.run import Run, recognise
 
 
@@ -60,11 +61,11 @@ async def step(run: Run, state: State, move: Step) -> State:
         rollouts = [await some.all() for some in attempts]
     practice = Ground.train(move.batches, skill, chain(*rollouts))
     async with run.meanwhile(state, move):
-        draft, heats = await run.race(state, await run.fit(state, draft), practice, move.number)
-        screened = bool(heats) and not heats[-1].kept
-        candidate = None if screened else draft.fitting
+        draft, raced = await run.choose(state, await run.fit(state, draft), practice, move.number)
+        tried = raced.ahead is not None and draft.fitting != skill
+        candidate = draft.fitting if tried else None
         decision = await run.decide(
-            state, candidate, move.id, move.number, run.gate, rivals=rivals(heats)
+            state, candidate, move.id, move.number, run.gate, rivals=rivals(raced.heats)
         )
     fact = Stepped(
         move=move.id,
@@ -74,10 +75,10 @@ async def step(run: Run, state: State, move: Step) -> State:
         batches=tuple(_batch(skill, some) for some in rollouts),
         patterns=patterns_in(draft.findings, list(chain(*rollouts))),
         draft=draft,
-        action=decision.action if decision else "skip_screened" if screened else _skip(draft),
+        action=decision.action if decision else _skip(draft, raced),
         decision=decision,
         parent="" if parent is state.current else parent.origin,
-        heats=heats,
+        heats=raced.heats,
     )
     return run.record(state, fact)
 
@@ -96,7 +97,7 @@ async def meta_reflect(run: Run, state: State, move: MetaReflection) -> State:
         step=move.step,
         epoch=move.epoch,
         draft=draft,
-        action=decision.action if decision else _skip(draft),
+        action=decision.action if decision else _skip(draft, Raced(draft.name)),
         decision=decision,
     )
     return run.record(state, fact)
@@ -175,9 +176,8 @@ async def _compare(run: Run, state: State, move: EpochEnd) -> list[Pair]:
     """
     size = len(move.tasks)
     spare = move.spare if state.epoch_start.digest != state.current.skill.digest else ()
-    blocks = [move.tasks, *(spare[at : at + size] for at in range(0, len(spare), size))]
     pairs: list[Pair] = []
-    for block in blocks:
+    for block in [move.tasks, *blocks(spare, size)]:
         async with (
             run.bench.attempts([block], state.epoch_start, "look_back") as (old,),
             run.bench.attempts([block], state.current.skill, "look_again") as (new,),
@@ -189,7 +189,9 @@ async def _compare(run: Run, state: State, move: EpochEnd) -> list[Pair]:
     return pairs
 
 
-def _skip(draft: Draft) -> Action:
+def _skip(draft: Draft, raced: Raced) -> Action:
+    if raced.ahead is None:
+        return "skip_screened" if raced.heats else "skip_no_gain"
     if draft.size is not None and draft.size.too_long:
         return "skip_too_long"
     if not draft.merged.proposals and not any(each.notes for each in draft.findings):

@@ -9,7 +9,7 @@ from math import ceil
 from typing import TypeAlias
 
 from skillopt.core.rollout import CHANGED, UNCHANGED, Change
-from skillopt.core.seeds import shuffled
+from skillopt.core.seeds import blocks, shuffled
 from skillopt.core.state import State
 from skillopt.core.task import Task
 
@@ -191,14 +191,17 @@ class Plan:
             moves.append(Exam(tuple(test)))
         return cls(tuple(moves), shape.patience)
 
-    @property
-    def decisions(self) -> int:
-        """How many moves may bring a candidate before a gate that asks for a gain."""
-        return sum(
-            isinstance(move, Step | MetaReflection)
-            or (isinstance(move, EpochEnd) and bool(move.tasks))
+    def gated(self, *, steps: bool, guidance: bool) -> list[str]:
+        """The moves that may bring a candidate before a gate that asks for a gain.
+
+        Which of the two kinds of gates do so is said by the caller.
+        """
+        return [
+            move.id
             for move in self.moves
-        )
+            if (steps and isinstance(move, Step | MetaReflection))
+            or (guidance and isinstance(move, EpochEnd) and bool(move.tasks))
+        ]
 
     def after(self, move: Move) -> Move | None:
         """The move that follows another one."""
@@ -232,12 +235,8 @@ def _steps(
     train: Sequence[Task], shape: Shape, epoch: int
 ) -> Iterator[tuple[tuple[Task, ...], ...]]:
     order = shuffled(train, shape.seed + 1000 * epoch)
-    stride = shape.batch * shape.accumulation
-    for start in range(0, len(order), stride):
-        chosen = order[start : start + stride]
-        yield tuple(
-            tuple(chosen[at : at + shape.batch]) for at in range(0, len(chosen), shape.batch)
-        )
+    for chosen in blocks(order, shape.batch * shape.accumulation):
+        yield tuple(tuple(batch) for batch in blocks(chosen, shape.batch))
 
 
 def digest(tasks: Sequence[Task]) -> str:

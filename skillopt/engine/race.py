@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -38,6 +38,15 @@ class Ground:
         return cls("train", _named(chain(*batches)), skill, known)
 
 
+@dataclass(frozen=True, slots=True)
+class Raced:
+    """How a race ended."""
+
+    ahead: str | None
+    """Who is to meet the gate; None: nobody is worth it."""
+    heats: tuple[Heat, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Race:
     """What it takes to race candidates."""
@@ -48,30 +57,30 @@ class Race:
 
     async def run(
         self, field: Mapping[str, Skill], practice: Ground, final: Ground, step: int
-    ) -> tuple[Heat, ...]:
+    ) -> Raced:
         """Screen on the practice ground; halve on the final one while there is a choice.
 
-        The last heat tells who is ahead. What it has met on the final ground, it need not meet
-        again before the gate.
+        What the winner has met on the final ground, it need not meet again before the gate.
         """
-        screening = self.course.screening(practice.known)
-        if not screening:
-            return (Heat("train", 0, {}, ()),)
-        heats = await self._heats(field, practice, screening, least=1)
-        ahead = {name: field[name] for name in heats[-1].kept}
-        blocks = self.course.blocks(list(final.tasks), step)
-        return *heats, *await self._heats(ahead, final, blocks, least=2)
+        course = self.course
+        screening = course.screening(practice.known)
+        heats = await self._heats("screen", field, practice, screening, course.screened, least=1)
+        ahead = {name: field[name] for name in heats[-1].kept} if heats else {}
+        blocks = course.blocks(list(final.tasks), step)
+        heats += await self._heats("race", ahead, final, blocks, course.halved, least=2)
+        return Raced(next(iter(heats[-1].kept if heats else ()), None), tuple(heats))
 
     async def _heats(
         self,
+        phase: str,
         field: Mapping[str, Skill],
         ground: Ground,
         blocks: Sequence[Sequence[str]],
+        keep: Callable[[Mapping[str, float]], Sequence[str]],
         *,
         least: int,
     ) -> list[Heat]:
         """One after another, while so many are left."""
-        phase = "screen" if ground.split == "train" else "race"
         found = {name: Evaluation(each.digest, ground.split, {}) for name, each in field.items()}
         heats: list[Heat] = []
         for block in blocks:
@@ -83,7 +92,7 @@ class Race:
             for name, result in zip(field, results, strict=True):
                 found[name] = found[name].joined(result)
             gains = {name: self._gain(skill, found[name], ground) for name, skill in field.items()}
-            kept = tuple(self.course.kept(gains, ground.split))
+            kept = tuple(keep(gains))
             heats.append(Heat(ground.split, len(block), gains, kept))
             field = {name: field[name] for name in kept}
         return heats

@@ -10,7 +10,6 @@ from skillopt.aio import map_all
 from skillopt.core.events import Begun, Decision, Measured, Progress
 from skillopt.core.journal import Journal
 from skillopt.core.ports import (
-    Course,
     Gate,
     MetaReflector,
     Optimizer,
@@ -19,18 +18,23 @@ from skillopt.core.ports import (
     Reviewer,
     Shortener,
 )
-from skillopt.core.proposal import Draft, Heat, Size, Take
+from skillopt.core.proposal import Draft, Size, Take
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.core.task import Task
 from skillopt.core.tokens import estimate
 from skillopt.engine.bench import Bench
 from skillopt.engine.hearing import Heard, Hearing, Sampling
-from skillopt.engine.plan import EpochEnd, MetaReflection, Plan, Step
-from skillopt.engine.race import Ground, Race
+from skillopt.engine.plan import Plan, Step
+from skillopt.engine.race import Ground, Race, Raced
 from skillopt.engine.speculation import Speculation
 from skillopt.engine.spending import share
 from skillopt.errors import StoreError
+
+
+def current(pool: Sequence[Measured], step: int) -> Measured:
+    """Every step sets out from the current skill."""
+    return pool[-1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +61,9 @@ class Run:
     """None: a skill may be of any size."""
     speculation: Speculation | None = None
     """None: nothing is attempted before it is needed."""
-    course: Course | None = None
+    race: Race | None = None
     """For optimizers that draft several candidates; None: what is drafted meets the gate."""
-    parents: Parents | None = None
-    """None: every step sets out from the current skill."""
+    parents: Parents = current
 
     @property
     def journal(self) -> Journal:
@@ -106,7 +109,7 @@ class Run:
 
     def parent(self, state: State, step: int) -> Measured:
         """The skill that a step sets out from."""
-        return state.current if self.parents is None else self.parents(state.pool, step)
+        return self.parents(state.pool, step)
 
     async def fit(self, state: State, draft: Draft) -> Draft:
         """The same draft with candidates of a fitting size, where that can be had."""
@@ -115,11 +118,11 @@ class Run:
             skill, size = await self.shorten(state, take.skill)
             return replace(take, skill=skill, size=size)
 
-        return draft.leading_with(draft.name, await map_all(shorten, draft.takes))
+        return draft.with_takes(await map_all(shorten, draft.takes))
 
-    async def race(
+    async def choose(
         self, state: State, draft: Draft, practice: Ground, step: int
-    ) -> tuple[Draft, tuple[Heat, ...]]:
+    ) -> tuple[Draft, Raced]:
         """The draft, led by the candidate that did best on the step's and a few val tasks."""
         known = {state.current.skill.digest, practice.skill.digest}
         field: dict[str, Skill] = {}
@@ -127,12 +130,10 @@ class Run:
             if take.fitting is not None and take.fitting.digest not in known:
                 known.add(take.fitting.digest)
                 field[take.name] = take.fitting
-        if self.course is None or not field:
-            return draft, ()
-        race = Race(bench=self.bench, course=self.course, gate=self.gate)
-        heats = await race.run(field, practice, Ground.val(self.val, state.current), step)
-        ahead = heats[-1].kept
-        return draft.leading_with(ahead[0], draft.takes) if ahead else draft, heats
+        if self.race is None or not field:
+            return draft, Raced(draft.name)
+        raced = await self.race.run(field, practice, Ground.val(self.val, state.current), step)
+        return draft if raced.ahead is None else draft.leading_with(raced.ahead), raced
 
     async def decide(
         self,
@@ -160,7 +161,7 @@ class Run:
             sampling=self.sampling,
         )
         heard = await hearing.hold(skill, origin, step, state.current)
-        return replace(self._conclude(state, heard, hearing), level=level)
+        return replace(self._conclude(state, heard, hearing), level=level, rivals=rivals)
 
     def _conclude(self, state: State, heard: Heard, hearing: Hearing) -> Decision:
         gate = hearing.gate
@@ -185,12 +186,7 @@ class Run:
 
     def _gates(self) -> list[str]:
         """The moves of the plan that may bring a candidate before a gate that tests."""
-        return [
-            move.id
-            for move in self.plan.moves
-            if (isinstance(move, Step | MetaReflection) and self.gate.alpha)
-            or (isinstance(move, EpochEnd) and move.tasks and self.slow_gate.alpha)
-        ]
+        return self.plan.gated(steps=bool(self.gate.alpha), guidance=bool(self.slow_gate.alpha))
 
     def begin(self, initial: Measured) -> State:
         """Write down where the run starts."""

@@ -11,8 +11,9 @@ from skillopt.aio import Nursery
 from skillopt.core.events import Speculated
 from skillopt.core.skill import Skill
 from skillopt.core.task import Task
-from skillopt.engine.bench import Bench, Conditions
+from skillopt.engine.bench import Bench
 from skillopt.engine.plan import Step
+from skillopt.engine.series import Conditions
 from skillopt.errors import SkilloptError
 
 

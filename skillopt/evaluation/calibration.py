@@ -25,6 +25,8 @@ class Terms:
     """The chance of a false accept that the whole run may have."""
     decisions: int
     """How many share it."""
+    shares: int = 1
+    """Into how many parts a decision cuts its share: for candidates that race, for looks."""
     power: float = 0.8
     """How surely a real gain should be seen."""
     effect: float = 0.05
@@ -33,7 +35,7 @@ class Terms:
     @property
     def level(self) -> float:
         """The chance of a false accept of one decision."""
-        return self.alpha / max(1, self.decisions)
+        return self.alpha / (max(1, self.decisions) * self.shares)
 
     @property
     def reach(self) -> float:
@@ -133,4 +135,4 @@ def calibrated(evaluation: Evaluation, metric: Metric) -> Calibration | None:
 def _marks(evaluation: Evaluation, metric: Metric) -> Iterator[list[float]]:
     for task in evaluation.scores:
         scores = [each[task] for each in evaluation.replicates if task in each]
-        yield [metric.mark(score.hard, score.soft) for score in scores]
+        yield [metric.of(score) for score in scores]

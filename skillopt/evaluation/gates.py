@@ -33,9 +33,17 @@ class Metric:
             return hard
         return (1 - self.soft_weight) * hard + self.soft_weight * soft
 
+    def of(self, score: Score) -> float:
+        """The number for one attempt."""
+        return self.mark(score.hard, score.soft)
+
+    def marks(self, evaluation: Evaluation) -> dict[str, float]:
+        """The number for each task."""
+        return {task: self.of(score) for task, score in evaluation.scores.items()}
+
     def difference(self, new: Score, old: Score) -> float:
         """By how much one attempt at a task is better than another."""
-        return self.mark(new.hard, new.soft) - self.mark(old.hard, old.soft)
+        return self.of(new) - self.of(old)
 
     def bonus(self, skill: Skill) -> float:
         """What a skill earns by its text, on top of its scores."""
@@ -66,7 +74,7 @@ class Strict:
         Where some of its attempts fail, it is compared with the incumbent's other ones.
         """
         marks = [each[task] for each in incumbent.replicates if task in each]
-        return max((1 - self.metric.mark(each.hard, each.soft) for each in marks), default=0.0)
+        return max((1 - self.metric.of(each) for each in marks), default=0.0)
 
     def foresee(
         self,

@@ -39,14 +39,19 @@ def lineage(events: Iterable[Event]) -> dict[str, Origins]:
     """
     found: dict[str, Origins] = {}
     now: Origins = {}
+    been: dict[str, Origins] = {}
+    """Those of every skill that has been current, by where it came from."""
     for fact in events:
         if isinstance(fact, Begun):
             skill = fact.initial.skill
             found[skill.digest] = now = {line: Origin(move=INITIAL) for line in _lines(skill)}
+            been[fact.initial.origin] = now
         elif isinstance(fact, Decided) and (met := fact.decision) is not None:
             skill = met.candidate.skill
-            tried = {line: now.get(line) or _origin(fact, met, line) for line in _lines(skill)}
-            now = tried if met.accepted else now
+            base = been.get(fact.parent, now) if isinstance(fact, Stepped) else now
+            tried = {line: base.get(line) or _origin(fact, met, line) for line in _lines(skill)}
+            if met.accepted:
+                now = been[met.candidate.origin] = tried
             # The same text may be tried again; where it was accepted, that counts.
             if met.accepted or skill.digest not in found:
                 found[skill.digest] = tried

@@ -30,8 +30,9 @@ class Prune:
     """Leaves each rule out alone, then, one after the other, all that are worth nothing.
 
     A rule is tried on tasks that it was written for before others, because a rule for a rare case
-    would look useless on any other task. Rules that stand in for each other are worth nothing each:
-    so a rule stays if it is missed once those before it are gone.
+    would look useless on any other task. Where the skill earns nothing with a rule, nothing can be
+    missed without it: that says nothing about the rule, so it stays. Rules that stand in for each
+    other are worth nothing each: so a rule stays if it is missed once those before it are gone.
     """
 
     measure: Measure
@@ -75,7 +76,9 @@ class Prune:
     ) -> list[Rule]:
         gone: list[Rule] = []
         # The most harmful first; of equals the last one, for it may repeat an earlier one.
-        useless = [each for each in reversed(worths) if _useless(each)]
+        able = {task for task, mark in self.metric.marks(whole).items() if mark > EQUAL}
+        tested = [each for each in worths if able.intersection(t.id for t in trials[each.rule])]
+        useless = [each for each in reversed(tested) if _useless(each)]
         for each in sorted(useless, key=lambda each: each.gain):
             shorter = without(skill, [*gone, each.rule])
             if shorter == skill:

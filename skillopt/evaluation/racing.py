@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from skillopt.core.events import Measured
 from skillopt.core.rollout import Evaluation
-from skillopt.core.seeds import shuffled
-from skillopt.core.task import Split
+from skillopt.core.seeds import blocks, drawn, shuffled
 from skillopt.evaluation.gates import EQUAL, Metric
 
 
@@ -26,9 +24,7 @@ class Halving:
 
     def screening(self, known: Evaluation) -> list[list[str]]:
         """First tasks that can be repaired, then as many that can be broken."""
-        marks = {
-            task: self.metric.mark(each.hard, each.soft) for task, each in known.scores.items()
-        }
+        marks = self.metric.marks(known)
         faulty = [task for task, mark in marks.items() if mark < 1 - EQUAL]
         sound = [task for task in marks if task not in faulty]
         if not faulty:
@@ -38,22 +34,43 @@ class Halving:
             sound = sound[: self.screen - len(faulty)]
         return [some for some in (faulty, sound) if some]
 
-    def blocks(self, tasks: Sequence[str], step: int) -> list[list[str]]:
+    def blocks(self, tasks: Sequence[str], step: int) -> list[Sequence[str]]:
         """In an order that no outcome can influence, another one in every step."""
-        order = shuffled(tasks, self.seed + 3000 * step)
-        return [order[at : at + self.block] for at in range(0, len(order), self.block)]
+        return blocks(shuffled(tasks, f"{self.seed} race {step}"), self.block)
 
-    def kept(self, gains: Mapping[str, float], split: Split) -> list[str]:
-        """The better half; of equals, whoever was named first.
+    def screened(self, gains: Mapping[str, float]) -> list[str]:
+        """Who gains, and of these the better half, but two if so many gain.
 
-        On the step's own tasks only who gains, and not less than two where so many do: the rest is
-        for validation tasks to tell.
+        The choice between the last two is for validation tasks.
         """
-        half = (len(gains) + 1) // 2
-        names = sorted(gains, key=lambda name: -gains[name])
-        if split == "val":
-            return names[:half]
-        return [name for name in names if gains[name] > EQUAL][: max(2, half)]
+        gainers = [name for name in _ranked(gains) if gains[name] > EQUAL]
+        return gainers[: max(2, _half(gains))]
+
+    def halved(self, gains: Mapping[str, float]) -> list[str]:
+        """The better half."""
+        return _ranked(gains)[: _half(gains)]
+
+    def most_rivals(self, candidates: int) -> int:
+        """How many may be left to race on validation tasks."""
+        return max(2, (candidates + 1) // 2)
+
+    def most_attempts(self, candidates: int, tasks: int, val: int) -> tuple[int, int]:
+        """How many a step may take, on its own tasks and on validation tasks."""
+        screened = min(tasks, self.screen) if self.screen else tasks
+        left, raced = self.most_rivals(candidates), 0
+        while left > 1:
+            raced += left * min(val, self.block)
+            left = (left + 1) // 2
+        return candidates * screened, raced
+
+
+def _ranked(gains: Mapping[str, float]) -> list[str]:
+    """The best first; of equals, whoever was named first."""
+    return sorted(gains, key=lambda name: -gains[name])
+
+
+def _half(gains: Mapping[str, float]) -> int:
+    return (len(gains) + 1) // 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,16 +83,13 @@ class Pareto:
     def __call__(self, pool: Sequence[Measured], step: int) -> Measured:
         """Depends on the pool and the step alone."""
         wins = self._wins(pool)
-        drawn = random.Random(f"{self.seed} {step}")  # noqa: S311
-        at = drawn.choices(range(len(pool)), [len(each) for each in wins])[0]
-        return pool[at]
+        if not any(wins):
+            return pool[-1]
+        return drawn(pool, [len(each) for each in wins], f"{self.seed} parent {step}")
 
     def _wins(self, pool: Sequence[Measured]) -> list[set[str]]:
         """By skill, the tasks on which nobody is better; none for a skill that others cover."""
-        marks = [
-            {task: self.metric.mark(each.hard, each.soft) for task, each in scores.items()}
-            for scores in (skill.evaluation.scores for skill in pool)
-        ]
+        marks = [self.metric.marks(each.evaluation) for each in pool]
         best: dict[str, float] = {}
         for some in marks:
             for task, mark in some.items():
@@ -87,6 +101,4 @@ class Pareto:
             others = set[str]().union(*(each for n, each in enumerate(wins) if n != at))
             if wins[at] <= others and any(wins[n] for n in range(len(pool)) if n != at):
                 wins[at] = set()
-        if not any(wins):
-            wins[-1] = {""}
         return wins

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from skillopt.core.rollout import Evaluation
 from skillopt.core.state import State
 from skillopt.core.task import Split
-from skillopt.evaluation.statistics import Interval, interval, paired
+from skillopt.evaluation.statistics import Interval, interval, matched
 
 
 def outcome(evaluation: Evaluation) -> dict[str, object]:
@@ -32,7 +32,7 @@ def _replicated(evaluation: Evaluation) -> dict[str, object]:
 
 def lift(before: Evaluation, after: Evaluation) -> Interval:
     """How much better the second is, paired over the tasks that both have scored."""
-    return paired(
+    return matched(
         after.scores[task].hard - before.scores[task].hard for task in _common(before, after)
     )
 

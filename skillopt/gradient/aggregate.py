@@ -10,6 +10,7 @@ from skillopt.core.changes import Change
 from skillopt.core.journal import Phase
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Bundle, Finding, Proposal, Source
+from skillopt.core.seeds import blocks
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
 from skillopt.prompts.ask import Asker, Question
@@ -58,12 +59,12 @@ class _Merging:
     async def tree(self, bundles: list[Bundle], prompt: str) -> Bundle:
         """Merge level by level until one is left; one alone needs no question."""
 
-        async def join_chunk(chunk: list[Bundle]) -> Bundle:
+        async def join_chunk(chunk: Sequence[Bundle]) -> Bundle:
             return chunk[0] if len(chunk) == 1 else await self.merge(chunk, prompt)
 
         size = self.to.merge_batch
         while len(bundles) > 1:
-            chunks = [bundles[at : at + size] for at in range(0, len(bundles), size)]
+            chunks = blocks(bundles, size)
             bundles = await map_all(join_chunk, chunks)
         return bundles[0] if bundles else Bundle()
 

@@ -32,7 +32,9 @@ class MetaReflect:
     ) -> Draft:
         """At most `budget` higher-level edits, applied; asks nothing where nothing was tried."""
         tried = memory.of_epoch(epoch)
-        if budget == 0 or not any(each.accepted or each.rejected for each in tried.steps):
+        if budget == 0 or not any(
+            each.accepted or each.rejected or each.undecided for each in tried.steps
+        ):
             return Draft(budget=budget)
         with self.asker.journal.phase("meta_reflect", 1) as progress:
             question = Question(

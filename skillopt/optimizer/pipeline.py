@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from skillopt.core.edits import Placement
@@ -115,10 +115,12 @@ class Pipeline:
         appendix = await self.annotate(skill, found.findings, memory) if self.annotate else None
         first = await path.take(BUNDLE, found.chosen, appendix)
         others: list[Take] = []
-        if self.vary is not None and first.skill is not None:
+        if self.vary is not None and found.chosen.proposals:
 
             async def again(seed: int) -> Selection:
-                return (await path.choose(deal(batches, seed), found.budget)).chosen
+                dealt = await path.choose(deal(batches, seed), found.budget, fixed=True)
+                # Its places are those in a bundle of its own, which nobody keeps.
+                return replace(dealt.chosen, indices=None)
 
             varied = await self.vary(found.chosen, found.merged, again)
             others = [await path.take(*each, appendix) for each in varied]
@@ -129,7 +131,7 @@ class Pipeline:
             merged=found.merged,
             repeats=found.repeats,
             appendix=appendix,
-        ).leading_with(BUNDLE, [first, *others])
+        ).with_takes([first, *others])
 
 
 class _Found(NamedTuple):
@@ -151,15 +153,21 @@ class _Path:
     skill: Skill
     memory: Memory
 
-    async def choose(self, batches: Sequence[AsyncIterable[Rollout]], budget: int | None) -> _Found:
-        """From attempts to chosen proposals."""
+    async def choose(
+        self,
+        batches: Sequence[AsyncIterable[Rollout]],
+        budget: int | None,
+        *,
+        fixed: bool = False,
+    ) -> _Found:
+        """From attempts to chosen proposals; a fixed budget is not thought about again."""
         stages, skill, memory = self.stages, self.skill, self.memory
         sieve = Sieve.of(memory)
         findings = await stages.reflect(skill, batches, memory, budget=budget)
         merged = await stages.aggregate(skill, sieve.findings(findings), memory)
         merged = sieve.bundle(merged)
         rate = None
-        if stages.rate is not None and merged.proposals:
+        if stages.rate is not None and merged.proposals and not fixed:
             rate = await stages.rate(skill, batches, merged, memory, scheduled=budget)
             budget = rate.value
         chosen = await stages.select(skill, merged, memory, budget=budget)

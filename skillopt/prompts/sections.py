@@ -55,15 +55,25 @@ def directions_section(memory: Memory) -> str:
                 "step": entry.step,
                 "outcome": entry.action,
                 "score_before": entry.score_before,
-                "score_after": "not better" if entry.action == "reject" else entry.score_after,
-                "edits": [_cut(edit) for edit in entry.accepted or entry.rejected],
+                "score_after": _after(entry),
+                "edits": [_cut(edit) for edit in _edits(entry)],
             },
             ensure_ascii=False,
         )
         for entry in memory.steps
-        if entry.accepted or entry.rejected
+        if _edits(entry)
     ]
     return "<directions>\n[\n" + ",\n".join(rows) + "\n]\n</directions>"
+
+
+def _after(entry: Entry) -> str | float | None:
+    if entry.undecided:
+        return "not surely better"
+    return "not better" if entry.action == "reject" else entry.score_after
+
+
+def _edits(entry: Entry) -> tuple[Change, ...]:
+    return entry.accepted or entry.rejected or entry.undecided
 
 
 def proposals_section(proposals: Sequence[Proposal]) -> str:
@@ -252,6 +262,12 @@ def _history(memory: Memory) -> str:
         for each in memory.rejections
     ]
     told += _fitting("Rejected, most often rejected first:", edits, "others")
+    open_ended = dict.fromkeys(edit for entry in memory.steps for edit in entry.undecided)
+    unsure = [
+        f"  unsure {_noun(edit)}: {json.dumps(_cut(edit), ensure_ascii=False)}"
+        for edit in reversed(open_ended)
+    ]
+    told += _fitting("Tried without a clear result, worth another try:", unsure, "older ones")
     notes = [note for entry in reversed(memory.steps) for note in entry.rejected_notes]
     listed = [f"  rejected reminder: {note}" for note in fresh_notes(notes, ())]
     told += _fitting("Rejected reminders, the latest first:", listed, "older ones")
@@ -259,11 +275,14 @@ def _history(memory: Memory) -> str:
 
 
 def _step(entry: Entry) -> str:
-    line = f"Step {entry.step}: {entry.action}; {entry.n_fail} of {entry.n_total} attempts failed."
-    if entry.meta:
-        line = f"Meta reflection after step {entry.step}: {entry.action}."
-    if entry.pruning:
-        line = f"Pruning after step {entry.step}: {entry.action}.{_spared(entry)}"
+    match entry.kind:
+        case "step":
+            failed = f"{entry.n_fail} of {entry.n_total} attempts failed"
+            line = f"Step {entry.step}: {entry.action}; {failed}."
+        case "meta reflection":
+            line = f"Meta reflection after step {entry.step}: {entry.action}."
+        case "pruning":
+            line = f"Pruning after step {entry.step}: {entry.action}.{_spared(entry)}"
     if entry.score_before is None or entry.score_after is None:
         return line
     # How far a rejected candidate was measured, and so its score, must not change what is asked.
@@ -274,9 +293,9 @@ def _step(entry: Entry) -> str:
 def _spared(entry: Entry) -> str:
     """The rules that were taken out, so that nobody writes them again."""
     texts = [each.target[:100] for each in entry.accepted if isinstance(each, Delete)]
-    return f" Nothing was missed without: {json.dumps(texts[:10], ensure_ascii=False)}." * bool(
-        texts
-    )
+    if not texts:
+        return ""
+    return f" Nothing was missed without: {json.dumps(texts[:10], ensure_ascii=False)}."
 
 
 def _fitting(title: str, lines: Sequence[str], rest: str) -> list[str]:

@@ -156,7 +156,10 @@ def _entry(entry: Entry) -> Json:
         told["score_before"] = entry.score_before
         told["score_after"] = entry.score_after
         kind = "rejected_edits" if entry.action == "reject" else "accepted_edits"
-        told[kind] = [remembered(each) for each in entry.accepted or entry.rejected]
+        if entry.undecided:
+            kind = "undecided_edits"
+        edits = entry.accepted or entry.rejected or entry.undecided
+        told[kind] = [remembered(each) for each in edits]
     if entry.rejected_notes:
         told["rejected_notes"] = list(entry.rejected_notes)
     return told

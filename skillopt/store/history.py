@@ -197,7 +197,7 @@ def _problems(draft: Draft) -> list[str]:
 def _race_part(fact: Stepped) -> Json:
     """What is told only where there were several candidates, or another parent."""
     part: Json = {"parent_origin": fact.parent} if fact.parent else {}
-    if fact.heats:
+    if fact.heats or fact.draft.others:
         part |= {
             "n_candidates": len(fact.draft.takes),
             "candidate_name": fact.draft.name,
@@ -220,6 +220,7 @@ def decision_json(decision: Decision) -> Json:
         "candidate_gate_score": decision.candidate.value,
         "inconclusive": decision.inconclusive,
         "gate_level": decision.level,
+        **({"gate_rivals": decision.rivals} if decision.rivals > 1 else {}),
         "reason": decision.reason,
     }
 

@@ -14,12 +14,12 @@ from skillopt.store.packages import skill_files
 
 def race_files(folder: StepFolder, fact: Stepped) -> Iterator[tuple[Path, bytes]]:
     """The heats, and the documents that lost; nothing where there was one candidate only."""
-    if not fact.heats:
+    if not fact.heats and not fact.draft.others:
         return
     told: Json = {
         "candidates": [_candidate(each) for each in fact.draft.takes],
         "heats": [_heat(each) for each in fact.heats],
-        "winner": fact.draft.name if fact.heats[-1].kept else None,
+        "winner": fact.draft.name if fact.decision else None,
         "attempts": sum(each.attempts for each in fact.heats),
     }
     yield folder.race, json_bytes(told)

@@ -32,6 +32,8 @@ class Counts:
     accepts: int
     rejects: int
     skips: int
+    screened: int
+    """Of the skips, those whose candidates were tried on the step's own tasks and gained nothing."""
 
 
 def counts(steps: Sequence[Stepped]) -> Counts:
@@ -42,6 +44,7 @@ def counts(steps: Sequence[Stepped]) -> Counts:
         accepts=sum("accept" in action for action in actions),
         rejects=actions.count("reject"),
         skips=sum(action.startswith("skip") for action in actions),
+        screened=actions.count("skip_screened"),
     )
 
 
@@ -58,6 +61,7 @@ def summary(chronicle: Chronicle, state: State, spent: Spent, config: Mapping[st
         "current_origin": state.current.origin,
         "best_origin": state.best.origin,
         **{f"total_{key}": n for key, n in asdict(counts(chronicle.steps)).items()},
+        "fruitless_steps": state.memory.fruitless,
         "failures": failures(each.fact for each in chronicle.chapters),
         "selection_saved": _saved(chronicle.chapters),
         "race_attempts": sum(heat.attempts for step in chronicle.steps for heat in step.heats),

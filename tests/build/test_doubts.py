@@ -28,7 +28,7 @@ def said(settings: dict[str, object]) -> list[str]:
         ({"evaluation.replicates": 3}, r"max_replicates \(3\) is not above replicates \(3\)"),
         ({"model.target_temperature": 0.0}, "the target answers the same question in the same"),
         ({"model.target_backend": "local"}, "set model.target_temperature"),
-        ({"env.workers": 99}, "raise evaluation.block"),
+        ({"optimizer.screen_tasks": 5}, "raise optimizer.candidates"),
     ],
 )
 def test_what_can_bring_nothing_is_told_with_what_to_do(

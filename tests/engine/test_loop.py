@@ -355,7 +355,7 @@ async def test_a_meta_reflection_sees_what_its_epoch_tried_and_passes_the_same_g
     assert first is not None
     assert (first.action, first.candidate.origin) == ("reject", "meta_reflect_epoch_01")
     assert "Check twice." in first.candidate.skill.body
-    entries = [entry for entry in state.memory.steps if entry.meta]
+    entries = [entry for entry in state.memory.steps if entry.kind == "meta reflection"]
     assert [entry.rejected for entry in entries] == [(Append("- Check twice."),)]
     assert "Check twice." not in state.best.skill.body
 
@@ -410,7 +410,7 @@ async def test_a_rule_that_nothing_misses_is_pruned_and_one_that_carries_the_sco
     )
     assert state.best.skill.body == "# Sums\n\n- Add carefully.\n"
     assert state.best.origin == "prune_epoch_02"
-    (entry,) = [entry for entry in state.memory.steps if entry.pruning]
+    (entry,) = [entry for entry in state.memory.steps if entry.kind == "pruning"]
     assert entry.accepted == (Delete("- Smile."),)
 
 
@@ -431,7 +431,7 @@ async def test_pruning_that_costs_score_is_rejected_and_changes_nothing() -> Non
     assert fact.decision is not None
     assert (fact.decision.action, fact.decision.saved) == ("reject", 3)
     assert state.best.skill == start
-    (entry,) = [entry for entry in state.memory.steps if entry.pruning]
+    (entry,) = [entry for entry in state.memory.steps if entry.kind == "pruning"]
     assert entry.rejected == (Delete("- Add carefully."),)
 
 
@@ -444,12 +444,13 @@ async def test_pruning_takes_no_part_of_the_chance_of_a_false_accept() -> None:
         move.id for move in without.moves
     ]
     assert [move.id for move in with_pruning.moves][2:4] == ["prune_epoch_01", "epoch_01"]
-    assert with_pruning.decisions == without.decisions
+    assert with_pruning.gated(steps=True, guidance=True) == without.gated(steps=True, guidance=True)
     record = MemoryRecord()
-    state = await train(world.but(record=record).run(), CHATTY)
+    able = Skill.parse("# Sums\n\n- Smile.\n- Add carefully.\n")
+    state = await train(world.but(record=record).run(), able)
     pruned = [event.decision for event in record.kept if isinstance(event, Pruned)]
     assert [each.level for each in pruned if each] == [0.0]
-    assert state.gates == without.decisions
+    assert state.gates == len(without.gated(steps=True, guidance=True))
 
 
 async def test_a_run_with_pruning_cut_after_any_event_ends_the_same() -> None:

@@ -52,6 +52,17 @@ def test_a_rejected_candidate_leaves_no_trace_in_later_skills() -> None:
     assert lineage([*FACTS[:2], again])[REJECTED.digest]["- Shout."].move == "step_0002"
 
 
+def test_a_step_that_set_out_from_an_older_skill_inherits_its_lines() -> None:
+    made = Draft(budget=1)
+    skill = apply_edits(INITIAL, [Append("- Sing."), Append("- Answer in capitals.")]).skill
+    *before, step = after(skill, made)
+    assert isinstance(step, Stepped)
+    found = lineage([*before, replace(step, parent="initial_skill")])[skill.digest]
+    assert found["- Be brief."].move == "initial_skill"
+    assert found["- Answer in capitals."].move == "step_0003"
+    assert lineage([*before, step])[skill.digest]["- Answer in capitals."].move == "step_0002"
+
+
 def test_guidance_comes_from_the_epoch_that_wrote_it() -> None:
     found = lineage(FACTS)[GUIDED.digest]
     assert found["Keep going."].move == "slow_update_epoch_02"

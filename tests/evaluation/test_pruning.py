@@ -59,6 +59,12 @@ async def test_of_two_rules_that_stand_in_for_each_other_the_first_stays() -> No
     assert await spared(world, "- left\n- none\n- right\n") == ["- none", "- right"]
 
 
+async def test_where_the_skill_earns_nothing_every_rule_stays() -> None:
+    """A floor proves nothing: the rule for a task may be needed once another is there too."""
+    world = World(t0="missing", t1="missing", t2="missing", t3="missing")
+    assert await spared(world, "- a\n- b\n") == []
+
+
 async def test_a_rule_that_was_not_measured_stays() -> None:
     world = World(t0=None, t1=None, t2=None, t3=None)
     assert await spared(world, "- a\n") == []

@@ -71,7 +71,7 @@ GAINS = st.dictionaries(st.text("abcdefgh", min_size=1), st.floats(-1, 1), min_s
 
 @given(GAINS)
 def test_a_heat_on_validation_tasks_keeps_the_better_half(gains: dict[str, float]) -> None:
-    kept = HALVING.kept(gains, "val")
+    kept = HALVING.halved(gains)
     assert len(kept) == (len(gains) + 1) // 2
     lost = [gain for name, gain in gains.items() if name not in kept]
     assert all(gains[name] >= gain for name in kept for gain in lost)
@@ -79,14 +79,14 @@ def test_a_heat_on_validation_tasks_keeps_the_better_half(gains: dict[str, float
 
 @given(GAINS)
 def test_screening_keeps_nobody_who_gains_nothing(gains: dict[str, float]) -> None:
-    kept = HALVING.kept(gains, "train")
+    kept = HALVING.screened(gains)
     assert all(gains[name] > 0 for name in kept)
     gainers = sum(gain > 1e-12 for gain in gains.values())
     assert len(kept) == min(gainers, max(2, (len(gains) + 1) // 2))
 
 
 def test_of_equals_the_first_goes_on() -> None:
-    assert HALVING.kept({"bundle": 0.5, "without 2": 0.5}, "val") == ["bundle"]
+    assert HALVING.halved({"bundle": 0.5, "without 2": 0.5}) == ["bundle"]
 
 
 def drawn(pool: list[Measured], times: int = 300) -> Counter[str]:

@@ -31,11 +31,11 @@ def after_exam(before: str, after: str) -> State:
 @pytest.mark.parametrize(
     ("before", "after", "words", "conclusive"),
     [
-        ("0" * 20, "1" * 15 + "0" * 5, "conclusive, better: +0.750 [+0.54, +0.96] on 20", True),
-        ("1" * 15 + "0" * 5, "0" * 20, "conclusive, worse: -0.750 [-0.96, -0.54] on 20", True),
+        ("0" * 20, "1" * 15 + "0" * 5, "conclusive, better: +0.750 [+0.47, +0.90] on 20", True),
+        ("1" * 15 + "0" * 5, "0" * 20, "conclusive, worse: -0.750 [-0.90, -0.47] on 20", True),
         ("0" * 20, "1" * 3 + "0" * 17, "not conclusive (no change is possible too): +0.150", False),
         ("0" * 5, "1" * 5, "not conclusive (no change is possible too): +1.000", False),
-        ("01" * 9, "01" * 9, "no difference: +0.000 [+0.00, +0.00] on 18", False),
+        ("01" * 9, "01" * 9, "no difference: +0.000 [-0.10, +0.10] on 18", False),
         ("", "", "no difference: +0.000 [-1.00, +1.00] on 0", False),
     ],
 )

@@ -173,7 +173,7 @@ def test_a_history_names_the_rules_that_were_pruned() -> None:
         action="accept_new_best",
         n_total=0,
         n_fail=0,
-        pruning=True,
+        kind="pruning",
         score_before=0.5,
         score_after=0.5,
         accepted=(Delete("- Smile."),),

@@ -12,7 +12,7 @@ from support_runs import Job, make_data
 from skillopt.core.references import MAIN, MOST, Reference
 from skillopt.core.skill import Skill, Text
 from skillopt.core.task import Task
-from skillopt.engine.bench import Conditions
+from skillopt.engine.series import Conditions
 from skillopt.errors import SkillError
 from skillopt.store.cache import Cache
 from skillopt.store.events import EventLog

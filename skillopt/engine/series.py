@@ -1,0 +1,165 @@
+"""Attempts that are told as one: begun together, read in a fixed order, given up together."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from skillopt.aio import nursery
+from skillopt.core.journal import Phase
+from skillopt.core.rollout import Failure, Rollout, Score
+from skillopt.core.skill import Skill
+from skillopt.core.task import Task
+from skillopt.errors import Pending, SkilloptError, Unmeasurable
+
+
+def _future() -> asyncio.Future[None]:
+    return asyncio.get_running_loop().create_future()
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts failed attempts, and tells readers at once when the rest is not worth waiting for."""
+
+    total: int
+    max_failed: float
+    beside: int = 0
+    """Attempts made earlier that the share of failures is counted among as well."""
+    started: int = 0
+    done: int = 0
+    failed: int = 0
+    trouble: SkilloptError | None = None
+    pending: Pending | None = None
+    """Attempts that wait for somebody's answer; told when all others under way are done."""
+    halted: asyncio.Future[None] = field(default_factory=_future)
+
+    def count(self, message: str) -> None:
+        """One more attempt has failed."""
+        self.failed += 1
+        total = self.total + self.beside
+        if self.failed > self.max_failed * total:
+            text = (
+                f"{self.failed} of {total} attempts failed, more than "
+                f"{self.max_failed:.0%} (evaluation.max_failure_share), so the result would mean "
+                f"nothing. The last one: {message}. "
+                "Finished work is kept: repair the cause and run the same command again."
+            )
+            self.halt(Unmeasurable(text))
+
+    def wait(self, error: Pending) -> None:
+        """One more attempt waits for an answer."""
+        self.pending = error if self.pending is None else self.pending + error
+
+    def finish(self) -> None:
+        """One more attempt is over, however it went."""
+        self.done += 1
+        if self.done == self.started and self.pending is not None:
+            self.halt(self.pending)
+
+    def halt(self, error: SkilloptError) -> None:
+        """Give every reader this error instead of further rollouts."""
+        if self.trouble is None:
+            self.trouble = error
+            self.halted.set_result(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """A group of attempts under way, read in order, as often as wanted."""
+
+    running: Sequence[asyncio.Task[Rollout]]
+    tally: Tally
+
+    async def __aiter__(self) -> AsyncIterator[Rollout]:
+        """Each rollout as soon as it and all before it are done."""
+        for task in self.running:
+            if not task.done():
+                both = (task, self.tally.halted)
+                await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            if not task.cancelled() and task.done() and isinstance(task.exception(), Pending):
+                await asyncio.wait((self.tally.halted,))
+            if self.tally.trouble is not None:
+                raise self.tally.trouble
+            yield task.result()
+
+    async def all(self) -> list[Rollout]:
+        """All of them, in order."""
+        return [each async for each in self]
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What all attempts of a group share, worked out once and not for every task."""
+
+    skill: Skill
+    digest: str
+    environment: str
+    harness: str
+
+    def key(self, task: Task, replicate: int = 0) -> str:
+        """Name of an attempt by everything that may change its outcome."""
+        parts = (self.environment, task.digest, self.digest, self.harness, str(replicate))
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+class Attempting(Protocol):
+    """One attempt, made or found."""
+
+    async def __call__(
+        self, task: Task, replicate: int, conditions: Conditions
+    ) -> tuple[Rollout, bool]:
+        """The rollout, and whether it was finished before."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Attempts that are told as one, started in one go or in several; failures add up."""
+
+    attempt: Attempting
+    replicates: Sequence[int]
+    progress: Phase
+    tally: Tally
+
+    @asynccontextmanager
+    async def start(
+        self, tasks: Sequence[Sequence[Task]], conditions: Conditions
+    ) -> AsyncGenerator[list[Attempts], None]:
+        """Start groups of tasks, each to be read in order; all are done at the end."""
+        self.tally.started += sum(map(len, tasks)) * len(self.replicates)
+        async with nursery() as group:
+
+            def begin(task: Task, number: int) -> asyncio.Task[Rollout]:
+                return group.start(self._one(task, number, conditions))
+
+            yield [
+                Attempts([begin(each, n) for each in some for n in self.replicates], self.tally)
+                for some in tasks
+            ]
+
+    async def _one(self, task: Task, replicate: int, conditions: Conditions) -> Rollout:
+        """One attempt, reported and counted."""
+        tally = self.tally
+        try:
+            rollout, reused = await self.attempt(task, replicate, conditions)
+        except Pending as error:
+            tally.wait(error)
+            raise
+        except SkilloptError as error:
+            tally.halt(error)
+            raise
+        finally:
+            tally.finish()
+        match rollout.outcome:
+            case Score(hard):
+                self.progress.tick("reused" if reused else "done", hard)
+            case Failure(_, message):
+                self.progress.tick("failed")
+                tally.count(message)
+        if tally.done == tally.total:
+            self.progress.finish()
+        return rollout
