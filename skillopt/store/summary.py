@@ -33,7 +33,7 @@ class Counts:
     rejects: int
     skips: int
     screened: int
-    """Of the skips, those whose candidates were tried on the step's own tasks and gained nothing."""
+    """Of the skips, those whose candidates gained nothing on the step's own tasks."""
 
 
 def counts(steps: Sequence[Stepped]) -> Counts:
