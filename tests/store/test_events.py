@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support_store import story
 
-from skillopt.core import events, rollout
+from skillopt.core import events, proposal, rollout
 from skillopt.core.chat import Reply
 from skillopt.core.events import Event, Started, Timed
 from skillopt.core.skill import Skill
@@ -35,7 +35,11 @@ evaluations = st.builds(
     st.dictionaries(st.text(), scores, max_size=3),
     st.dictionaries(st.text(), st.builds(rollout.Failure, st.text(), st.text()), max_size=2),
 )
+heats = st.builds(
+    proposal.Heat, gains=st.dictionaries(st.text(), numbers, max_size=3), kept=st.just(("a",))
+)
 st.register_type_strategy(Skill, skills)
+st.register_type_strategy(proposal.Heat, heats)
 st.register_type_strategy(rollout.Score, scores)
 st.register_type_strategy(rollout.Evaluation, evaluations)
 any_event: st.SearchStrategy[Event] = st.one_of(
@@ -44,6 +48,8 @@ any_event: st.SearchStrategy[Event] = st.one_of(
         st.from_type(kind)
         for kind in (
             events.Stepped,
+            events.MetaReflected,
+            events.Pruned,
             events.EpochClosed,
             events.Examined,
             events.Started,

@@ -354,6 +354,7 @@ async def test_the_summary_gives_scores_with_their_number_of_items(tmp_path: Pat
         "accepts": 1,
         "rejects": 1,
         "skips": 0,
+        "screened": 0,
         "best_score_at_epoch_end": 1.0,
         "current_score_at_epoch_end": 1.0,
     }
