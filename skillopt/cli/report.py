@@ -36,6 +36,7 @@ from skillopt.evaluation.statistics import Interval
 from skillopt.store.ahead import Ahead
 from skillopt.store.cache import Reused
 from skillopt.store.candidates import tried
+from skillopt.store.layout import Layout
 from skillopt.store.reader import RunReader
 from skillopt.store.receipts import by_role, unpriced
 from skillopt.store.summary import counts, failures
@@ -246,12 +247,12 @@ def best_at(state: State, path: Path) -> str:
 
 
 def next_commands(run: Path) -> Text:
-    """What to do next."""
+    """What to do next; nothing of it asks a model."""
     where = quoted(run)
     lines = [
         ("skillopt show " + where, "what happened, step by step"),
         ("skillopt diff " + where, "what was learnt"),
-        ("skillopt attribute " + where, "what each rule is worth, by leaving it out"),
+        ("skillopt blame " + quoted(Layout(run).best_skill), "where each line comes from"),
         ("skillopt check " + where, "whether the skill recites items"),
     ]
     width = max(len(command) for command, _ in lines)

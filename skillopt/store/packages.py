@@ -19,7 +19,7 @@ def read_skill(path: Path) -> Skill:
     Of a folder, SKILL.md and `references/*.md` are read; whatever else lies there is left alone.
     """
     if not path.exists():
-        message = f"there is no skill document {path}; check env.skill_init or --skill"
+        message = f"there is no skill document {path}; check the path (env.skill_init, --skill)"
         raise SkillError(message)
     try:
         return _read_package(path) if path.is_dir() else Skill.parse(_text(path, "it"))
