@@ -197,7 +197,6 @@ NO_ANALYST = {"use_skill_aware_reflection": True, "gradient.proposer": "patterns
         ),
         ({"train": [{"input": "x"}], "val": VAL}, DataError, "answer"),
         ({"train": TRAIN, "val": VAL, "skill": "a<!-- APPENDIX_END -->"}, SkillError, "mark"),
-        ({"train": TRAIN, "val": VAL, "settings": {"train_size": 9}}, DataError, "6 items"),
         ({"train": TRAIN, "val": VAL, "settings": NO_READER}, ConfigError, "needs analyst among"),
         ({"train": TRAIN, "val": VAL, "settings": NO_ANALYST}, ConfigError, "needs analyst among"),
     ],

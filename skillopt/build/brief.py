@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from skillopt.build.conflicts import check
@@ -12,7 +12,7 @@ from skillopt.build.data import (
     exam_tasks,
     initial_skill,
     open_world,
-    training_tasks,
+    other_size,
     validation_tasks,
 )
 from skillopt.build.places import out_root, short
@@ -68,7 +68,8 @@ def prepare(config: Config, supplied: Supplied | None = None) -> Brief:
         needs.append("test")
     world = open_world(config, needs, given.splits)
     skill = given.skill or initial_skill(config, world.kind)
-    train_tasks = training_tasks(config, world.environment)
+    train_tasks = world.environment.tasks("train")
+    world = replace(world, warnings=(*world.warnings, *other_size(config, len(train_tasks))))
     val = validation_tasks(config, world.environment)
     test = exam_tasks(config, world.environment)
     plan = Plan.build(train_tasks, shape(config), schedule(config.optimizer), test)

@@ -16,7 +16,6 @@ from skillopt.core.task import Split, Task
 from skillopt.datasets.manifests import write_manifest
 from skillopt.datasets.rows import read_rows
 from skillopt.datasets.splits import Splits, by_ratio, from_directory, limit, require
-from skillopt.errors import DataError
 from skillopt.store.packages import read_skill
 
 BLANK = "blank"
@@ -60,12 +59,39 @@ def open_world(config: Config, needs: Sequence[Split], splits: Splits | None = N
     if not config.env.name:
         known = ", ".join(ENVIRONMENTS.names)
         raise config.complaint("env.name", f"should name an environment; known: {known}")
-    kind = ENVIRONMENTS.load(config.env.name)
+    kind = _kind(config)
     settings = settings_for(kind.Settings, config)
     rows = read_splits(config, needs) if splits is None else splits
     rows = require(limit(rows, config.env.limit), needs)
     environment = kind(settings, rows)
     return World(kind, environment, rows, tuple(getattr(environment, "warnings", ())))
+
+
+_ABSENT = {
+    "alfworld": "ALFWorld",
+    "babyvision": "BabyVision",
+    "docvqa": "DocVQA",
+    "livemathematicianbench": "LiveMathematicianBench",
+    "mathverse": "MathVerse",
+    "mmrb": "MMRB",
+    "officeqa": "OfficeQA",
+    "sealqa": "SealQA",
+    "spreadsheetbench": "SpreadsheetBench",
+    "swebench": "SWE-bench",
+}
+"""Benchmarks that users of other versions know by these names."""
+
+
+def _kind(config: Config) -> EnvironmentKind:
+    name, here = config.env.name, ENVIRONMENTS.names
+    if name in _ABSENT and name not in here:
+        raise config.complaint(
+            "env.name",
+            f"the benchmark {name!r} is not part of this version: its environment ({_ABSENT[name]} "
+            f"tasks and their scorer) is missing. There are {', '.join(here)}; "
+            "docs/guide/new-benchmark.md shows how to write one and name it as module:Name",
+        )
+    return ENVIRONMENTS.load(name)
 
 
 def read_splits(config: Config, needs: Sequence[Split]) -> Splits:
@@ -118,16 +144,15 @@ def exam_tasks(config: Config, environment: Environment) -> Sequence[Task] | Non
     return _first(environment.tasks("test"), config.evaluation.test_env_num)
 
 
-def training_tasks(config: Config, environment: Environment) -> Sequence[Task]:
-    """The tasks to learn from; a configured size must be the true one."""
-    tasks = environment.tasks("train")
+def other_size(config: Config, count: int) -> list[str]:
+    """What to tell when the train split is not of the size that was expected."""
     size = config.train.train_size
-    if size not in {0, len(tasks)}:
-        raise DataError(
-            f"train.train_size is {size}, but the train split has {len(tasks)} items; "
-            "set it to 0 to take all, or use env.limit"
-        )
-    return tasks
+    if size in {0, count}:
+        return []
+    return [
+        f"train.train_size is {size}, but the train split has {count} items; all {count} are used "
+        "(env.limit uses fewer)"
+    ]
 
 
 def _first(tasks: Sequence[Task], count: int) -> Sequence[Task]:

@@ -93,14 +93,17 @@ def for_roles(
 
 
 def own_settings(backend: str, roles: Sequence[str], values: Mapping[str, Any]) -> dict[str, Any]:
-    """What was set for this backend, without its name in front; the last role's value wins."""
+    """What was set for this backend, without its name in front; the last role's value wins.
+
+    A blank value of a role is unset, so that a file may write every key out.
+    """
     found: dict[str, Any] = {}
     for family in _FAMILIES.get(backend, (backend,)):
         for start in (f"{family}_", *(f"{role}_{family}_" for role in roles)):
             found |= {
                 key.removeprefix(start): value
                 for key, value in values.items()
-                if key.startswith(start) and (start == f"{family}_" or value is not None)
+                if key.startswith(start) and (start == f"{family}_" or value not in (None, ""))
             }
     return found
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,34 +58,46 @@ def read(value: object) -> object:
             return value
 
 
-def as_written(value: object, place: Sequence[int | str]) -> object | None:
-    """The value with its part at `place` turned into the text as written; None without a text.
+NO_OTHER: Final = object()
+"""Says that a value has no other reading."""
+
+Turn: TypeAlias = Callable[[object], object]
+"""Another reading of a value, or `NO_OTHER`."""
+
+
+def written(value: object) -> object:
+    """The text that a value was written as, where it reads as something other than text."""
+    return value.text if isinstance(value, Plain) else NO_OTHER
+
+
+def turned(value: object, place: Sequence[int | str], turn: Turn) -> object:
+    """The value with its part at `place` read otherwise; `NO_OTHER` where that cannot be.
 
     Parts of the place that lead nowhere (pydantic names the members of a union) are passed over.
     """
     match value:
         case Plain():
-            found = as_written(value.value, place)
-            return value.text if found is None else found
+            found = turned(value.value, place, turn)
+            return turn(value) if found is NO_OTHER else found
         case dict() | list() if place:
-            return _inside(cast("dict[str, object] | list[object]", value), place)
+            return _inside(cast("dict[str, object] | list[object]", value), place, turn)
         case _:
-            return None
+            return turn(value)
 
 
 def _inside(
-    value: dict[str, object] | list[object], place: Sequence[int | str]
-) -> dict[str, object] | list[object] | object | None:
+    value: dict[str, object] | list[object], place: Sequence[int | str], turn: Turn
+) -> object:
     head, rest = place[0], place[1:]
     match value, head:
         case dict(), str() if head in value:
-            found = as_written(value[head], rest)
-            return None if found is None else {**value, head: found}
+            found = turned(value[head], rest, turn)
+            return found if found is NO_OTHER else {**value, head: found}
         case list(), int() if head < len(value):
-            found = as_written(value[head], rest)
-            return None if found is None else [*value[:head], found, *value[head + 1 :]]
+            found = turned(value[head], rest, turn)
+            return found if found is NO_OTHER else [*value[:head], found, *value[head + 1 :]]
         case _:
-            return as_written(value, rest)
+            return turned(value, rest, turn)
 
 
 def _deep(old: object, new: object) -> object:

@@ -15,6 +15,8 @@ RENAMED: Final = {
     "codex_path": "model.codex_exec_path",
     "codex_cli_bin": "model.codex_exec_path",
     "codex_bin": "model.codex_exec_path",
+    "sandbox": "model.codex_exec_sandbox",
+    "codex_sandbox": "model.codex_exec_sandbox",
     "model_backend": "model.backend",
     "env": "env.name",
     "azure_endpoint": "model.azure_openai_endpoint",
@@ -27,9 +29,28 @@ IGNORED: Final = {
     "train.steps_per_epoch": "it follows from the size of the train split and the batch size",
     "gradient.max_analyst_rounds": "each minibatch is read once",
     "optimizer.meta_learning_rate": "meta reflect uses the learning rate of the epoch's last step",
+    "model.codex_exec_full_auto": "say what the program may do with model.codex_exec_sandbox",
     "env.exec_timeout": "a chat call is bounded by model.timeout_seconds",
 }
 """Keys that older files may hold and that have no effect, each with the reason."""
+
+NOT_YET: Final = (
+    "model.claude_code_exec_profile",
+    "model.claude_code_exec_use_sdk",
+    "model.claude_code_exec_effort",
+    "model.claude_code_exec_max_thinking_tokens",
+    "model.codex_exec_sandbox",
+    "model.codex_exec_reasoning_effort",
+    "model.codex_exec_use_sdk",
+    "model.codex_exec_network_access",
+    "model.codex_exec_web_search",
+    "model.codex_exec_approval_policy",
+    "model.codex_trace_to_optimizer",
+    "model.cursor_exec_path",
+    "model.cursor_exec_sandbox",
+    "model.copilot_exec_allow_all_tools",
+)
+"""Keys of coding agents as targets, which this version does not run: accepted and checked."""
 
 _OF_ENVIRONMENTS: Final = (
     "data_root",
@@ -48,6 +69,7 @@ MOVED: Final = {
     "env.judge_model": "model.judge",
     "env.judge_max_completion_tokens": "model.judge_max_tokens",
     "env.judge_retries": "model.judge_retries",
+    "env.max_completion_tokens": "model.target_max_tokens",
     "optimizer.proposer": "gradient.proposer",
 }
 """Dotted keys that have another section now."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from skillopt.config.given import as_written, read
+from skillopt.config.given import NO_OTHER, Turn, read, turned, written
 from skillopt.config.redaction import redact
+from skillopt.config.yaml12 import meant
 
 T = TypeVar("T")
 
@@ -30,25 +31,37 @@ _WORDS = {
 def check(schema: TypeAdapter[T], values: Mapping[str, object]) -> T | dict[str, str]:
     """The values in the form of the schema, or what is wrong with each key.
 
-    Where the schema wants text, a value that YAML reads otherwise counts as it was written.
+    Where the schema wants text, a value that YAML reads otherwise counts as it was written. Where
+    it wants a number or a switch, a text that is nothing else counts as one: '0.7' or 'false'.
     """
     try:
         return schema.validate_python(read(dict(values)))
     except ValidationError as error:
         details = error.errors(include_url=False)
-    better = _with_text(values, details)
+    better = _otherwise(values, details)
     return _complaints(details) if better is None else check(schema, better)
 
 
-def _with_text(
+_TURNS: Final[Mapping[str, Turn]] = {
+    "string_type": written,
+    "literal_error": written,
+    "int_type": meant,
+    "float_type": meant,
+    "bool_type": meant,
+}
+"""What else a value may mean, by what the schema missed."""
+
+
+def _otherwise(
     values: Mapping[str, object], details: list[ErrorDetails]
 ) -> dict[str, object] | None:
-    wanting = [each["loc"] for each in details if each["type"] in {"string_type", "literal_error"}]
-    # Deepest first: an item of a list is turned into text before the list as a whole is.
-    for place in sorted(wanting, key=len, reverse=True):
-        found = as_written(dict(values), place)
-        if found is not None:
-            return cast("dict[str, object]", found)
+    """The values with one of them read otherwise."""
+    # Deepest first: an item of a list is turned before the list as a whole is.
+    for each in sorted(details, key=lambda each: len(each["loc"]), reverse=True):
+        if (turn := _TURNS.get(each["type"])) is not None:
+            found = turned(dict(values), each["loc"], turn)
+            if found is not NO_OTHER:
+                return cast("dict[str, object]", found)
     return None
 
 

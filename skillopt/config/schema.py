@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar, cast
@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from skillopt.config import yaml12
 from skillopt.config.given import Given, Settings, read
-from skillopt.config.legacy import IGNORED, flat_name
+from skillopt.config.legacy import IGNORED, NOT_YET, flat_name
 from skillopt.config.names import suggestion
 from skillopt.config.problems import check
 from skillopt.config.redaction import HIDDEN, names_secret, redact
@@ -58,6 +58,7 @@ S = TypeVar("S")
 _MAY_CHANGE: Final = frozenset(
     (
         "train.num_epochs",
+        "train.train_size",
         "train.patience",
         "gradient.analyst_workers",
         "evaluation.eval_test",
@@ -163,6 +164,9 @@ class Config:
         return yaml12.write(document)
 
 
+_DEFAULTS: Final = Config().values()
+
+
 def configure(given: Settings) -> Config:
     """Check settings against the schema; the error names every mistake."""
     problems = [
@@ -179,11 +183,24 @@ def configure(given: Settings) -> Config:
             problems += [_line(f"{name}.{key}", what, given) for key, what in checked.items()]
     if problems:
         raise ConfigError("\n".join(problems))
-    warnings = tuple(
-        _line(key, f"has no effect: {why}", given) for key, why in IGNORED.items() if key in given
-    )
     make = cast("Callable[..., Config]", Config)
-    return make(**sections, warnings=warnings, given=given)
+    config = make(**sections, given=given)
+    return dataclasses.replace(config, warnings=tuple(_without_effect(config)))
+
+
+def _without_effect(config: Config) -> Iterator[str]:
+    """What was asked for and is not done; a value that is the default asks for nothing."""
+    given, values = config.given, config.values()
+    for key, why in IGNORED.items():
+        if key in given:
+            yield _line(key, f"has no effect: {why}", given)
+    unused = [key for key in NOT_YET if key in given and values[key] != _DEFAULTS[key]]
+    if unused:
+        places = sorted({given[key].origin for key in unused})
+        yield (
+            f"{', '.join(unused)}: no effect yet, because this version does not run coding agents "
+            f"as targets [{', '.join(places)}]"
+        )
 
 
 def settings_for(kind: type[S], config: Config) -> S:

@@ -27,6 +27,8 @@ Role: TypeAlias = Literal["optimizer", "target", "judge"]
 RateControl: TypeAlias = Literal["fixed", "autonomous", "none", "volatility"]
 """Who decides the learning rate."""
 Effort: TypeAlias = Literal["", "none", "minimal", "low", "medium", "high", "xhigh", "max"]
+UseSdk: TypeAlias = Literal["auto", "sdk", "cli"] | bool | None
+"""How a coding agent is started: through its Python package or as a program."""
 
 
 def _ratio(text: str) -> str:
@@ -180,10 +182,24 @@ class ModelSection(Section):
     local_batch: Positive = 256
 
     claude_code_exec_path: str = ""
+    claude_code_exec_profile: str = ""
+    claude_code_exec_use_sdk: UseSdk = "auto"
+    claude_code_exec_effort: Effort = "medium"
+    claude_code_exec_max_thinking_tokens: Count = 16384
     codex_exec_path: str = ""
     codex_exec_profile: str = ""
+    codex_exec_sandbox: Literal["", "read-only", "workspace-write", "danger-full-access"] = ""
+    codex_exec_reasoning_effort: Effort = ""
+    codex_exec_use_sdk: UseSdk = None
+    codex_exec_network_access: bool | None = None
+    codex_exec_web_search: bool | None = None
+    codex_exec_approval_policy: Literal["", "untrusted", "on-failure", "on-request", "never"] = ""
+    codex_trace_to_optimizer: bool = True
+    cursor_exec_path: str = ""
+    cursor_exec_sandbox: Literal["", "enabled", "disabled"] = ""
     copilot_exec_path: str = ""
     copilot_exec_home: str = ""
+    copilot_exec_allow_all_tools: bool | None = None
     copilot_chat_optimizer_model: str = ""
     copilot_chat_target_model: str = ""
     copilot_chat_timeout: Seconds | None = None

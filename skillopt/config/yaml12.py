@@ -14,7 +14,7 @@ from typing import Final, NoReturn, TypeAlias
 
 import yaml
 
-from skillopt.config.given import Plain
+from skillopt.config.given import NO_OTHER, Plain, read
 from skillopt.errors import ConfigError
 
 _TAG: Final = "tag:yaml.org,2002:"
@@ -46,8 +46,11 @@ def _resolvers(start: Resolvers) -> Resolvers:
     return table
 
 
+_PLAIN: Final = _resolvers({})
+
+
 class _Loader(yaml.SafeLoader):
-    yaml_implicit_resolvers = _resolvers({})
+    yaml_implicit_resolvers = _PLAIN
 
 
 class _Dumper(yaml.SafeDumper):
@@ -100,6 +103,18 @@ def read_value(text: str) -> object:
         explicit = isinstance(node, yaml.ScalarNode) and node.style is not None
         return value if explicit or typed.startswith("!") else typed
     return value if isinstance(value, Plain) else Plain(value, typed)
+
+
+def meant(value: object) -> object:
+    """The number or switch that a text spells out, to the letter; a blank one is unset."""
+    if not isinstance(value, str):
+        return NO_OTHER
+    if not value:
+        return None
+    for tag, pattern in _PLAIN.get(value[0], ()):
+        if tag.removeprefix(_TAG) in {"bool", "int", "float"} and pattern.match(value):
+            return read(read_value(value))
+    return NO_OTHER
 
 
 def _represent(_: yaml.SafeDumper, text: str) -> yaml.ScalarNode:

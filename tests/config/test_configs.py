@@ -41,7 +41,7 @@ def test_a_feature_can_be_added_to_a_benchmark(tmp_path: Path) -> None:
     path.write_text(f"_base_: {bases}", encoding="utf-8")
     config = load_config(path)
     assert (config.env.name, config.evaluation.gate_metric) == ("searchqa", "soft")
-    assert (config.train.train_size, config.env.own) == (400, {"max_turns": 1})
+    assert (config.train.train_size, config.env.own) == (0, {"max_turns": 1})
 
 
 def test_the_preset_holds_the_published_protocol(tmp_path: Path) -> None:

@@ -1,0 +1,171 @@
+"""Configurations of the original load here, and what they ask for is done or told."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support_cli import skillopt
+from support_original import ROOT, samples, write_splits
+
+from skillopt.build.brief import prepare
+from skillopt.config.load import load_config
+from skillopt.errors import ConfigError
+from skillopt.testing.simulator import Simulator
+
+OURS = Path(__file__).parent / "original"
+FILES = (
+    "_base_/default.yaml",
+    "alfworld/default.yaml",
+    "docvqa/default.yaml",
+    "features/soft_gate.yaml",
+    "livemathematicianbench/default.yaml",
+    "officeqa/default.yaml",
+    "searchqa/default.yaml",
+    "spreadsheetbench/default.yaml",
+)
+ABSENT = ("alfworld", "docvqa", "livemathematicianbench", "officeqa", "spreadsheetbench")
+
+
+def theirs(name: str) -> Path:
+    return samples() / "configs" / name
+
+
+def ours(name: str) -> Path:
+    return OURS / name
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_of_the_original_loads_and_only_what_has_no_effect_is_told(name: str) -> None:
+    config = load_config(theirs(name))
+    assert [each.partition(":")[0] for each in config.warnings] == ["env.exec_timeout"]
+
+
+def test_values_of_the_original_arrive_with_their_types() -> None:
+    config = load_config(theirs("searchqa/default.yaml"))
+    values = config.values()
+    assert values["model.minimax_temperature"] == 0.7
+    assert values["model.minimax_max_tokens"] == 8000
+    assert values["model.minimax_enable_thinking"] is False
+    assert values["model.target_max_tokens"] == 16384
+    assert config.env.own == {"max_turns": 1}
+
+
+@pytest.mark.parametrize("name", ABSENT)
+def test_a_benchmark_that_is_not_here_is_named_when_it_is_to_run(name: str) -> None:
+    for load in (
+        lambda: load_config(theirs(f"{name}/default.yaml")),
+        lambda: load_config(values={"env.name": name}),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            prepare(load())
+        assert f"env.name: the benchmark {name!r} is not part of this version" in str(caught.value)
+        assert "docs/guide/new-benchmark.md" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [lambda: theirs("searchqa/default.yaml"), lambda: ours("searchqa.yaml")],
+    ids=["theirs", "ours"],
+)
+async def test_searchqa_trains_two_steps_with_the_file_of_the_original(
+    config: Callable[[], Path], tmp_path: Path
+) -> None:
+    data = write_splits(tmp_path / "split", (16, 8, 8))
+    async with Simulator(seed=1) as sim:
+        done = await skillopt(
+            *("train", "--config", str(config()), "--split_dir", str(data)),
+            *("--num_epochs", "1", "--batch_size", "8", "--out_root", str(tmp_path / "run")),
+            *("--optimizer_backend", "openai_compatible", "--target_backend", "openai_compatible"),
+            *("--optimizer_model", "simulated-optimizer", "--target_model", "simulated-target"),
+            f"model.base_url={sim.url}",
+            cwd=ROOT,
+        )
+    assert done.code == 0, done.err
+    assert len(json.loads((tmp_path / "run" / "history.json").read_text(encoding="utf-8"))) == 2
+    assert "train.train_size is 400, but the train split has 16 items; all 16 are used" in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "value"),
+    [
+        ("model: {temperature: '0.7'}", "model.temperature", 0.7),
+        ("model: {max_tokens: '8000'}", "model.max_tokens", 8000),
+        ("model: {temperature: ''}", "model.temperature", None),
+        ("model: {claude_chat_thinking: '2048'}", "model.claude_chat_thinking", 2048),
+        ("model: {codex_exec_use_sdk: 'true'}", "model.codex_exec_use_sdk", True),
+        ("model: {codex_exec_use_sdk: 'cli'}", "model.codex_exec_use_sdk", "cli"),
+        ("gradient: {failure_only: 'yes'}", "gradient.failure_only", True),
+        ("evaluation: {use_gate: 'false'}", "evaluation.gate", "always"),
+        ("train: {seed: '-3'}", "train.seed", -3),
+    ],
+)
+def test_a_number_or_switch_may_stand_in_quotes(
+    tmp_path: Path, text: str, key: str, value: object
+) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(text, encoding="utf-8")
+    assert load_config(path).values()[key] == value
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("train: {seed: '42 '}", "train.seed: should be a whole number"),
+        ("train: {seed: '4.5'}", "train.seed: should be a whole number"),
+        ("train: {batch_size: 'true'}", "train.batch_size: should be a whole number"),
+        ("train: {batch_size: true}", "train.batch_size: should be a whole number"),
+        ("train: {batch_size: ''}", "train.batch_size: should be a whole number"),
+        ("gradient: {failure_only: '1'}", "gradient.failure_only: should be true or false"),
+        ("gradient: {failure_only: 1}", "gradient.failure_only: should be true or false"),
+        ("model: {claude_chat_thinking: '500'}", "model.claude_chat_thinking: "),
+        ("model: {codex_exec_sandbox: none}", "model.codex_exec_sandbox: should be "),
+    ],
+)
+def test_quotes_make_nothing_else_a_number_or_switch(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load_config(path)
+    assert str(caught.value).startswith(message)
+
+
+def test_keys_of_agents_that_have_no_effect_yet_are_told_once_and_together() -> None:
+    config = load_config(
+        ours("base.yaml"),
+        overrides=["codex_exec_sandbox=read-only", "cursor_exec_path=/opt/cursor"],
+    )
+    (told,) = [each for each in config.warnings if "no effect yet" in each]
+    assert told.startswith("model.codex_exec_sandbox, model.cursor_exec_path: no effect yet")
+    assert "command line (codex_exec_sandbox=read-only)" in told
+
+
+def test_a_blank_value_of_a_role_leaves_the_shared_one_in_force() -> None:
+    config = load_config(
+        ours("base.yaml"),
+        overrides=["azure_openai_endpoint=https://a.example", "qwen_chat_thinking_mode=disabled"],
+    )
+    assert config.model.role("target").extra["endpoint"] == "https://a.example"
+    qwen = load_config(
+        ours("base.yaml"),
+        overrides=["target_backend=qwen_chat", "qwen_chat_thinking_mode=disabled"],
+    )
+    assert qwen.model.role("target").extra["thinking_mode"] == "disabled"
+
+
+def test_the_old_script_takes_the_old_command(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts/train.py"), "--config", str(ours("searchqa.yaml"))],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 1
+    assert "data/searchqa_split" in done.stderr
