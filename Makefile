@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help quickstart test test-slow test-local check format lint types coverage bench clean
+.PHONY: help quickstart test quick explore test-slow test-local check format lint types coverage bench clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -31,6 +31,21 @@ quickstart: $(VENV)/$(if $(SIM),.installed,.embedded) ## a first run with a real
 test: $(VENV)/.developing ## the tests, with a short version of the slow ones
 	$(BIN)/python -m pytest -q -m 'not slow and not weights' -n $(JOBS)
 	$(BIN)/python -m pytest -q -m weights -k 0.5b
+
+PARTS := $(addprefix tests/,config core datasets engine envs evaluation gradient harness optimizer prompts store)
+
+quick: $(VENV)/.developing ## the tests of single parts, in under a minute; the others make whole runs
+	$(BIN)/python -m pytest -q -m 'not slow and not weights' -n $(JOBS) $(PARTS) tests/test_architecture.py tests/test_protected.py
+
+SEED ?= $(shell $(PYTHON) -c 'import random; print(random.randrange(2**32))')
+
+explore: $(VENV)/.developing ## properties with new random examples; SEED=n repeats a search; what fails becomes an @example
+	$(BIN)/python -m pip install --quiet 'hypothesis[codemods]'
+	rm -rf .hypothesis/patches
+	@echo "seed $(SEED) (repeat with: make explore SEED=$(SEED))"
+	@HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -q -m 'hypothesis and not slow' -n $(JOBS) --hypothesis-seed=$(SEED) || \
+	{ for patch in .hypothesis/patches/*.patch; do \
+	    test -e "$$patch" && git apply "$$patch" && echo "kept as @example in the tests (import `example` where it is missing): $$patch"; done; exit 1; }
 
 test-slow: $(VENV)/.developing ## long fault injection: 30 kills
 	$(BIN)/python -m pytest -q tests/durability -n $(JOBS)

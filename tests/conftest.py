@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-# What a property says does not depend on how busy the machine is.
-settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("steady")
+# What a property says depends neither on how busy the machine is nor on chance: the same examples
+# are tried everywhere. `make explore` looks for new ones.
+settings.register_profile(
+    "steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile(
+    "explore",
+    deadline=None,
+    max_examples=500,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 
 @pytest.hookimpl(tryfirst=True)

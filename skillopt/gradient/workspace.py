@@ -21,6 +21,8 @@ _LINE = 150
 """Tokens of a line of a file; a longer one goes on in the next."""
 _MATCH = 60
 """Tokens of a line that a search shows."""
+_QUOTED = 20
+"""Tokens of what was asked for that an answer repeats."""
 
 
 _NUMBER = re.compile(r"\d{3,}-")
@@ -56,10 +58,17 @@ class Workspace:
 
     def list(self, room: int) -> str:
         """What files there are."""
-        return _fitting([file.about for file in self.files.values()], room, "files")
+        return head(_fitting([file.about for file in self.files.values()], room, "files"), room)
 
     def read(self, name: str, line: int, room: int) -> str:
         """A file from a line on, as far as there is room."""
+        return head(self._read(name, line, room), room)
+
+    def grep(self, text: str, room: int) -> str:
+        """Lines that hold a text; `|` stands between alternatives, `.*` for anything in a line."""
+        return head(self._grep(text, room), room)
+
+    def _read(self, name: str, line: int, room: int) -> str:
         file = self.named(name)
         if file is None:
             return f"There is no file {_quoted(name)}; list shows what there is."
@@ -73,8 +82,7 @@ class Workspace:
             told.append(f"[… {total - last} lines left out; read on from line {last + 1} …]")
         return "\n".join(told)
 
-    def grep(self, text: str, room: int) -> str:
-        """Lines that hold a text; `|` stands between alternatives, `.*` for anything in a line."""
+    def _grep(self, text: str, room: int) -> str:
         wanted = [_pieces(each) for each in text.split("|")]
         wanted = [pieces for pieces in wanted if pieces]
         if not wanted:
@@ -156,4 +164,5 @@ def _holds(line: str, pieces: Sequence[str]) -> bool:
 
 
 def _quoted(text: str) -> str:
-    return repr(shorten(text, _MATCH))
+    # Escaping can make a text ten times as long, so it is cut after it.
+    return shorten(repr(text), _QUOTED)

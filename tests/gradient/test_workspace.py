@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skillopt.core.chat import Message
@@ -110,6 +110,9 @@ def test_no_search_can_run_away() -> None:
     st.text(max_size=20),
     st.integers(1, 5),
 )
+@example(turns=[], room=60, text="\U000f0000" * 20, line=1)
+@example(turns=["語" * 2000], room=60, text="語", line=1)
+@example(turns=["\U000f0000" * 2000] * 6, room=61, text="\x00" * 20, line=5)
 def test_what_is_shown_never_exceeds_the_room(
     turns: list[str], room: int, text: str, line: int
 ) -> None:
