@@ -115,16 +115,20 @@ def read_splits(config: Config, needs: Sequence[Split]) -> Splits:
 
 def write_cut(config: Config, out: Path, splits: Splits) -> None:
     """Write down how a single file was cut, where the cut was ours."""
+    env, folder = config.env, cut_folder(config, out)
+    if folder is not None:
+        source = str(config.path("env.data_path"))
+        write_manifest(folder, splits, source=source, ratio=env.split_ratio, seed=env.split_seed)
+
+
+def cut_folder(config: Config, out: Path) -> Path | None:
+    """Where the cut of a single file is written down; None where the cut is not ours."""
     env = config.env
-    source = config.path("env.data_path")
-    if env.split_mode != "ratio" or source is None:
-        return
+    if env.split_mode != "ratio" or config.path("env.data_path") is None:
+        return None
     shares = env.split_ratio.replace(":", "-")
     name = f"{env.name}_{shares}_seed{env.split_seed}".replace("/", "_").replace(":", "_")
-    folder = config.path("env.split_output_dir") or out / "_generated_splits"
-    write_manifest(
-        folder / name, splits, source=str(source), ratio=env.split_ratio, seed=env.split_seed
-    )
+    return (config.path("env.split_output_dir") or out / "_generated_splits") / name
 
 
 def validation_tasks(config: Config, environment: Environment) -> Sequence[Task]:

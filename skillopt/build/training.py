@@ -11,7 +11,7 @@ from pathlib import Path
 from skillopt import __version__
 from skillopt.aio import Nursery, map_all, nursery
 from skillopt.build.brief import ROLES, Brief
-from skillopt.build.data import validation_tasks, write_cut
+from skillopt.build.data import cut_folder, validation_tasks, write_cut
 from skillopt.build.judging import course, gates, parents, pruner, sampling
 from skillopt.build.models import Switchboard, preflight
 from skillopt.build.policies import limits, meta_reflector, pipeline, reviewer, shortener
@@ -25,6 +25,7 @@ from skillopt.core.events import Begun, Event, Signal, Started, Stopped
 from skillopt.core.journal import Journal
 from skillopt.core.ports import Watcher
 from skillopt.core.state import State, replay
+from skillopt.datasets.manifests import check_manifest_place
 from skillopt.engine.loop import train
 from skillopt.engine.race import Race
 from skillopt.engine.run import Run, recognise
@@ -82,6 +83,7 @@ async def open_training(
     """Lock the run directory, connect the models, and put the run together."""
     layout = Layout(brief.out)
     with RunLock(brief.out):
+        _check_cut(brief)
         record = EventLog(layout.events)
         before = replay(record.events())
         if before is not None:
@@ -152,6 +154,13 @@ def _cut(brief: Brief) -> Watcher:
             write_cut(brief.config, brief.out, brief.world.splits)
 
     return watch
+
+
+def _check_cut(brief: Brief) -> None:
+    """Find out now, not after the baseline was paid for, that the cut cannot be written down."""
+    folder = cut_folder(brief.config, brief.out)
+    if folder is not None and brief.supplied.splits is None:
+        check_manifest_place(folder, brief.world.splits)
 
 
 def _all(*watchers: Watcher) -> Watcher:

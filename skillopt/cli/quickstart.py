@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -24,7 +23,7 @@ from skillopt.cli.settings import unlocked
 from skillopt.cli.simulated import check_folder
 from skillopt.cli.train import conduct, summarise
 from skillopt.config.load import load_config
-from skillopt.store.files import write_atomic
+from skillopt.store.files import read_tree, write_new
 from skillopt.store.reader import RunReader
 
 
@@ -65,8 +64,8 @@ def make_folder(out: Path, means: Means, seed: int) -> None:
     """The job's data and first draft, and a configuration to train it with these means."""
     config = out / "config.yaml"
     with as_file(files("skillopt.quickstart")) as job:
-        shutil.copytree(job / "data", out / "data", dirs_exist_ok=True)
-        write_atomic(out / "skill.md", (job / "skill.md").read_text(encoding="utf-8"))
+        made = read_tree(job / "data", out / "data")
+        made[out / "skill.md"] = (job / "skill.md").read_bytes()
     text = files("skillopt.cli").joinpath("quickstart.yaml").read_text(encoding="utf-8")
     model = "\n".join(f"  {key}: {json.dumps(value)}" for key, value in means.settings.items())
     for name, value in {
@@ -79,7 +78,7 @@ def make_folder(out: Path, means: Means, seed: int) -> None:
         "{run}": json.dumps(str(out / "run")),
     }.items():
         text = text.replace(name, value)
-    write_atomic(config, text)
+    write_new({**made, config: text.encode()})
 
 
 def _tell(out: Path, config: Path, seconds: float, screen: Screen) -> None:

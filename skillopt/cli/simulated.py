@@ -9,6 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 from rich.text import Text
@@ -24,7 +25,7 @@ from skillopt.cli.train import conduct, summarise
 from skillopt.config.load import load_config
 from skillopt.config.secrets import Secrets
 from skillopt.errors import ConfigError, SkilloptError
-from skillopt.store.files import write_atomic
+from skillopt.store.files import read_tree, write_new
 from skillopt.store.reader import RunReader
 from skillopt.testing.simulator import initial_skill, write_data
 
@@ -60,9 +61,11 @@ def simulate(session: Session, out: Path, seed: int | None, *, sure: bool) -> No
 
 def _make(out: Path, config: Path, seed: int, *, sure: bool, screen: Screen) -> None:
     check_folder(out, sure=sure)
-    write_data(out / "data", _SIZES, seed)
-    write_atomic(out / "skill.md", initial_skill())
-    write_atomic(config, _config_text(out, config, seed))
+    with TemporaryDirectory() as place:
+        write_data(Path(place), _SIZES, seed)
+        data = read_tree(Path(place), out / "data")
+    texts = {out / "skill.md": initial_skill(), config: _config_text(out, config, seed)}
+    write_new({**data, **{path: text.encode() for path, text in texts.items()}})
     screen.tell(f"made config.yaml, skill.md and data/ in {out}")
 
 

@@ -7,12 +7,19 @@ import os
 from pathlib import Path
 
 from skillopt.datasets.splits import SPLITS, Splits
+from skillopt.errors import DataError
+
+_MANIFEST = "split_manifest.json"
 
 
 def write_manifest(out: Path, splits: Splits, *, source: str, ratio: str, seed: int) -> None:
-    """Write `<split>/items.json` for each split, and last `split_manifest.json` about them."""
-    for split in SPLITS:
-        _write(out / split / "items.json", [dict(row.data) for row in splits[split]])
+    """Write `<split>/items.json` for each split, and last `split_manifest.json` about them.
+
+    Raises `DataError` where that would replace a file that we did not write.
+    """
+    check_manifest_place(out, splits)
+    for path, content in _items(out, splits).items():
+        _write(path, content)
     manifest = {
         "source_data_path": source,
         "split_mode": "ratio",
@@ -20,17 +27,51 @@ def write_manifest(out: Path, splits: Splits, *, source: str, ratio: str, seed: 
         "split_seed": seed,
         "counts": {split: len(splits[split]) for split in SPLITS},
     }
-    _write(out / "split_manifest.json", manifest)
+    _write(out / _MANIFEST, _text(manifest))
 
 
-def _write(path: Path, content: object) -> None:
+def check_manifest_place(out: Path, splits: Splits) -> None:
+    """Refuse a folder in which other files than ours would be replaced."""
+    if _is_ours(out / _MANIFEST):
+        return
+    written = _items(out, splits)
+    for path in (*written, out / _MANIFEST):
+        # The same content: of a start that was killed while it wrote them.
+        if path.exists() and path.read_bytes() != written.get(path):
+            raise DataError(
+                f"{path} is there already and was not written by skillopt; it was not changed. "
+                "Choose another folder (env.split_output_dir)."
+            )
+
+
+def _items(out: Path, splits: Splits) -> dict[Path, bytes]:
+    return {
+        out / split / "items.json": _text([dict(row.data) for row in splits[split]])
+        for split in SPLITS
+    }
+
+
+def _is_ours(manifest: Path) -> bool:
+    try:
+        found: object = json.loads(manifest.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and {"split_mode", "split_ratio", "counts"} <= found.keys()
+
+
+def _text(content: object) -> bytes:
+    """JSON; a lone surrogate, which UTF-8 cannot hold, becomes its JSON escape."""
+    text = json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+    return text.encode(errors="backslashreplace")
+
+
+def _write(path: Path, content: bytes) -> None:
     """Replace a file as a whole: a reader sees the old content or the new, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.skillopt-part")
     try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as file:
-            json.dump(content, file, ensure_ascii=False, indent=1)
-            file.write("\n")
+        with temporary.open("wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

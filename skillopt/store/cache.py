@@ -42,6 +42,16 @@ CREATE TABLE calls (
 PRAGMA user_version = {SCHEMA};
 COMMIT;
 """
+_SURROUNDINGS = (
+    "is full",
+    "readonly",
+    "unable to open",
+    "locked",
+    "disk I/O error",
+    "out of memory",
+    "interrupted",
+)
+"""Words of SQLite about the disk, permissions and other processes; any other is about the file."""
 # Keys are hashes, so rows land all over the index: rare checkpoints write each page fewer times.
 _PAGES_IN_WAL = 4000
 _KEEP_ROLLOUT = "INSERT OR IGNORE INTO rollouts VALUES (?,?,?,?,?,?,?,?,?)"
@@ -290,7 +300,7 @@ class Cache:
             db.executescript(_CREATE)
         (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
-            raise self._damaged(verdict)
+            raise self._damaged(verdict.replace("\n", " "))
         db.execute(_MARK)
         db.execute(AHEAD)
         db.execute("PRAGMA journal_mode = WAL")
@@ -302,21 +312,30 @@ class Cache:
         try:
             yield
         except sqlite3.OperationalError as error:
+            if not any(each in str(error) for each in _SURROUNDINGS):
+                raise self._damaged(_brief(error)) from error
             raise StoreError(
                 f"cannot use {self._path}: {error}. Finished work is kept: see to the disk space "
                 "and permissions, then run the same command again."
             ) from error
         except sqlite3.DatabaseError as error:
-            raise self._damaged(str(error)) from error
+            raise self._damaged(_brief(error)) from error
+        except UnicodeDecodeError as error:
+            raise self._damaged("not UTF-8 where text should be") from error
         except OSError as error:
             raise unwritable(self._path, error) from error
 
     def _damaged(self, reason: str) -> StoreError:
         return StoreError(
-            f"{self._path} is damaged: {reason}. Restore it from a copy, or move it away and run "
-            "the same command again: the record in events.jsonl stays valid, and only work that "
-            "is needed again is paid again."
+            f"{self._path} is damaged: {reason}. Restore it from a copy, or move it away (with the "
+            f"files {self._path.name}-wal and -shm beside it) and run the same command again: the "
+            "record in events.jsonl stays valid, and only work that is needed again is paid again."
         )
+
+
+def _brief(error: sqlite3.Error) -> str:
+    """What SQLite says, without the content of the row that it says it about."""
+    return str(error).partition(" with text ")[0]
 
 
 def _crc(row: Sequence[object]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
@@ -14,11 +15,14 @@ from skillopt.errors import StoreError
 
 Json: TypeAlias = dict[str, object]
 
+_PART = ".skillopt-part"
+"""How a file is called while it is being written; no other program ends a name like this."""
+
 
 def write_atomic(path: Path, data: bytes | str, *, durable: bool = True) -> None:
     """Replace a file in one go; text is UTF-8. Durable: it outlives a power cut as well."""
     payload = data.encode() if isinstance(data, str) else data
-    part = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    part = path.with_name(f".{path.name}.{os.getpid()}{_PART}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -96,8 +100,32 @@ def json_row(value: object) -> bytes:
 
 def sweep(folder: Path) -> None:
     """Remove what writers left that were killed half-way. Only for the one writer of a folder."""
-    for part in folder.rglob(".*.tmp"):
-        part.unlink(missing_ok=True)
+    for place, _, names in os.walk(folder):  # does not follow links out of the folder
+        for name in names:
+            if name.startswith(".") and name.endswith(_PART):
+                (Path(place) / name).unlink(missing_ok=True)
+
+
+def write_new(files: Mapping[Path, bytes]) -> None:
+    """Write files beside others; one that is there with other content is refused, before any."""
+    for path, data in files.items():
+        if (path.exists() or path.is_symlink()) and not _holds(path, data):
+            raise StoreError(
+                f"{path} is there already with other content; it was not changed. "
+                "Choose another folder, or move the file away."
+            )
+    for path, data in files.items():
+        write_atomic(path, data)
+
+
+def read_tree(folder: Path, to: Path) -> dict[Path, bytes]:
+    """All files below a folder, each under the path that it would have below another."""
+    found = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {to / path.relative_to(folder): path.read_bytes() for path in found}
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    return path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data
 
 
 def sync_folder(folder: Path) -> None:

@@ -208,6 +208,11 @@ class Layout:
         return self.root / "handoff"
 
     @property
+    def mark(self) -> Path:
+        """Says that the folder is ours to write in."""
+        return self.root / ".skillopt"
+
+    @property
     def lock(self) -> Path:
         """Held by the process that trains here."""
         return self.root / ".lock"

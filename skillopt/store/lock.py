@@ -13,6 +13,7 @@ from types import TracebackType
 from skillopt.errors import StoreError
 from skillopt.store.files import unwritable
 from skillopt.store.layout import Layout
+from skillopt.store.ownership import check_folder, mark, unmark_if_empty
 
 
 class RunLock:
@@ -20,6 +21,7 @@ class RunLock:
 
     The operating system releases the lock when the process ends, however it ends, so there is no
     stale lock to remove. A folder that was made for the lock and stayed empty goes with it.
+    A folder that holds files which skillopt did not make is refused.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -30,6 +32,7 @@ class RunLock:
 
     def __enter__(self) -> RunLock:
         """Take the lock, or raise `StoreError` naming who holds it."""
+        check_folder(self._folder)
         self._made_folder = not self._folder.exists()
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -39,6 +42,11 @@ class RunLock:
         now = datetime.now(timezone.utc).isoformat(sep=" ", timespec="seconds")
         os.ftruncate(self._descriptor, 0)
         os.write(self._descriptor, f"pid {os.getpid()} on {platform.node()} since {now}\n".encode())
+        try:
+            mark(self._folder)
+        except OSError as error:
+            self._release()
+            raise unwritable(self._path, error) from error
         return self
 
     def __exit__(
@@ -48,10 +56,14 @@ class RunLock:
         trace: TracebackType | None,
     ) -> None:
         """Release the lock."""
+        self._release()
+
+    def _release(self) -> None:
         # Removed while still held: whoever opens the name from now on makes a new file, and whoever
         # opened it before notices in `_take` that it is gone. Windows keeps a file that is open.
         with suppress(OSError):
             self._path.unlink()
+            unmark_if_empty(self._folder)
         os.close(self._descriptor)
         if self._made_folder:
             with suppress(OSError):

@@ -275,13 +275,45 @@ async def filled(path: Path, count: int = 60) -> None:
     cache.close()
 
 
+async def test_damage_anywhere_in_the_file_is_called_damage_and_never_a_full_disk(
+    tmp_path: Path,
+) -> None:
+    whole = tmp_path / "whole"
+    await filled(whole)
+    data = whole.read_bytes()
+    complaints: list[str] = []
+    for at in range(0, len(data), 512):
+        path = tmp_path / "cache.sqlite"
+        path.write_bytes(data[:at] + b"\xff" * 8 + data[at + 8 :])
+        complaints += complaint(path)
+    assert all("damaged" in each or "newer version" in each for each in complaints)
+    assert not any("disk space" in each or "with text" in each for each in complaints)
+    assert len(complaints) > 50
+
+
+def complaint(path: Path) -> list[str]:
+    """What is said when a file is opened and read, if anything."""
+    try:
+        cache = Cache(path)
+    except StoreError as error:
+        return [str(error)]
+    try:
+        cache.rollouts()
+        cache.spent()
+    except StoreError as error:
+        return [str(error)]
+    finally:
+        cache.close()
+    return []
+
+
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.9])
 async def test_a_file_cut_short_is_refused_with_the_way_out(tmp_path: Path, share: float) -> None:
     path = tmp_path / "cache.sqlite"
     await filled(path)
     data = path.read_bytes()
     path.write_bytes(data[: int(len(data) * share)])
-    with pytest.raises(StoreError, match=r"cache.sqlite is damaged: .*move it away and run"):
+    with pytest.raises(StoreError, match=r"cache.sqlite is damaged: .*move it away .* and run"):
         Cache(path)
 
 

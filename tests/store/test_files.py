@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillopt.errors import StoreError
-from skillopt.store.files import Scribe, json_bytes, json_row, sweep, write_atomic, write_json
+from skillopt.store.files import (
+    Scribe,
+    json_bytes,
+    json_row,
+    sweep,
+    write_atomic,
+    write_json,
+    write_new,
+)
 
 
 @pytest.mark.parametrize("durable", [True, False])
@@ -45,9 +53,37 @@ def test_any_text_can_be_written_as_json_even_half_a_surrogate_pair(text: str) -
 def test_sweeping_removes_what_killed_writers_left_and_nothing_else(tmp_path: Path) -> None:
     kept = tmp_path / "steps" / "a.json"
     write_json(kept, 1)
-    (tmp_path / "steps" / ".a.json.123.tmp").touch()
+    part = kept.parent / ".a.json.123.skillopt-part"
+    part.touch()
+    theirs = [kept.parent / ".a.json.123.tmp", tmp_path / ".notes.tmp"]
+    for each in theirs:
+        each.touch()
     sweep(tmp_path)
-    assert list(kept.parent.iterdir()) == [kept]
+    assert not part.exists()
+    assert all(each.exists() for each in (kept, *theirs))
+
+
+def test_a_link_inside_a_folder_is_not_followed_when_it_is_swept(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere" / ".a.1.skillopt-part"
+    elsewhere.parent.mkdir()
+    elsewhere.touch()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "link").symlink_to(elsewhere.parent)
+    sweep(tmp_path / "run")
+    assert elsewhere.exists()
+
+
+def test_new_files_never_replace_others_and_a_killed_write_can_be_repeated(tmp_path: Path) -> None:
+    files = {tmp_path / "data" / "a": b"1", tmp_path / "skill.md": b"2"}
+    (tmp_path / "skill.md").write_bytes(b"mine")
+    with pytest.raises(StoreError, match=r"skill\.md is there already"):
+        write_new(files)
+    assert not (tmp_path / "data").exists()
+    assert (tmp_path / "skill.md").read_bytes() == b"mine"
+    (tmp_path / "skill.md").unlink()
+    write_new(dict([files.popitem()]))
+    write_new({**files, tmp_path / "skill.md": b"2"})
+    assert (tmp_path / "data" / "a").read_bytes() == b"1"
 
 
 def test_a_scribe_has_written_everything_when_its_block_ends(tmp_path: Path) -> None:

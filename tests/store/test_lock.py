@@ -61,7 +61,7 @@ def test_a_lock_that_was_released_leaves_nothing(tmp_path: Path) -> None:
     folder.mkdir()
     with RunLock(folder):
         (folder / "events.jsonl").touch()
-    assert [each.name for each in folder.iterdir()] == ["events.jsonl"]
+    assert sorted(each.name for each in folder.iterdir()) == [".skillopt", "events.jsonl"]
 
 
 def test_an_empty_folder_that_was_there_before_stays(tmp_path: Path) -> None:

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support_cli import make_project, skillopt
+from support_runs import Job, make_data
+
+from skillopt.core.chat import Reply
+from skillopt.datasets.manifests import write_manifest
+from skillopt.datasets.rows import read_rows
+from skillopt.datasets.splits import by_ratio
+from skillopt.errors import DataError, StoreError
+from skillopt.store.cache import Cache
+from skillopt.store.lock import RunLock
+from skillopt.testing.simulator import Simulator
+
+THEIRS = ("config.json", "best_skill.md", "skills/notes.md", ".draft.md.tmp", ".lock")
+
+
+def put(folder: Path, names: tuple[str, ...] = THEIRS) -> dict[Path, bytes]:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"mine")
+    return content(folder)
+
+
+def content(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("name", THEIRS)
+def test_a_folder_with_any_file_of_somebody_else_is_refused_and_not_touched(
+    tmp_path: Path, name: str
+) -> None:
+    before = put(tmp_path, (name,))
+    for _ in range(2):
+        with pytest.raises(StoreError, match=r"did not make.*env\.out_root"), RunLock(tmp_path):
+            pass
+    assert content(tmp_path) == before
+
+
+async def test_no_command_that_writes_overwrites_a_folder_of_the_user(tmp_path: Path) -> None:
+    async with Simulator() as simulator:
+        make_project(tmp_path, simulator.url)
+        before = put(tmp_path / "run")
+        for command in (("train",), ("eval", "--skill", "skill.md"), ("calibrate",)):
+            done = await skillopt(*command[:1], "c.yaml", *command[1:], cwd=tmp_path)
+            assert done.code == 1, done
+            assert "did not make" in done.err, done
+            assert content(tmp_path / "run") == before
+        assert not simulator.stats().replies
+
+
+async def test_a_run_directory_without_the_mark_is_continued_if_its_record_is_ours(
+    tmp_path: Path,
+) -> None:
+    async with Simulator(seed=1) as simulator:
+        data = make_data(tmp_path / "data", sizes=(8, 8, 8))
+        job = Job(url=simulator.url, data=data, out=tmp_path / "run", epochs=1, batch=8)
+        await job.here()
+        spent = simulator.stats().replies.total()
+        for missing in ((".skillopt",), (".skillopt", "cache.sqlite"), (".skillopt",)):
+            for name in missing:
+                (job.out / name).unlink()
+            await job.here()
+        assert simulator.stats().replies.total() == spent
+        mine = job.out / "steps" / ".mine.1.tmp"
+        mine.write_bytes(b"mine")
+        await job.here()
+        assert mine.read_bytes() == b"mine"
+
+
+async def test_a_folder_with_finished_work_and_no_record_yet_is_ours(tmp_path: Path) -> None:
+    async def answer() -> Reply:
+        return Reply(text="yes")
+
+    cache = Cache(tmp_path / "cache.sqlite")
+    await cache.reply("key", role="target", stage="rollout", make=answer)
+    cache.close()
+    with RunLock(tmp_path):
+        pass
+
+
+def test_a_start_that_failed_leaves_nothing_and_what_a_desktop_leaves_does_not_matter(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / ".DS_Store").touch()
+    for _ in range(2):
+        with RunLock(tmp_path):
+            assert (tmp_path / ".skillopt").exists()
+    (tmp_path / ".lock").write_text("pid 1 on host since then\n", encoding="utf-8")
+    with RunLock(tmp_path):
+        pass
+
+
+def test_a_cut_never_replaces_items_that_we_did_not_write(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text(
+        "".join(f'{{"input": "q{n}", "answer": "a"}}\n' for n in range(10)), encoding="utf-8"
+    )
+    cut = by_ratio(read_rows(tmp_path / "rows.jsonl"))
+    out = tmp_path / "cut"
+    before = put(out, ("val/items.json",))
+    with pytest.raises(DataError, match=r"val/items\.json.*split_output_dir"):
+        write_manifest(out, cut, source="x", ratio="2:1:7", seed=1)
+    assert content(out) == before
+    (out / "val" / "items.json").unlink()
+    write_manifest(out, cut, source="x", ratio="2:1:7", seed=1)
+    (out / "split_manifest.json").unlink()  # as after a kill before the last file
+    write_manifest(out, cut, source="x", ratio="2:1:7", seed=1)
+
+
+async def test_a_quickstart_beside_other_files_replaces_none_of_them(tmp_path: Path) -> None:
+    before = put(tmp_path / "mine", ("skill.md", "notes.txt"))
+    for how in (("--sim",), ("--spend",)):
+        done = await skillopt(
+            "quickstart", *how, "--out", "mine", "--yes", cwd=tmp_path, OPENAI_API_KEY="k" * 12
+        )
+        assert done.code == 1, done
+        assert "skill.md is there already" in done.err, done
+        assert content(tmp_path / "mine") == before
