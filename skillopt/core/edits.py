@@ -116,9 +116,28 @@ class Applied(NamedTuple):
 
 
 def exactly(text: str, target: str) -> Found | None:
-    """Locate by equality."""
+    """Locate by equality; a place that begins or ends inside a word or a number does not count."""
     start = text.find(target)
-    return None if start < 0 else Found(start, start + len(target))
+    while start >= 0:
+        end = start + len(target)
+        if not (splits_word(text, start) or splits_word(text, end)):
+            return Found(start, end)
+        start = text.find(target, start + 1)
+    return None
+
+
+_UNSPACED = "\u0e00-\u109f\u1780-\u17ff\u2e80-\u312f\u3190-\ua4cf\uf900-\ufaff\U00020000-\U0003ffff"
+"""Scripts that put no blank between words: a border may be anywhere."""
+_JOINED = re.compile(
+    rf"(?<=[^\W{_UNSPACED}])(?=[^\W{_UNSPACED}])"
+    r"|(?<=\d)(?=[.,]\d)|(?<=\d[.,])(?=\d)"
+    r"|(?<=[^\W\d_])(?=['\u2019][^\W\d_])|(?<=[^\W\d_]['\u2019])(?=[^\W\d_])"
+)
+
+
+def splits_word(text: str, at: int) -> bool:
+    """Whether a cut at this place would go through a word (`don't`) or a number (`2.5`)."""
+    return _JOINED.match(text, at) is not None
 
 
 def apply_edits(skill: Skill, edits: Iterable[Edit], locate: Locate = exactly) -> Applied:

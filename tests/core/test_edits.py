@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Replace, apply_edits
+from skillopt.core.edits import (
+    Append,
+    Delete,
+    Edit,
+    Found,
+    InsertAfter,
+    Replace,
+    apply_edits,
+    exactly,
+)
 from skillopt.core.skill import Region, Skill
 
 GUIDED = (
@@ -41,6 +50,7 @@ EDITS = st.one_of(
         ("- a\n- b\n", Replace("b", "- B"), "- a\n- B\n", "applied_replace"),
         ("a\nb\nc", Delete("b"), "a\nc", "applied_delete"),
         ("a b c", Delete("b"), "a  c", "applied_delete"),
+        ("Wait...", Replace("Wait.", "Stop."), "Stop...", "applied_replace"),
         ("a", Replace("z", "x"), "a", "skipped_replace_target_not_found"),
         ("a", Delete("z"), "a", "skipped_delete_target_not_found"),
         ("a", Replace(" ", "x"), "a", "skipped_replace_missing_target"),
@@ -50,12 +60,72 @@ EDITS = st.one_of(
         ("a", InsertAfter("a", " "), "a", "skipped_empty_content"),
         ("- a\n- b\n", Append("- a"), "- a\n- b\n", "skipped_already_present"),
         ("- a\n- b\n", InsertAfter("a", "- b\n"), "- a\n- b\n", "skipped_already_present"),
+        ("- a\n- b\n", Append("- a\n\n- b"), "- a\n- b\n", "skipped_already_present"),
+        ("- a\n- b\n- c\n", Append("- a\n- b"), "- a\n- b\n- c\n", "skipped_already_present"),
+        ("- a\n", Append("- a\n- b"), "- a\n- a\n- b\n", "applied_append"),
+        ("- ab\n", Append("- a"), "- ab\n- a\n", "applied_append"),
     ],
 )
 def test_an_edit_lands_or_says_why_not(document: str, edit: Edit, result: str, status: str) -> None:
     applied = apply_edits(Skill.parse(document), [edit])
     assert applied.skill.render() == result
     assert [placed.status for placed in applied.report] == [status]
+
+
+@pytest.mark.parametrize(
+    ("document", "edit"),
+    [
+        ("Rank the candidates.", Replace("id", "key")),
+        ("Rank the candidates.", Delete("the candid")),
+        ("Round to 2.5 kg.", Replace("5 kg", "6 kg")),
+        ("Round to 12 digits.", Replace("2 digits", "3 digits")),
+        ("Pay 1,000 euros.", Delete("Pay 1")),
+        ("You don't guess.", Replace("You don", "You do")),
+        ("You don\u2019t guess.", Delete("t guess")),
+        ("Schreibe Größe auf.", Replace("Gr", "Kl")),
+    ],
+)
+def test_an_edit_does_not_cut_through_a_word_or_a_number(document: str, edit: Edit) -> None:
+    applied = apply_edits(Skill.parse(document), [edit])
+    assert applied.skill.render() == document
+    assert applied.report[0].status.endswith("_target_not_found")
+
+
+@pytest.mark.parametrize(
+    ("document", "edit", "result"),
+    [
+        ("candidates have an id", Replace("id", "key"), "candidates have an key"),
+        ("1.5 and 5", Replace("5", "6"), "1.5 and 6"),
+        ("Use `id_x`.", Replace("`id_x`", "`key`"), "Use `key`."),
+        ("upper-case only", Replace("case", "letters"), "upper-letters only"),
+        ("日付は西暦で書く", Replace("西暦", "和暦"), "日付は和暦で書く"),
+        ("Sum: 5. Then stop", Replace("5", "6"), "Sum: 6. Then stop"),
+    ],
+)
+def test_an_edit_takes_the_first_place_that_is_a_whole_word(
+    document: str, edit: Edit, result: str
+) -> None:
+    assert apply_edits(Skill.parse(document), [edit]).skill.render() == result
+
+
+@given(st.text(alphabet="ab1.,' -\n", max_size=30), st.text(alphabet="ab1.,' -", min_size=1))
+def test_what_is_found_exactly_is_never_part_of_a_longer_word(text: str, target: str) -> None:
+    if found := exactly(text, target):
+        assert text[found.start : found.end] == target
+        before, after = text[: found.start], text[found.end :]
+        assert not (before[-1:].isalnum() and target[:1].isalnum())
+        assert not (target[-1:].isalnum() and after[:1].isalnum())
+
+
+def test_the_surest_place_is_taken_not_the_first() -> None:
+    region = Region("guidance", "\ng\n").render()
+
+    def locate(text: str, target: str) -> Found | None:
+        """Equal places are sure; others are there in each text, and less so."""
+        return exactly(text, target) or Found(0, 1, "similar")
+
+    applied = apply_edits(Skill.parse(f"x\n\n{region}\nrule\n"), [Replace("rule", "new")], locate)
+    assert applied.skill.render() == f"x\n\n{region}\nnew\n"
 
 
 @pytest.mark.parametrize(
