@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -18,6 +19,7 @@ from skillopt.build.outlay import Estimate
 from skillopt.build.training import open_training
 from skillopt.config.load import load_config
 from skillopt.config.schema import Config, Role
+from skillopt.core.callables import identify, used
 from skillopt.core.chat import Model, Usage
 from skillopt.core.events import Event, Signal
 from skillopt.core.ports import Watcher
@@ -128,9 +130,11 @@ async def train_async(
         out=out,
         settings=settings or {},
     )
-    async with open_training(brief, watch or _silent) as training:
-        state = await training.go()
-        return Result(state.best.skill.render(), state, training.layout.root, training.meter.total)
+    with _in_use(scorer, target, optimizer):
+        async with open_training(brief, watch or _silent) as training:
+            state = await training.go()
+            best, spent = state.best.skill.render(), training.meter.total
+            return Result(best, state, training.layout.root, spent)
 
 
 async def estimate_async(
@@ -194,7 +198,8 @@ async def evaluate_async(
         splits=splits,
         target=_callable(target),
     )
-    return await run_evaluation(settled, examinee, watch or _silent)
+    with _in_use(scorer, target):
+        return await run_evaluation(settled, examinee, watch or _silent)
 
 
 train = _front_door(train_async)
@@ -277,6 +282,17 @@ def _splits(
 
 def _callable(model: ModelLike | None) -> Model | None:
     return None if model is None or isinstance(model, str) else from_callable(model)
+
+
+@contextmanager
+def _in_use(*given: object) -> Generator[None, None, None]:
+    """What these callables change in themselves meanwhile does not make them others."""
+    found = [(each, identify(each)) for each in given if callable(each)]
+    try:
+        yield
+    finally:
+        for function, identity in found:
+            used(function, identity)
 
 
 def _skill(skill: SkillLike) -> Skill | None:

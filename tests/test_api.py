@@ -3,7 +3,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import analysis
@@ -12,7 +15,7 @@ import skillopt
 from skillopt.api import Result
 from skillopt.core.chat import Reply, Request, Usage
 from skillopt.core.events import Event, Examined, Signal, Stepped
-from skillopt.errors import ConfigError, DataError, SkillError, Unmeasurable
+from skillopt.errors import ConfigError, DataError, SkillError, StoreError, Unmeasurable
 
 
 def rows(first: int, count: int) -> list[dict[str, object]]:
@@ -242,3 +245,78 @@ def test_an_evaluation_with_replicates_tells_the_mean_and_who_passed_every_time(
     assert (found.whole.hard, found.whole.passed, found.whole.n) == (5 / 8, 0.5, 4)
     told = json.loads((tmp_path / "eval_summary.json").read_text(encoding="utf-8"))
     assert (told["hard"], told["passed_every_time"], told["replicates"]) == (5 / 8, 0.5, 2)
+
+
+def answering(answer: str) -> Callable[[str], str]:
+    def model(prompt: str) -> str:
+        return answer if prompt else ""
+
+    return model
+
+
+class Clerk:
+    def __init__(self, answer: str) -> None:
+        self.answer = answer
+
+    def __call__(self, prompt: str) -> str:
+        return self.answer if prompt else ""
+
+
+def parroting(answer: str, prompt: str) -> str:
+    return answer if prompt else ""
+
+
+def bound(answer: str) -> Callable[[str], str]:
+    return partial(parroting, answer)
+
+
+@pytest.mark.parametrize("make", [answering, Clerk, bound])
+def test_two_models_of_one_name_never_share_a_result(
+    make: Callable[[str], Callable[[str], str]], tmp_path: Path
+) -> None:
+    row: list[dict[str, object]] = [{"input": "How many?", "answer": "7"}]
+    for answer, score in (("7", 1.0), ("8", 0.0), ("7", 1.0)):
+        verdict = skillopt.evaluate("Count.", rows=row, target=make(answer), out=tmp_path)
+        assert verdict.whole.hard == score
+
+
+def test_two_scorers_of_one_name_never_share_a_score(tmp_path: Path) -> None:
+    def scorer(score: float) -> Callable[[str, object], float]:
+        return lambda answer, row: score
+
+    for score in (0.25, 0.75):
+        verdict = skillopt.evaluate(
+            "Count.", rows=VAL, target=pupil, scorer=scorer(score), out=tmp_path
+        )
+        assert verdict.whole.soft == score
+
+
+@pytest.mark.parametrize("role", ["target", "optimizer", "scorer"])
+def test_a_run_is_not_continued_with_another_callable_of_the_same_name(
+    role: str, tmp_path: Path
+) -> None:
+    def scorer(word: str) -> Callable[[str, dict[str, object]], float]:
+        return lambda answer, row: float(answer == row["answer"]) if word else 0.0
+
+    def target(word: str) -> Callable[[str], str]:
+        return lambda prompt: pupil(prompt) + word * 0
+
+    def optimizer(word: str) -> Callable[[str], str]:
+        return lambda prompt: analysis("Double the number.") if prompt else word
+
+    makers: dict[str, Callable[[str], object]] = {
+        "target": target,
+        "optimizer": optimizer,
+        "scorer": scorer,
+    }
+
+    def attempt(word: str) -> Result:
+        given: dict[str, Any] = {name: make("a") for name, make in makers.items()}
+        given[role] = makers[role](word)
+        return skillopt.train(
+            train=TRAIN, val=VAL, skill="Add.", out=tmp_path, settings=QUICK, **given
+        )
+
+    assert attempt("a").state == attempt("a").state
+    with pytest.raises(StoreError, match=rf"{'scorer' if role == 'scorer' else role}.*state="):
+        attempt("b")

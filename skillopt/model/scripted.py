@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import functools
 import importlib
 import inspect
 import threading
@@ -13,6 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias, TypeVar, cast
 
+from skillopt.core.callables import identify
 from skillopt.core.chat import Reply, Request
 from skillopt.errors import ConfigError, ModelError, attributed_to
 from skillopt.model.abilities import check_abilities
@@ -41,6 +41,8 @@ class Scripted:
 
     answer: Callable[[Request], Said | Awaitable[Said]]
     name: str = "scripted:function"
+    identity: str = ""
+    """Changes when its answers may; blank: the name says it all."""
 
     @classmethod
     def create(cls, settings: ModelSettings, http: Transport) -> Scripted:
@@ -60,8 +62,8 @@ class Scripted:
 
     @property
     def fingerprint(self) -> str:
-        """The name it was given."""
-        return self.name
+        """Who the function is, or the name it was given."""
+        return self.identity or self.name
 
     async def complete(self, request: Request) -> Reply:
         """Call the function; a string is a reply of unknown size."""
@@ -85,11 +87,12 @@ def from_callable(function: PlainCallable) -> Scripted:
 
     It gets the request if its one parameter is called `request` or annotated `Request`, otherwise
     the texts of all messages as one prompt. A coroutine function is awaited; any other runs in a
-    thread of its own, so it may block. The fingerprint is the function's module and name: changed
-    under the same name, it counts as the same model.
+    thread of its own, so it may block. The fingerprint follows its code and the values that it
+    uses, or is what it declares as its own `fingerprint`.
     """
     call = cast("Callable[[object], object]", function)
-    name = f"scripted:{_name(call)}"
+    identity = identify(call)
+    name = f"scripted:{identity.name}"
     wants_request = _wants_request(call, name)
     is_async = inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(
         getattr(call, "__call__", None)  # noqa: B004 - the method itself is looked at
@@ -104,15 +107,7 @@ def from_callable(function: PlainCallable) -> Scripted:
             said = cast("object", await said)
         return cast("Said", said)
 
-    return Scripted(answer, name)
-
-
-def _name(function: Callable[[object], object]) -> str:
-    """Module and qualified name; those of its class for an object that can be called."""
-    while isinstance(function, functools.partial):
-        function = cast("functools.partial[object]", function).func
-    named = function if hasattr(function, "__qualname__") else type(function)
-    return f"{named.__module__}.{named.__qualname__}"
+    return Scripted(answer, name, f"scripted:{identity.text}")
 
 
 def _prompt(request: Request) -> str:

@@ -81,12 +81,14 @@ async def test_a_function_may_return_something_to_await() -> None:
     assert (await from_callable(lazily).complete(ASK)).text == "BE BRIEF.\n\nWHY?"
 
 
-def test_the_fingerprint_names_module_and_function() -> None:
-    assert from_callable(by_prompt).fingerprint == f"scripted:{__name__}.by_prompt"
-    assert from_callable(Robot()).fingerprint == f"scripted:{__name__}.Robot"
-    assert from_callable(Robot().method).fingerprint == f"scripted:{__name__}.Robot.method"
+def test_the_fingerprint_names_module_and_function_and_follows_the_code() -> None:
+    assert from_callable(by_prompt).fingerprint.startswith(f"scripted:{__name__}.by_prompt/code=")
+    assert from_callable(Robot()).fingerprint.startswith(f"scripted:{__name__}.Robot/")
+    assert from_callable(Robot().method).name == f"scripted:{__name__}.Robot.method"
     part = functools.partial(with_more, mark="?")
-    assert from_callable(part).fingerprint == f"scripted:{__name__}.with_more"
+    assert from_callable(part).name == f"scripted:{__name__}.with_more"
+    other = functools.partial(with_more, mark="!")
+    assert from_callable(part).fingerprint != from_callable(other).fingerprint
 
 
 async def test_callables_that_block_run_side_by_side() -> None:
@@ -172,7 +174,7 @@ def test_a_callable_that_needs_more_arguments_is_refused_at_once() -> None:
 async def test_a_config_names_a_callable_by_module_and_function() -> None:
     settings = ModelSettings(role="target", name="textwrap:dedent")
     model = Scripted.create(settings, Http())
-    assert model.fingerprint == "scripted:textwrap.dedent"
+    assert model.fingerprint.startswith("scripted:textwrap.dedent/")
     assert (await model.complete(ASK)).text == "Be brief.\n\nWhy?"
 
 

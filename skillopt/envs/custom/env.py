@@ -36,13 +36,14 @@ class Custom:
             else None
         )
         self._scorer = scorers.scorer_of(settings)
+        plain = fingerprint(self.name, asdict(replace(settings, scorer="")))
+        self._fingerprint = f"{plain}/scorer={self._scorer.identity}"
         self._tasks = Tasks.of(splits, self._task, id_column=settings.id)
 
     @property
     def fingerprint(self) -> str:
-        """Name and settings; a function counts with its source."""
-        plain = asdict(replace(self._settings, scorer=self._scorer.identity))
-        return fingerprint(self.name, plain)
+        """Name, settings and scorer; a function counts with its code and what it uses."""
+        return self._fingerprint
 
     @property
     def warnings(self) -> Sequence[str]:

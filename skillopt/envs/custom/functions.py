@@ -1,9 +1,8 @@
-"""Scorers that are functions: found by name, identified by source, called with care."""
+"""Scorers that are functions: found by name, called with care."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import importlib
 import inspect
 import sys
@@ -64,19 +63,6 @@ def name_of(function: Function) -> str:
     """Where a function is defined."""
     defined = _definition(function)
     return f"{defined.__module__}:{defined.__qualname__}"
-
-
-def identity(function: Function) -> str:
-    """Name and source: a changed function is another scorer."""
-    try:
-        source = inspect.getsource(_definition(function))
-    except (OSError, TypeError):
-        source = ""
-    name, bound = name_of(function), ""
-    if isinstance(function, partial):
-        bound = repr((function.args, function.keywords))
-    digest = hashlib.sha256(f"{source}{bound}".encode()).hexdigest()[:12]
-    return f"{name}@{digest}"
 
 
 def _definition(function: Function) -> Function:

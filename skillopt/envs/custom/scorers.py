@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Protocol
 
+from skillopt.core.callables import identify
 from skillopt.core.rollout import Score
 from skillopt.core.task import Gold
 from skillopt.datasets.rows import Row
@@ -42,11 +43,11 @@ def scorer_of(settings: Settings) -> Scorer:
     """The scorer that the settings ask for."""
     match settings.scorer:
         case str() as name if ":" in name:
-            return Called(functions.load(name), settings.answer)
+            return Called.of(functions.load(name), settings.answer)
         case str() as name:
             return Ruled(name, _rule_of(name, settings), settings)
         case function:
-            return Called(function, settings.answer)
+            return Called.of(function, settings.answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +113,13 @@ class Called:
     function: functions.Function
     answer: str
     """The column that feedback quotes where the function gives none; may be absent."""
+    identity: str
+    """Who the function was when it was given."""
 
-    @property
-    def identity(self) -> str:
-        """Name and source of the function."""
-        return functions.identity(self.function)
+    @classmethod
+    def of(cls, function: functions.Function, answer: str) -> Called:
+        """A scorer out of a function, as it is now."""
+        return cls(function, answer, identify(function).text)
 
     def check(self, row: Row) -> None:
         """Only the function knows what it needs."""

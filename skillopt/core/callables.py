@@ -1,0 +1,508 @@
+"""What makes a function given by the caller this function and not another.
+
+A name is not enough: two lambdas, two closures or two objects of one class share it, and an edited
+function keeps it. So a callable is identified by its code, by the values that it carries and by
+the functions, classes and variables that it uses, as far as these can be compared between
+processes. What belongs to Python or to an installed package counts by name and version.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import dis
+import functools
+import hashlib
+import importlib.util
+import sys
+import sysconfig
+import threading
+import types
+import uuid
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias, cast
+
+Anything: TypeAlias = Callable[..., object]
+Many: TypeAlias = "tuple[object, ...]"
+
+_MOST: Final = 200_000
+"""Values that are looked at; who carries more should be given a name."""
+_SHORT: Final = 12
+_PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, bytearray, range)
+_LOCKS: Final = (type(threading.Lock()), type(threading.RLock()))
+"""What may be carried along and never changes an answer."""
+_CACHED: Final = type(functools.lru_cache(len))
+_STANDARD: Final = Path(sysconfig.get_path("stdlib"))
+_INSTALLED: Final = {"site-packages", "dist-packages"}
+_OF_A_CLASS: Final = {"_abc_impl", "__module__", "__doc__", "__dict__", "__weakref__"}
+"""Parts of a class that are not its author's."""
+
+
+class NotReused(UserWarning):
+    """Results of a callable will not be found again in another process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who a callable is."""
+
+    name: str
+    """Module and qualified name, for people."""
+    text: str
+    """Equal for two callables if and only if one may stand in for the other."""
+    doubt: str = ""
+    """What it carries that cannot be compared between processes; then `text` is good for the life
+    of the object only."""
+
+
+class _Parts(NamedTuple):
+    code: bytes
+    state: bytes
+    uses: bytes
+
+
+@dataclass(slots=True)
+class _Used:
+    """A callable at the end of its last use."""
+
+    alive: weakref.ref[object]
+    identity: Identity
+    now: str
+    """What its identity would be, were it met now for the first time."""
+
+
+_lives: dict[int, tuple[weakref.ref[object], str]] = {}
+_used: dict[tuple[int, str], _Used] = {}
+_told: set[str] = set()
+
+
+def identify(function: Anything) -> Identity:
+    """Who this callable is: by the `fingerprint` it declares, else by what it is made of.
+
+    What a callable changes itself while it is in use (a counter, a cache) does not make it another
+    one, if `used` was told; what anybody else changes does.
+    """
+    found = _identify(function)
+    before = _used.get(_place(function))
+    if before is not None and before.alive() is not None and before.now == found.text:
+        found = before.identity
+    if found.doubt and found.text not in _told:
+        _told.add(found.text)
+        warnings.warn(
+            f"{found.name}: finished work is reused in this process only, because it uses "
+            f"{found.doubt}, which cannot be compared between processes. To continue a run "
+            "elsewhere, give the callable a text attribute `fingerprint`, and change that text "
+            "whenever its answers may change.",
+            NotReused,
+            stacklevel=3,
+        )
+    return found
+
+
+def used(function: Anything, identity: Identity) -> None:
+    """The work with this callable is over: what it has become, it became by itself."""
+    holder = _holder(function)
+    try:
+        alive = weakref.ref(holder)
+    except TypeError:
+        return
+    for place in [place for place, each in _used.items() if each.alive() is None]:
+        del _used[place]
+    _used[_place(function)] = _Used(alive, identity, _identify(function).text)
+
+
+def name_of(function: Anything) -> str:
+    """Module and qualified name; those of its class for an object that can be called."""
+    inner: object = function
+    while isinstance(inner, functools.partial):
+        inner = cast("functools.partial[object]", inner).func
+    named = inner if hasattr(inner, "__qualname__") else type(inner)
+    return f"{getattr(named, '__module__', None)}.{getattr(named, '__qualname__', '')}"
+
+
+def _holder(function: Anything) -> object:
+    """What lives on between two uses: a method is made anew for each."""
+    return function.__self__ if isinstance(function, types.MethodType) else function
+
+
+def _place(function: Anything) -> tuple[int, str]:
+    return id(_holder(function)), name_of(function)
+
+
+def _identify(function: Anything) -> Identity:
+    name = name_of(function)
+    if declared := _declared(function) or _declared(_holder(function)):
+        return Identity(name, f"{name}/fingerprint={declared}")
+    look = _Look()
+    try:
+        parts = look.parts(function)
+    except (RecursionError, _TooLarge):
+        parts = _Parts(b"", look.unlike(function), b"")
+    told = "/".join(
+        f"{what}={found.hex()[:_SHORT]}" for what, found in zip(parts._fields, parts, strict=True)
+    )
+    text = f"{name}/{told}/{sys.implementation.cache_tag}"
+    return Identity(name, text, look.doubts[0] if look.doubts else "")
+
+
+def _declared(value: object) -> str:
+    """The fingerprint that an object gives itself."""
+    if isinstance(value, (type, types.ModuleType)):
+        return ""
+    try:
+        found = getattr(value, "fingerprint", None)
+    except Exception:  # noqa: BLE001 - somebody's property; then there is none
+        return ""
+    return found if isinstance(found, str) else ""
+
+
+def _method(value: object, name: str) -> object:
+    """A method as the class of an object has it, not bound to the object."""
+    return getattr(type(value), name, None)
+
+
+def _life(value: object) -> str:
+    """A name that no other object ever had or will have."""
+    known = _lives.get(id(value))
+    if known is not None and known[0]() is value:
+        return known[1]
+    for place in [place for place, each in _lives.items() if each[0]() is None]:
+        del _lives[place]
+    name = uuid.uuid4().hex
+    with suppress(TypeError):  # else nobody can tell when it is gone: each time is another
+        _lives[id(value)] = (weakref.ref(value), name)
+    return name
+
+
+def _digest(tag: str, parts: Iterable[bytes]) -> bytes:
+    """Lengths go first, so that no two sequences read the same once joined."""
+    made = hashlib.sha256(tag.encode("utf-8", "surrogatepass"))
+    for part in parts:
+        made.update(b"%d:" % len(part))
+        made.update(part)
+    return made.digest()
+
+
+class _TooLarge(Exception):
+    """More is carried than is worth looking at."""
+
+
+@dataclass(slots=True)
+class _Look:
+    """One walk through everything that a callable is made of."""
+
+    doubts: list[str] = field(default_factory=list[str])
+    _left: int = _MOST
+    _done: dict[int, bytes] = field(default_factory=dict[int, bytes])
+    _kept: list[object] = field(default_factory=list[object])
+    """What was met, held so that no two things share an id."""
+    _open: set[int] = field(default_factory=set[int])
+
+    def parts(self, function: object) -> _Parts:
+        """Code, values carried and names used, each on its own."""
+        match function:
+            case _ if declared := _declared(function):
+                return _Parts(_digest("declared", (_bytes(declared),)), b"", b"")
+            case types.FunctionType() if not _package(function.__module__):
+                return self._function(function)
+            case types.MethodType():
+                inner = self.parts(function.__func__)
+                return inner._replace(
+                    state=_digest("on", (inner.state, self.of(function.__self__)))
+                )
+            case functools.partial():
+                whole = cast("functools.partial[object]", function)
+                inner = self.parts(whole.func)
+                bound = (inner.state, self.of(whole.args), self.of(whole.keywords))
+                return inner._replace(state=_digest("partial", bound))
+            case _:
+                return self._instance(function)
+
+    def _instance(self, value: object) -> _Parts:
+        """An object that can be called; a class, or what is not written in Python, as a whole."""
+        call = None if isinstance(value, type) else _method(value, "__call__")
+        if not isinstance(call, types.FunctionType) or _package(call.__module__):
+            return _Parts(self.of(value), b"", b"")
+        inner = self.parts(call)
+        return inner._replace(state=_digest("on", (inner.state, self.of(value))))
+
+    def of(self, value: object) -> bytes:
+        """A digest of a value; the same in every process, or noted as a doubt."""
+        self._left -= 1
+        if self._left < 0:
+            raise _TooLarge
+        if type(value) in _PLAIN:
+            return _digest(type(value).__name__, (_bytes(value),))
+        if id(value) in self._done:
+            return self._done[id(value)]
+        if id(value) in self._open:
+            return _digest("again", (type(value).__qualname__.encode(),))
+        self._open.add(id(value))
+        self._kept.append(value)
+        try:
+            found = self._met(value)
+        finally:
+            self._open.discard(id(value))
+        self._done[id(value)] = found
+        return found
+
+    def unlike(self, value: object) -> bytes:
+        """A value that can be compared with nothing but itself."""
+        kind = type(value)
+        self.doubts.append(f"an object of {kind.__module__}.{kind.__qualname__}")
+        return _digest("only", (_life(value).encode(),))
+
+    def _met(self, value: object) -> bytes:
+        if (declared := _declared(value)) and not isinstance(value, types.MethodType):
+            return _digest("declared", (_bytes(declared), _bytes(type(value).__qualname__)))
+        if isinstance(value, type):
+            return self._class(cast("type[object]", value))
+        if isinstance(value, Enum):
+            return _digest(value.name, (self.of(type(value)),))
+        look = _LOOKS.get(type(value))
+        return self._object(value) if look is None else look(self, value)
+
+    def all(self, tag: str, values: Iterable[object]) -> bytes:
+        """A digest of several values, in order."""
+        return _digest(tag, [self.of(each) for each in values])
+
+    def _object(self, value: object) -> bytes:
+        """Any other object: by its class and by the state that it would be pickled with."""
+        try:
+            special = copyreg.dispatch_table.get(type(value))
+            reduced = value.__reduce_ex__(4) if special is None else special(value)
+            if isinstance(reduced, str):
+                return _named(value, _package(getattr(value, "__module__", "") or ""))
+            make, arguments, state, *items = (*reduced, None, None, None)[:5]
+            inside = [list(cast("Iterable[object]", each or ())) for each in items]
+        except Exception:  # noqa: BLE001 - a file, a connection: whatever cannot be pickled
+            return self.unlike(value)
+        found = [self.of(type(value)), self.of(make), self.of(arguments), self._state(state)]
+        return _digest("object", [*found, self.of(inside)])
+
+    def _state(self, state: object) -> bytes:
+        """The attributes of an object, in whatever order they were set."""
+        match state:
+            case tuple():
+                return _digest("slots", [self._state(each) for each in cast("Many", state)])
+            case dict():
+                found = cast("dict[object, object]", state).items()
+                named = sorted(found, key=lambda each: str(each[0]))
+                return self.all("state", (each for item in named for each in item))
+            case _:
+                return self.of(state)
+
+    def _class(self, kind: type[object]) -> bytes:
+        """A class; one of the user's by its bases, methods and values."""
+        if package := _package(kind.__module__):
+            return _named(kind, package)
+        if issubclass(kind, Enum):
+            members = {name: cast("object", each.value) for name, each in kind.__members__.items()}
+            return _digest(kind.__qualname__, (self.of(members),))
+        inside = [(name, each) for name, each in sorted(vars(kind).items()) if _written(name, each)]
+        bases = self.all("bases", kind.__bases__)
+        return _digest(
+            kind.__qualname__, (bases, self.all("class", (x for it in inside for x in it)))
+        )
+
+    def define(self, function: types.FunctionType) -> bytes:
+        """A function that is used, not the one that is asked."""
+        package = _package(function.__module__)
+        return _named(function, package) if package else _digest("def", self._function(function))
+
+    def builtin(self, function: types.BuiltinFunctionType) -> bytes:
+        """A function that is not written in Python, or a method of such an object."""
+        owner = cast("object", function.__self__)
+        if owner is None or isinstance(owner, types.ModuleType):
+            return _named(function, _package(function.__module__))
+        return _digest(function.__name__, (self.of(owner),))
+
+    def module(self, module: types.ModuleType) -> bytes:
+        """A module that is carried as a value."""
+        package = _package(module.__name__)
+        return _digest("module", (_bytes(module.__name__), package.encode() or _file(module)))
+
+    def _function(self, function: types.FunctionType) -> _Parts:
+        code = function.__code__
+        names = _names(code)
+        cells = {
+            name: self._cell(cell)
+            for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True)
+            if name not in names.kept
+        }
+        state = [_digest(name, (found,)) for name, found in sorted(cells.items())]
+        state += [self.of(function.__defaults__), self.of(function.__kwdefaults__)]
+        known: Mapping[str, object] = function.__globals__
+        uses = [
+            _digest(name, (self._used(known[name], names.all),))
+            for name in sorted(names.globals - names.kept)
+            if name in known
+        ]
+        package = str(known.get("__package__") or "")
+        uses += [_imported(name, level, package) for name, level in sorted(names.imports)]
+        return _Parts(self.of(code), _digest("state", state), _digest("uses", uses))
+
+    def _cell(self, cell: types.CellType) -> bytes:
+        try:
+            value: object = cell.cell_contents
+        except ValueError:
+            return b"empty"
+        return self.of(value)
+
+    def _used(self, value: object, names: frozenset[str]) -> bytes:
+        """What a global name stands for; of a module of the user's, what is used of it."""
+        if not isinstance(value, types.ModuleType) or _package(value.__name__):
+            return self.of(value)
+        if id(value) in self._open:
+            return b"again"
+        self._open.add(id(value))
+        try:
+            inside = vars(value)
+            found = [
+                _digest(each, (self._used(inside[each], names),))
+                for each in sorted(names)
+                if each in inside
+            ]
+        finally:
+            self._open.discard(id(value))
+        return _digest(value.__name__, found)
+
+    def code(self, code: types.CodeType) -> bytes:
+        """What is computed; neither where it is written nor on which line."""
+        counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
+        names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+        caught = cast("bytes", getattr(code, "co_exceptiontable", b""))
+        return self.all("code", (code.co_code, caught, counts, names, code.co_consts))
+
+
+def _set(look: _Look, values: frozenset[object]) -> bytes:
+    return _digest("set", sorted(look.of(each) for each in values))
+
+
+def _dict(look: _Look, values: dict[object, object]) -> bytes:
+    return look.all("dict", (each for item in list(values.items()) for each in item))
+
+
+# Any, because each of these takes what its key says.
+_LOOKS: Final[Mapping[type, Callable[[_Look, Any], bytes]]] = {
+    types.FunctionType: _Look.define,
+    types.BuiltinFunctionType: _Look.builtin,
+    types.ModuleType: _Look.module,
+    types.CodeType: _Look.code,
+    types.MethodType: lambda look, it: _digest("call", look.parts(it)),
+    functools.partial: lambda look, it: _digest("call", look.parts(it)),
+    staticmethod: lambda look, it: _digest("static", (look.of(it.__func__),)),
+    classmethod: lambda look, it: _digest("class", (look.of(it.__func__),)),
+    property: lambda look, it: look.all("property", (it.fget, it.fset, it.fdel)),
+    _CACHED: lambda look, it: _digest("cached", (look.of(it.__wrapped__),)),
+    tuple: lambda look, it: look.all("tuple", it),
+    list: lambda look, it: look.all("list", tuple(it)),
+    dict: _dict,
+    set: _set,
+    frozenset: _set,
+    **dict.fromkeys(_LOCKS, lambda look, it: b"lock"),
+}
+
+
+class _Names(NamedTuple):
+    """The names in a function and in those that are defined inside of it."""
+
+    globals: frozenset[str]
+    kept: frozenset[str]
+    """Variables that it sets itself: its working memory, not what it is."""
+    all: frozenset[str]
+    imports: frozenset[tuple[str, int]]
+    """Modules that it imports when it runs, with the dots in front."""
+
+
+def _names(code: types.CodeType) -> _Names:
+    loads, kept, names, imports = set[str](), set[str](), set[str](), set[tuple[str, int]]()
+    waiting = [code]
+    while waiting:
+        each = waiting.pop()
+        names.update(each.co_names)
+        waiting += [const for const in each.co_consts if isinstance(const, types.CodeType)]
+        steps = list(dis.get_instructions(each))
+        for place, step in enumerate(steps):
+            match step.opname:
+                case "LOAD_GLOBAL" | "LOAD_NAME":
+                    loads.add(str(step.argval))
+                case "STORE_GLOBAL":
+                    kept.add(str(step.argval))
+                case "STORE_DEREF" if step.argval in code.co_freevars:
+                    kept.add(str(step.argval))
+                case "IMPORT_NAME":
+                    dots: object = steps[place - 2].argval if place >= 2 else 0
+                    imports.add((str(step.argval), dots if isinstance(dots, int) else 0))
+                case _:
+                    pass
+    return _Names(frozenset(loads), frozenset(kept), frozenset(names), frozenset(imports))
+
+
+def _written(name: str, value: object) -> bool:
+    """Whether a part of a class is its author's and not Python's or a decorator's bookkeeping."""
+    if name in _OF_A_CLASS:
+        return False
+    called = isinstance(value, (types.FunctionType, staticmethod, classmethod, property))
+    return called or not (name.startswith("__") and name.endswith("__"))
+
+
+def _named(value: object, package: str) -> bytes:
+    """What counts by its name: it is Python's or a package's, or not written in Python."""
+    module = str(getattr(value, "__module__", "") or "")
+    name = str(getattr(value, "__qualname__", type(value).__qualname__))
+    origin = package.encode() or _file(sys.modules.get(module))
+    return _digest("named", (_bytes(module), _bytes(name), origin))
+
+
+@functools.lru_cache(maxsize=4096)
+def _package(module: str | None) -> str:
+    """The package that a module belongs to, with its version; blank for code of the user's own."""
+    top = (module or "builtins").partition(".")[0]
+    found = sys.modules.get(top)
+    file = str(getattr(found, "__file__", None) or "")
+    if top in sys.stdlib_module_names and (not file or Path(file).is_relative_to(_STANDARD)):
+        return "python"
+    if top == __name__.partition(".")[0] or _INSTALLED & set(Path(file).parts):
+        return f"{top} {getattr(found, '__version__', '')}"
+    return ""
+
+
+def _imported(name: str, level: int, package: str) -> bytes:
+    """A module that is imported when the function runs."""
+    try:
+        whole = importlib.util.resolve_name("." * level + name, package or None)
+        if whole.partition(".")[0] in sys.stdlib_module_names:
+            return _digest("import", (_bytes(whole),))
+        spec = importlib.util.find_spec(whole)
+    except (ImportError, ValueError, AttributeError):
+        return _digest("absent", (_bytes(name),))
+    origin = spec.origin if spec is not None else None
+    return _digest("import", (_bytes(whole), _content(origin) if origin else b""))
+
+
+def _file(module: types.ModuleType | None) -> bytes:
+    file = getattr(module, "__file__", None)
+    return _content(file) if isinstance(file, str) else b""
+
+
+def _content(file: str) -> bytes:
+    try:
+        return hashlib.sha256(Path(file).read_bytes()).digest()
+    except OSError:
+        return b""
+
+
+def _bytes(value: object) -> bytes:
+    match value:
+        case bytes() | bytearray():
+            return bytes(value)
+        case str():
+            return value.encode("utf-8", "surrogatepass")
+        case _:
+            return repr(value).encode()

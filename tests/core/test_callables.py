@@ -1,0 +1,293 @@
+from __future__ import annotations
+
+import functools
+import importlib
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from skillopt.core.callables import NotReused, identify, used
+
+Model = Callable[[str], str]
+
+
+def text(function: Callable[..., object]) -> str:
+    return identify(function).text
+
+
+def saying(word: str) -> Model:
+    def say(prompt: str) -> str:
+        return word + prompt
+
+    return say
+
+
+def with_default(word: str) -> Model:
+    def say(prompt: str, *, said: str = word) -> str:
+        return said + prompt
+
+    return say
+
+
+@dataclass
+class Client:
+    word: str
+
+    def __call__(self, prompt: str) -> str:
+        return self.word + prompt
+
+    def method(self, prompt: str) -> str:
+        return prompt + self.word
+
+
+def joined(word: str, prompt: str) -> str:
+    return word + prompt
+
+
+MAKERS: list[Callable[[str], Model]] = [
+    saying,
+    with_default,
+    Client,
+    lambda word: Client(word).method,
+    lambda word: functools.partial(joined, word),
+    lambda word: functools.partial(joined, prompt=word),
+    lambda word: functools.partial(saying(word)),
+    lambda word: functools.lru_cache(saying(word)),
+    lambda word: lambda prompt: prompt if word else "x",
+    lambda word: lambda prompt: re.compile(word).pattern if word == "" else prompt,
+]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_values_that_a_callable_carries_tell_it_from_another_of_the_same_name(
+    make: Callable[[str], Model],
+) -> None:
+    assert text(make("a")) != text(make("b"))
+    assert text(make("a")) == text(make("a"))
+
+
+def test_two_lambdas_in_one_place_are_two() -> None:
+    pair: list[Model] = [lambda prompt: prompt + "a", lambda prompt: prompt + "b"]
+    first, second = pair
+    assert identify(first).name == identify(second).name
+    assert text(first) != text(second)
+
+
+def test_two_methods_of_one_object_are_two() -> None:
+    client = Client("a")
+    assert text(client) != text(client.method)
+    assert text(client.method) == text(client.method)
+
+
+def module(name: str, body: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
+    (folder / f"{name}.py").write_text(body, encoding="utf-8")
+    for old in [each for each in sys.modules if each.startswith("made_")]:
+        monkeypatch.delitem(sys.modules, old)
+    importlib.invalidate_caches()
+    return importlib.import_module(name)
+
+
+HELPERS = "WORD = 'a'\nclass Kind:\n    word = 'a'\ndef inner(p):\n    return p + 'a'\n"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "def ask(p):\n    return p + 'a'\n",
+        "WORD = 'a'\ndef ask(p):\n    return p + WORD\n",
+        "TABLE = {'k': ['a']}\ndef ask(p):\n    return p + TABLE['k'][0]\n",
+        "def helper(p):\n    return p + 'a'\ndef ask(p):\n    return helper(p)\n",
+        "def deep(p):\n    return p + 'a'\ndef helper(p):\n    return deep(p)\n"
+        "def ask(p):\n    return helper(p)\n",
+        "class Kind:\n    def go(self, p):\n        return p + 'a'\n"
+        "def ask(p):\n    return Kind().go(p)\n",
+        "class Base:\n    word = 'a'\nclass Kind(Base):\n    pass\n"
+        "def ask(p):\n    return p + Kind.word\n",
+        "class Kind:\n    def word(self):\n        return 'a'\n"
+        "    def __call__(self, p):\n        return p + self.word()\nask = Kind()\n",
+        "def ask(p):\n    def inner():\n        return 'a'\n    return p + inner()\n",
+        "def ask(p):\n    return [each + 'a' for each in [p]][0]\n",
+        "def even(p):\n    return odd(p)\ndef odd(p):\n    return 'a' if p else even(p)\n"
+        "def ask(p):\n    return even(p)\n",
+    ],
+)
+def test_an_edited_function_or_helper_is_another_one_and_a_moved_one_is_not(
+    body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found(written: str) -> str:
+        return text(module("made_model", written, tmp_path, monkeypatch).ask)
+
+    before = found(body)
+    assert found("# a line more\n\n" + body) == before
+    assert found(body.replace("'a'", "'b'")) != before
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "import made_helpers\ndef ask(p):\n    return made_helpers.inner(p)\n",
+        "import made_helpers as h\ndef ask(p):\n    return p + h.WORD\n",
+        "from made_helpers import inner\ndef ask(p):\n    return inner(p)\n",
+        "import made_helpers\ndef ask(p):\n    return p + made_helpers.Kind.word\n",
+        "def ask(p):\n    import made_helpers\n    return made_helpers.inner(p)\n",
+        "def ask(p):\n    from made_helpers import inner\n    return inner(p)\n",
+    ],
+)
+def test_a_helper_in_another_module_is_followed(
+    body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found(helpers: str) -> str:
+        (tmp_path / "made_helpers.py").write_text(helpers, encoding="utf-8")
+        return text(module("made_model", body, tmp_path, monkeypatch).ask)
+
+    assert found(HELPERS) == found(HELPERS)
+    assert found(HELPERS) != found(HELPERS.replace("'a'", "'b'"))
+
+
+def test_what_a_package_or_python_defines_counts_by_its_name() -> None:
+    assert text(str.upper) == text(str.upper)
+    assert text(re.escape) != text(re.sub)
+    assert not identify(pytest.main).doubt
+
+
+SCRIPT = """
+import functools, re, threading
+from enum import Enum
+from skillopt.core.callables import identify
+
+class Colour(Enum):
+    RED = "red"
+
+class Client:
+    def __init__(self, word):
+        self.word, self.lock, self.kind = word, threading.Lock(), {"x", "y", "z", Colour.RED}
+    def __call__(self, prompt):
+        with self.lock:
+            return PATTERN.sub(self.word, prompt)
+
+PATTERN = re.compile("a+")
+NAMES = frozenset(["one", "two", "three", "four"])
+
+def ask(prompt, *, known=NAMES):
+    return prompt if prompt in {"p", "q", "r"} else str(known)
+
+for each in (ask, Client("a"), functools.partial(ask, known={1, 2, "c"}), lambda p: p):
+    print(identify(each).text, identify(each).doubt)
+"""
+
+
+def test_the_same_callable_is_the_same_in_every_process(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
+
+    def run(seed: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "script.py"],
+            cwd=tmp_path,
+            env={"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout
+
+    assert run("1") == run("2")
+    assert len(set(run("1").splitlines())) == 4
+
+
+class Connected:
+    def __init__(self, place: Path) -> None:
+        self.file = place.open("a", encoding="utf-8")
+
+    def __call__(self, prompt: str) -> str:
+        return f"{self.file.name}{prompt}"
+
+
+def test_what_cannot_be_compared_is_reused_by_the_same_object_only_and_told_once(
+    tmp_path: Path,
+) -> None:
+    one, other = Connected(tmp_path / "x"), Connected(tmp_path / "x")
+    with pytest.warns(NotReused, match=r"Connected.*TextIOWrapper.*`fingerprint`"):
+        first = text(one)
+    assert text(one) == first  # a second warning would be an error
+    with pytest.warns(NotReused):
+        assert text(other) != first
+    one.file.close()
+    other.file.close()
+
+
+def test_a_fingerprint_that_the_caller_gives_says_it_all(tmp_path: Path) -> None:
+    def closure(place: Path, fingerprint: str) -> Model:
+        file = Connected(place)
+
+        def ask(prompt: str) -> str:
+            return file(prompt)
+
+        file.file.close()
+        named: Any = ask
+        named.fingerprint = fingerprint
+        return named
+
+    assert text(closure(tmp_path / "a", "v1")) == text(closure(tmp_path / "b", "v1"))
+    assert text(closure(tmp_path / "a", "v1")) != text(closure(tmp_path / "a", "v2"))
+    client: Any = Connected(tmp_path / "a")
+    client.file.close()
+    client.fingerprint = "gpt-5.5 at 0"
+    assert text(client).endswith("fingerprint=gpt-5.5 at 0")
+    assert text(client.__call__) == text(client.__call__)
+    using: list[Model] = [lambda prompt: client(prompt) + prompt]
+    assert not identify(using[0]).doubt
+
+
+def test_what_a_callable_changes_itself_while_in_use_does_not_make_it_another() -> None:
+    seen: list[str] = []
+    settings = {"word": "a"}
+
+    def ask(prompt: str) -> str:
+        seen.append(prompt)
+        return settings["word"]
+
+    before = identify(ask)
+    ask("x")
+    used(ask, before)
+    assert identify(ask) == before
+    settings["word"] = "b"
+    assert identify(ask) != before
+
+
+def test_variables_that_a_function_sets_itself_are_its_memory() -> None:
+    calls = 0
+
+    def ask(prompt: str) -> str:
+        nonlocal calls
+        calls += 1
+        return prompt
+
+    before = text(ask)
+    ask("x")
+    assert calls == 1
+    assert text(ask) == before
+
+
+def test_a_callable_that_carries_itself_or_very_much_has_an_identity() -> None:
+    class Ring:
+        def __init__(self) -> None:
+            self.me = self
+            self.lock = threading.Condition()
+
+        def __call__(self, prompt: str) -> str:
+            return prompt
+
+    assert text(Ring()) == text(Ring())
+    huge = list(range(300_000))
+    heavy: list[Callable[[str], int]] = [lambda prompt: huge[len(prompt)]]
+    with pytest.warns(NotReused):
+        assert identify(heavy[0]).doubt
