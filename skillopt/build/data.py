@@ -14,6 +14,7 @@ from skillopt.core.ports import Environment
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
 from skillopt.datasets.manifests import write_manifest
+from skillopt.datasets.materialize import holds_ids_only
 from skillopt.datasets.rows import read_rows
 from skillopt.datasets.splits import Splits, by_ratio, from_directory, limit, require
 from skillopt.store.packages import read_skill
@@ -61,6 +62,8 @@ def open_world(config: Config, needs: Sequence[Split], splits: Splits | None = N
         raise config.complaint("env.name", f"should name an environment; known: {known}")
     kind = _kind(config)
     settings = settings_for(kind.Settings, config)
+    if splits is None:
+        _refuse_ids(config, kind)
     rows = read_splits(config, needs) if splits is None else splits
     rows = require(limit(rows, config.env.limit), needs)
     environment = kind(settings, rows)
@@ -92,6 +95,24 @@ def _kind(config: Config) -> EnvironmentKind:
             "docs/guide/new-benchmark.md shows how to write one and name it as module:Name",
         )
     return ENVIRONMENTS.load(name)
+
+
+def _refuse_ids(config: Config, kind: EnvironmentKind) -> None:
+    """Say how to get the items, where there are only their ids or nothing at all."""
+    folder = config.path("env.split_dir")
+    if config.env.split_mode != "split_dir" or folder is None:
+        return
+    command = str(getattr(kind, "materialize", ""))
+    only_ids = folder.is_dir() and holds_ids_only(folder)
+    if not only_ids and (folder.exists() or not command):
+        return
+    name = folder.name.removesuffix("_split").removesuffix("_id")
+    ids, items = folder.with_name(f"{name}_id_split"), folder.with_name(f"{name}_split")
+    what = "holds the ids of items, not the items" if only_ids else "does not exist"
+    how = f"make it with: {command.format(manifest=ids, folder=items)}"
+    if only_ids and items != folder:
+        how = f"{how}, and set env.split_dir={items}" if command else "name a folder with the items"
+    raise config.complaint("env.split_dir", f"{folder} {what}; {how}")
 
 
 def read_splits(config: Config, needs: Sequence[Split]) -> Splits:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
+from typing import get_args
 
 import click
 
@@ -151,7 +152,24 @@ def _is_switch(key: str) -> bool:
 
     section, _, name = key.partition(".")
     setting = SECTIONS[section].model_fields.get(name)
-    return setting is not None and setting.annotation is bool
+    if setting is None:
+        return False
+    return set(get_args(setting.annotation) or [setting.annotation]) <= {bool, type(None)}
+
+
+def _variable_for(flag: str) -> str:
+    """The environment variable that holds what a refused flag was meant for."""
+    from skillopt.cli.machine import key_variables
+    from skillopt.config.overrides import flat_flags
+
+    # A key of one backend is read from the variable of the same name, for a role as well.
+    setting = flat_flags().get(flag, flag).rpartition(".")[2].upper()
+    if setting in key_variables() or "AZURE_OPENAI" in setting:
+        return setting
+    return (
+        "the variable of your backend, such as OPENAI_API_KEY (docs/backends.md lists them), or "
+        "into another one that model.api_key_env=NAME names,"
+    )
 
 
 def _unknown(
@@ -163,8 +181,7 @@ def _unknown(
         return click.NoSuchOption(
             written,
             f"No such option '{written}', because others can see what is on a command line. Put "
-            "the key into OPENAI_API_KEY (for other servers OPENAI_COMPATIBLE_API_KEY) in the "
-            "environment or in .env, or name another variable with model.api_key_env=NAME.",
+            f"the key into {_variable_for(name)} in the environment or in .env.",
             ctx=ctx,
         )
     if "." in name:

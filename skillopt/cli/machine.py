@@ -46,11 +46,12 @@ def _sandbox(secrets: Secrets) -> Check:
 
 def _keys(secrets: Secrets) -> Check:
     """Names of variables, never their values."""
-    found = sorted(name for name in _key_names() if secrets.get(name) is not None)
+    found = sorted(name for name in key_variables() if secrets.get(name) is not None)
     return Check("keys", "ok" if found else "note", ", ".join(found) or "none set")
 
 
-def _key_names() -> set[str]:
+def key_variables() -> set[str]:
+    """The environment variables that backends read their keys from, for every role."""
     names: set[str] = set()
     for backend in PROVIDERS.names:
         try:

@@ -9,7 +9,8 @@ from pathlib import Path
 from skillopt.datasets.splits import SPLITS, Splits
 from skillopt.errors import DataError
 
-_MANIFEST = "split_manifest.json"
+MANIFEST = "split_manifest.json"
+"""What a split folder says about itself."""
 
 
 def write_manifest(out: Path, splits: Splits, *, source: str, ratio: str, seed: int) -> None:
@@ -27,15 +28,15 @@ def write_manifest(out: Path, splits: Splits, *, source: str, ratio: str, seed: 
         "split_seed": seed,
         "counts": {split: len(splits[split]) for split in SPLITS},
     }
-    _write(out / _MANIFEST, _text(manifest))
+    write_json(out / MANIFEST, manifest)
 
 
 def check_manifest_place(out: Path, splits: Splits) -> None:
     """Refuse a folder in which other files than ours would be replaced."""
-    if _is_ours(out / _MANIFEST):
+    if _is_ours(out / MANIFEST):
         return
     written = _items(out, splits)
-    for path in (*written, out / _MANIFEST):
+    for path in (*written, out / MANIFEST):
         # The same content: of a start that was killed while it wrote them.
         if path.exists() and path.read_bytes() != written.get(path):
             raise DataError(
@@ -57,6 +58,11 @@ def _is_ours(manifest: Path) -> bool:
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(found, dict) and {"split_mode", "split_ratio", "counts"} <= found.keys()
+
+
+def write_json(path: Path, content: object) -> None:
+    """Replace a JSON file as a whole."""
+    _write(path, _text(content))
 
 
 def _text(content: object) -> bytes:

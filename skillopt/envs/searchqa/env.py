@@ -39,6 +39,11 @@ class SearchQA:
 
     initial_skill: ClassVar[Path | None] = Path(__file__).parent / "skills" / "initial.md"
     prompts: ClassVar[Path | None] = None
+    materialize: ClassVar[str] = (
+        "python scripts/materialize_searchqa.py --manifest-dir {manifest} --output-dir {folder} "
+        "--dataset FILE"
+    )
+    """The command that makes its split folder from a manifest of ids."""
     name = "searchqa"
 
     def __init__(self, settings: SearchQA.Settings, splits: Splits) -> None:
