@@ -19,7 +19,7 @@ SkilloptError
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import ClassVar
 
@@ -125,7 +125,7 @@ class EnvironmentFault(RolloutError):
 
 
 @contextmanager
-def attributed_to(kind: type[RolloutError], doing: str) -> Generator[None, None, None]:
+def attributed_to(kind: Callable[[str], RolloutError], doing: str) -> Generator[None, None, None]:
     """Turn whatever escapes into `kind`; errors that already name their origin pass unchanged."""
     try:
         yield

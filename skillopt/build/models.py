@@ -24,10 +24,17 @@ from skillopt.model.remote import Remote
 from skillopt.model.settings import ModelSettings, names_for
 from skillopt.model.throttle import Considerate
 from skillopt.model.weights.folder import default_root
-from skillopt.model.wrap import Limited, Metered, Recorded, Retrying
+from skillopt.model.wrap import Limited, Metered, NonEmpty, Recorded, Retrying
 
-_FIELDS = {"model": "name", "timeout_seconds": "timeout"}
-_PING = (Message("user", "Reply with OK."),)
+_FIELDS = {"model": "name", "timeout_seconds": "timeout", "reasoning_effort": "effort"}
+_OWN_WAIT, _OWN_MAX_WAIT = 0.1, 1.0
+"""Seconds before a function of the caller's own is called again."""
+_HELLO = Request(
+    stage="preflight",
+    messages=(Message("user", "Reply with OK."),),
+    max_tokens=16,
+    empty_ok=True,  # a model that thinks first may not get any further
+)
 
 
 def _is_provider(found: object) -> TypeGuard[type[Provider]]:
@@ -84,7 +91,7 @@ def plug(role: RoleModel, secrets: Secrets, http: Transport, desk: Desk | None =
         effort=_effort(role, provider),
         timeout=role.timeout_seconds,
         extra={"folder": default_root(secrets.setting), "desk": desk, **role.extra},
-        left_open=frozenset(_FIELDS.get(name, name) for name in role.left_open),
+        left_open=_left_open(role),
         owner=owner,
         variables=secrets,
     )
@@ -127,19 +134,28 @@ class Switchboard:
     def connect(self, role: RoleModel, *, concurrency: int | None = None) -> Model:
         """The model of a role, from the wire up; `concurrency` bounds this role alone."""
         plugged = plug(role, self.secrets, Considerate(self.http), self.desk)
-        model: Model = Limited(plugged.wire, self._endpoint(role, plugged))
+        metered = self._metered(plugged.wire, role, price_of(role))
+        model: Model = Limited(metered, self._endpoint(role, plugged))
         if concurrency is not None:
             model = Limited(model, Endpoint(role.role, concurrency=concurrency))
-        return self._wrap(Retrying(model, tries=role.retries + 1), role, price_of(role))
+        return self._kept(Retrying(NonEmpty(model, role.role), tries=role.retries + 1), role)
 
     def adopt(self, model: Model, role: RoleModel) -> Model:
-        """A model of the caller's own, in a role."""
-        return self._wrap(model, role, told_price(role))
+        """A model of the caller's own, in a role: no server, so there is little to wait for."""
+        metered = self._metered(model, role, told_price(role))
+        retrying = Retrying(
+            NonEmpty(metered, role.role),
+            tries=role.retries + 1,
+            first_wait=_OWN_WAIT,
+            max_wait=_OWN_MAX_WAIT,
+        )
+        return self._kept(retrying, role)
 
-    def _wrap(self, model: Model, role: RoleModel, price: Tariff | None) -> Model:
-        """Metering and durable record around a model."""
-        metered = Metered(model, role.role, self.purse, price, role.max_tokens)
-        return Recorded(metered, role.role, self.work)
+    def _metered(self, model: Model, role: RoleModel, price: Tariff | None) -> Model:
+        return Metered(model, role.role, self.purse, price, role.max_tokens)
+
+    def _kept(self, model: Model, role: RoleModel) -> Model:
+        return Recorded(model, role.role, self.work)
 
     def _endpoint(self, role: RoleModel, plugged: Plug) -> Endpoint:
         limits = role.max_concurrency, role.requests_per_minute, role.tokens_per_minute
@@ -154,6 +170,12 @@ class Switchboard:
         return self.endpoints[place]
 
 
+def _left_open(role: RoleModel) -> frozenset[str]:
+    """What nobody set; an effort that is given for this role alone is meant, whatever it is."""
+    meant = set[str]() if role.own_reasoning_effort is None else {"reasoning_effort"}
+    return frozenset(_FIELDS.get(name, name) for name in role.left_open - meant)
+
+
 def _effort(role: RoleModel, provider: type[Provider]) -> str | None:
     """Servers that may not know the field get it only if it is meant for their model."""
     shared = role.reasoning_effort if provider.takes_shared_effort else ""
@@ -166,6 +188,6 @@ async def preflight(model: Model) -> None:
     The answer is kept like any other, so a continued run does not ask again.
     """
     try:
-        await model.complete(Request(stage="preflight", messages=_PING, max_tokens=16))
+        await model.complete(_HELLO)
     except Refused:
         return  # The server is there and knows us; that it dislikes this question is no matter.

@@ -104,6 +104,8 @@ class Request:
     effort: str | None = None
     replicate: int = 0
     """Tells apart repeated questions that want fresh answers. Never sent."""
+    empty_ok: bool = False
+    """Whether a reply without any text is an answer. Never sent."""
     tools: tuple[Tool, ...] = ()
     tool_choice: Literal["auto", "none", "required"] | Tool = "auto"
     """Whether tools may, must not or must be called; or the one that must be."""

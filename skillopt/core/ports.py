@@ -42,6 +42,19 @@ class Episode(Protocol):
         ...
 
 
+@runtime_checkable
+class TakesEmpty(Protocol):
+    """What an episode may offer besides: it says whether an empty reply is an answer to score.
+
+    Without it, an empty reply is asked for again, and then counts as a failure.
+    """
+
+    @property
+    def empty_ok(self) -> bool:
+        """Whether it is."""
+        ...
+
+
 class Environment(Protocol):
     """A source of tasks that can be opened and scored. Knows nothing of models or harnesses."""
 

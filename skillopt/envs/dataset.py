@@ -43,6 +43,8 @@ class Question:
     instructions: str
     brief: str
     judge: Callable[[str], Awaitable[Score]]
+    empty_ok: bool = False
+    """Whether a reply without any text is an answer."""
 
     async def score(self, trajectory: Trajectory) -> Score:
         """Judge the final answer."""

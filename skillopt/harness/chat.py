@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skillopt.core.chat import Message, Model, Request
-from skillopt.core.ports import Episode
+from skillopt.core.ports import Episode, TakesEmpty
 from skillopt.core.rollout import Trajectory
 from skillopt.core.skill import Skill
 
@@ -14,7 +14,8 @@ from skillopt.core.skill import Skill
 class Chat:
     """Puts instructions and skill in the system message, the brief in the user message.
 
-    Whatever comes back is the answer, be it empty, cut at the token limit or filtered.
+    Whatever text comes back is the answer, even if it is cut at the token limit or a refusal. No
+    text at all is an answer only if the episode says so.
     """
 
     model: Model
@@ -32,7 +33,11 @@ class Chat:
         asked = _messages(episode, skill)
         reply = await self.model.complete(
             Request(
-                stage="rollout", messages=asked, max_tokens=self.max_tokens, replicate=replicate
+                stage="rollout",
+                messages=asked,
+                max_tokens=self.max_tokens,
+                replicate=replicate,
+                empty_ok=isinstance(episode, TakesEmpty) and episode.empty_ok,
             )
         )
         messages = (*asked, Message("assistant", reply.text))

@@ -12,6 +12,7 @@ from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 from skillopt.errors import AccessError, ModelError, Refused
+from skillopt.model.complaints import Mistake, advice, mistake_in, of_one_request, parameter_in
 from skillopt.model.credentials import Credentials, Key
 from skillopt.model.provider import Answer, Json
 
@@ -19,8 +20,9 @@ QUOTED = 300
 """Characters of a server's own words that an error repeats."""
 
 _WAITING_HELPS = {408, 409, 425, 429}
+_NO_CREDIT = "the credit or quota is used up; raise it, then run the same command again"
+_UNKNOWN_MODEL = "model or path unknown; check the model's name and base_url"
 _TAG = re.compile(r"<[^>]*>")
-_SPENT = {"insufficient_quota", "billing_hard_limit_reached"}
 
 
 class Unreached(ModelError):
@@ -39,6 +41,8 @@ class Caller:
     key_hint: str
     """What to check when the key is refused."""
     credentials: Credentials = field(default_factory=Key)
+    role: str = "target"
+    """As settings begin that concern only this model."""
 
     def say(self, what: str) -> str:
         """A message on one line."""
@@ -67,24 +71,45 @@ def classify(answer: Answer, caller: Caller) -> ModelError | AccessError:
     if status in _WAITING_HELPS or status >= 500:
         after = retry_after(answer.headers)
         return ModelError(caller.say(told), retryable=True, retry_after=after)
-    return Refused(caller.say(f"the server refused the request ({told})"))
+    parameter = _parameter(answer)
+    if parameter is None:
+        return Refused(caller.say(f"the server refused the request ({told})"))
+    what = f"the server does not take {parameter!r}; {advice(parameter, caller.role)} ({told})"
+    return (Refused if of_one_request(parameter) else AccessError)(caller.say(what))
 
 
 def _no_access(answer: Answer, caller: Caller) -> str | None:
     """Why no further call can succeed either; None when one may."""
+    denied = f"access denied; check {caller.key_hint}"
     match answer.status:
-        case 401 | 403:
-            return f"access denied; check {caller.key_hint}"
         case 402:
-            return "no credit left; top up the account, then run the same command again"
-        case 400 | 429 if _is_spent(answer):
-            return "the quota is used up; raise it, then run the same command again"
+            return _NO_CREDIT
         case 404 | 405:
-            return "model or path unknown; check the model's name and base_url"
+            return _UNKNOWN_MODEL
         case status if 300 <= status < 400:
             return "the server redirects; set base_url to the address it redirects to"
-        case _:
+        case status if status >= 500 or _parameter(answer) is not None:
             return None
+        case status:
+            mistake = mistake_in(_error(answer), _server_message(answer))
+    usual = denied if status in (401, 403) else None
+    # A rate limit may mention the key and the model that it is for.
+    meanings: dict[Mistake | None, str | None] = {
+        "spent": _NO_CREDIT,
+        "model": None if status == 429 else _UNKNOWN_MODEL,
+        "key": None if status == 429 else denied,
+        "request": denied if status == 401 else None,
+    }
+    return meanings.get(mistake, usual)
+
+
+def _parameter(answer: Answer) -> str | None:
+    if answer.status not in (400, 422):
+        return None
+    message = _server_message(answer)
+    if mistake_in(_error(answer), message) == "request":
+        return None
+    return parameter_in(_error(answer), message)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -132,18 +157,6 @@ def _server_message(answer: Answer) -> str:
             return answer.body.decode("utf-8", "replace")
 
 
-def _is_spent(answer: Answer) -> bool:
-    match _error(answer):
-        case {"code": str(code)} if code in _SPENT:
-            return True
-        case {"type": str(kind)} if kind in _SPENT:
-            return True
-        case {"message": str(message)}:
-            return "credit balance is too low" in message
-        case _:
-            return False
-
-
 def _error(answer: Answer) -> Json:
     """The `error` member of a JSON body, or the body itself where it has none."""
     try:
@@ -151,7 +164,7 @@ def _error(answer: Answer) -> Json:
     except ValueError:
         return None
     match data:
-        case {"error": error}:
+        case {"error": error} | [{"error": error}, *_]:
             return error
         case _:
             return data

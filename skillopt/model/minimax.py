@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -27,6 +28,9 @@ REGIONS: Final = {
 }
 _STATUSES: Final = {1002: 429, 1041: 429, 1004: 401, 2049: 401, 1008: 402, 2056: 402}
 """MiniMax's own error codes and the HTTP status that means the same."""
+_HAS_SWITCH: Final = re.compile(r"minimax-m(?:[3-9]|\d\d)")
+"""Models whose thinking can be turned on and off; MiniMax-M2 always thinks."""
+_BY_ITSELF: Final = "default"
 _MAY_PASS: Final = {1000, 1001, 1013, 1024, 1033}
 
 
@@ -55,12 +59,13 @@ class MiniMaxChat:
             raise AccessError(f"backend minimax_chat needs a key; set {hint}")
         key = checked(Key(settings.api_key), url, hint)
         thinking = _thinking(settings)
+        sent = {} if thinking == _BY_ITSELF else {"thinking": {"type": thinking}}
         dialect = Completions(
             settings,
             "max_completion_tokens",
             able=("tools", "images"),
             thinks_aloud=True,
-            additions={"thinking": {"type": thinking}, "reasoning_split": True},
+            additions={**sent, "reasoning_split": True},
         )
         line = Line(http, url, key, hint)
         return Remote.of("minimax_chat", settings, MiniMax(dialect), line, f"thinking={thinking}")
@@ -95,9 +100,11 @@ def _region(settings: ModelSettings) -> str:
 
 
 def _thinking(settings: ModelSettings) -> str:
-    """MiniMax-M2 always thinks; later models do if they are told to."""
+    """What is sent of it: what was asked for; unasked, M3 is told not to and others nothing."""
     given = settings.extra.get("enable_thinking")
     if not isinstance(given, bool):
         given = variable(settings, "MINIMAX_ENABLE_THINKING", yes_or_no)
-    forced = settings.name.lower().startswith("minimax-m2")
-    return "adaptive" if given or forced else "disabled"
+    always = settings.name.lower().startswith("minimax-m2")
+    if given is None or always:
+        return "disabled" if _HAS_SWITCH.match(settings.name.lower()) else _BY_ITSELF
+    return "adaptive" if given else "disabled"

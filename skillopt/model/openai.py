@@ -19,6 +19,8 @@ COMPLETIONS: Final = "/chat/completions"
 RESPONSES: Final = "/responses"
 _WANTS_RESPONSES: Final = re.compile(r"codex|deep-research|(?:^|[-/])(?:gpt|o)[\w.-]*-pro(?:-|$)")
 """Models that OpenAI serves by the responses API only."""
+_TAKES_EFFORT: Final = re.compile(r"(?:o[1-9]|gpt-[5-9]|codex)(?!.*-chat)")
+"""Models that reason before they answer, by their name."""
 
 
 class OpenAICompatible:
@@ -66,7 +68,7 @@ class OpenAIChat:
     @classmethod
     def create(cls, settings: ModelSettings, http: Transport) -> Remote:
         """A model ready to be asked; what is missing in the settings is an error now."""
-        settings = _named(settings)
+        settings = _with_effort(_named(settings))
         path = _path(settings)
         azure = Azure.read(settings)
         names = names_for(settings.role, cls.key_variables)
@@ -119,6 +121,14 @@ def _named(settings: ModelSettings) -> ModelSettings:
     if deployment is None or "name" not in settings.left_open:
         return settings
     return replace(settings, name=deployment)
+
+
+def _with_effort(settings: ModelSettings) -> ModelSettings:
+    """An effort that nobody asked for goes only to models that are known to take one."""
+    asked = "effort" not in settings.left_open
+    if asked or _TAKES_EFFORT.match(settings.name.lower().rpartition("/")[2]):
+        return settings
+    return replace(settings, effort=None)
 
 
 def _path(settings: ModelSettings) -> str:

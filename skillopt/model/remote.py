@@ -83,7 +83,7 @@ class Remote:
         return cls(
             fingerprint=fingerprint_of(backend, settings, *quirks),
             dialect=dialect,
-            caller=Caller(who, line.hint, line.credentials),
+            caller=Caller(who, line.hint, line.credentials, settings.role),
             http=line.http,
             url=line.url,
             timeout=settings.timeout,

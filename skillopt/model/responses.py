@@ -145,7 +145,10 @@ def _items(message: Message) -> list[Mapping[str, object]]:
             return [{"role": role, "content": text}]
         case Message(role, text):
             parts: list[object] = [{"type": "input_text", "text": text}] if text else []
-            parts += [{"type": "input_image", "image_url": data_url(i)} for i in message.images]
+            parts += [
+                {"type": "input_image", "image_url": data_url(each), "detail": "auto"}
+                for each in message.images
+            ]
             return [{"role": role, "content": parts}]
 
 

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, TypeAlias, TypeVar, cast
 
 from skillopt.core.callables import identify
@@ -67,7 +68,7 @@ class Scripted:
 
     async def complete(self, request: Request) -> Reply:
         """Call the function; a string is a reply of unknown size."""
-        with attributed_to(ModelError, self.name):
+        with attributed_to(partial(ModelError, retryable=True), self.name):
             said: object = self.answer(request)
             if inspect.isawaitable(said):
                 said = await said

@@ -57,6 +57,7 @@ class LiteLLM:
                 f"the key for the {settings.role} model in {settings.key_source or 'the variable'}"
                 " that its provider expects",
                 Key(settings.api_key),
+                settings.role,
             ),
             fingerprint=f"litellm/{settings.name}/temperature={settings.temperature}"
             f"/max_tokens={settings.max_tokens}/effort={settings.effort or None}",

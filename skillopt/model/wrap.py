@@ -1,7 +1,7 @@
 """Models around models: each adds one behaviour.
 
-The order that makes sense is `Recorded(Metered(Retrying(Limited(wire))))`: a slot is free while
-a call waits to be retried, and what is kept is not paid for again.
+The order that makes sense is `Recorded(Retrying(NonEmpty(Limited(Metered(wire)))))`: every answer
+is paid for, a slot is free while a call waits to be retried, and what is kept is not paid again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 
 from skillopt.core.chat import Model, Reply, Request
 from skillopt.core.ports import Work
-from skillopt.errors import ModelError
+from skillopt.errors import ModelError, Refused, Unusable
 from skillopt.model.endpoint import Endpoint
 from skillopt.model.prices import Tariff
 from skillopt.model.purse import Purse, worst_case
@@ -63,7 +63,8 @@ class Retrying:
             tried += 1
             wait = self._wait(failed, tried)
             if reason := self._surrender(failed, tried, self.clock() - start + wait):
-                raise ModelError(f"{failed} ({reason})") from failed
+                kind = Unusable if isinstance(failed, Unusable) else ModelError
+                raise kind(f"{failed} ({reason})") from failed
             await self.sleep(wait)
 
     def _wait(self, error: ModelError, tried: int) -> float:
@@ -80,6 +81,41 @@ class Retrying:
         if self.patience is not None and elapsed > self.patience:
             return f"gave up after {tried} tries and {self.patience:g} s"
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class NonEmpty:
+    """Takes no reply for an answer that holds neither text nor a call of a tool.
+
+    A server that says nothing is a fault that may pass, not a wrong answer; unless the request says
+    that silence is one.
+    """
+
+    inner: Model
+    role: str
+
+    @property
+    def fingerprint(self) -> str:
+        """The inner model's."""
+        return self.inner.fingerprint
+
+    async def complete(self, request: Request) -> Reply:
+        """Answer, or raise: retryable where asking again may help."""
+        reply = await self.inner.complete(request)
+        if request.empty_ok or reply.calls or reply.text.strip():
+            return reply
+        what = f"the {self.role} model sent an empty reply"
+        match reply.stop:
+            case "length":
+                raise Unusable(
+                    f"{what}: all {reply.usage.output} tokens went before the first word, into "
+                    f"reasoning perhaps; raise model.{self.role}_max_tokens, or lower the "
+                    "reasoning effort"
+                )
+            case "filter":
+                raise Refused(f"{what}: the provider's content filter withheld it")
+            case _:
+                raise Unusable(f"{what} (no text, no tool call)", retryable=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,4 +227,6 @@ def _beyond_text(request: Request) -> dict[str, object]:
         more["tool_choice"] = choice if isinstance(choice, str) else choice.name
     if request.schema is not None:
         more["schema"] = dict(request.schema)
+    if request.empty_ok:
+        more["empty_ok"] = True
     return more

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from support_wire import WireServer, completion, says
@@ -97,7 +98,7 @@ async def test_thoughts_of_qwen_are_no_part_of_the_answer() -> None:
         for said, answer in texts.items():
             async with WireServer([says(completion(said))]) as server:
                 model = connect(http, {}, "backend=qwen_chat", f"base_url={server.url}")
-                assert (await model.complete(ASK)).text == answer
+                assert (await model.complete(replace(ASK, empty_ok=True))).text == answer
 
 
 async def test_minimax_asks_for_thinking_as_its_models_allow() -> None:
@@ -107,8 +108,43 @@ async def test_minimax_asks_for_thinking_as_its_models_allow() -> None:
     assert (body["model"], body["temperature"]) == ("MiniMax-M3", 0.7)
     assert body["max_completion_tokens"] == 8000
     assert body["thinking"] == {"type": "disabled"}
-    for more in ("minimax_model=MiniMax-M2.1", "minimax_enable_thinking=true"):
-        assert (await body_of(variables, backend, more))["thinking"] == {"type": "adaptive"}
+    asked = await body_of(variables, backend, "minimax_enable_thinking=true")
+    assert asked["thinking"] == {"type": "adaptive"}
+    for other in ("MiniMax-M2.1", "minimax-text-01"):
+        assert "thinking" not in await body_of(variables, backend, f"minimax_model={other}")
+
+
+RESPONSE: dict[str, object] = {
+    "status": "completed",
+    "output": [{"type": "message", "content": [{"type": "output_text", "text": "hello"}]}],
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "more", "effort"),
+    [
+        ("gpt-4o-mini", (), None),
+        ("gpt-5-chat-latest", (), None),
+        ("my-deployment", (), None),
+        ("gpt-5.5", (), "medium"),
+        ("openai/o4-mini", (), "medium"),
+        ("gpt-4o-mini", ("reasoning_effort=high",), "high"),
+        ("my-deployment", ("target_reasoning_effort=medium",), "medium"),
+        ("gpt-5.5", ("target_reasoning_effort=''",), None),
+    ],
+)
+@pytest.mark.parametrize("api", ["chat", "responses"])
+async def test_an_effort_is_sent_where_it_is_asked_for_or_the_model_is_known_to_take_it(
+    model: str, more: tuple[str, ...], effort: str | None, api: str
+) -> None:
+    variables = {"OPENAI_API_KEY": "sk-0123456789", "OPENAI_BASE_URL": "HERE"}
+    settings = ("backend=openai_chat", f"target={model}", f"openai_chat_api={api}", *more)
+    answer = RESPONSE if api == "responses" else None
+    _, _, body = await sent(variables, *settings, answer=answer)
+    if api == "chat":
+        assert body.get("reasoning_effort") == effort
+    else:
+        assert body.get("reasoning") == (None if effort is None else {"effort": effort})
 
 
 @pytest.mark.parametrize(
@@ -191,8 +227,7 @@ async def test_azure_is_chosen_by_its_endpoint_and_named_per_role() -> None:
     ],
 )
 async def test_the_api_of_openai_follows_from_the_models_name(model: str, path: str) -> None:
-    responses: dict[str, object] = {"status": "completed", "output": list[object]()}
-    answer = responses if path.endswith("responses") else None
+    answer = RESPONSE if path.endswith("responses") else None
     seen, _, _ = await sent(
         {"OPENAI_API_KEY": "sk-0123456789"}, f"target={model}", "base_url=HERE", answer=answer
     )

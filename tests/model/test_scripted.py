@@ -131,13 +131,13 @@ async def test_what_a_callable_raises_in_its_thread_reaches_the_caller(
         await from_callable(fail).complete(ASK)
 
 
-async def test_what_a_callable_raises_is_not_worth_a_retry() -> None:
+async def test_what_a_callable_raises_is_worth_a_retry() -> None:
     def fail(_: str) -> str:
         raise ValueError("oh")
 
     with pytest.raises(ModelError, match=r"fail: ValueError: oh$") as caught:
         await from_callable(fail).complete(ASK)
-    assert not caught.value.retryable
+    assert caught.value.retryable
 
 
 async def test_our_own_errors_pass_unchanged() -> None:

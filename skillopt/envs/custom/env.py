@@ -70,7 +70,8 @@ class Custom:
             answer = metrics.extract_answer(reply, self._settings.extract)
             return await self._scorer.score(answer, row)
 
-        yield Question(self._settings.instructions, self._brief(row), judge)
+        settings = self._settings
+        yield Question(settings.instructions, self._brief(row), judge, settings.empty_ok)
 
     def _task(self, name: str, row: Row) -> Task:
         self._brief(row)

@@ -39,3 +39,5 @@ class Settings:
     """For exact, contains and regex. `exact` ignores outer and repeated spaces in any case."""
     extract: Extract = "tag_or_line"
     """Judge the last `<answer>` or else the last line (tag_or_line), or the whole reply."""
+    empty_ok: bool = False
+    """Whether an empty reply is an answer, and scored; else it is asked again, then a failure."""
