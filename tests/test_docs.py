@@ -57,3 +57,15 @@ def test_every_key_is_documented() -> None:
         name = key.partition(".")[2]
         shared = re.sub("^(optimizer|target|judge)_", "", name)
         assert f"`{name}`" in text or f"`{shared}`" in text, key
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_install_from_the_repository_and_not_by_name(page: Path) -> None:
+    for code in blocks(page, "sh"):
+        assert not re.search(r"pip install [^#\n]*['\" ]skillopt\b", code), code
+
+
+def test_the_readme_says_why_it_is_not_installed_by_name() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "pip install -e ." in text
+    assert "on the public package index is the original" in text

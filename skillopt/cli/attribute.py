@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.table import Table
 from rich.text import Text
 
 from skillopt.build.attributing import Inquiry, inquire
@@ -15,10 +14,10 @@ from skillopt.cli.arguments import Given
 from skillopt.cli.phrases import ACTIONS, consumed, count, gain, quoted, some, spelt
 from skillopt.cli.progress import reporting
 from skillopt.cli.render import Screen
-from skillopt.cli.report import table
 from skillopt.cli.running import run
 from skillopt.cli.session import Session
 from skillopt.cli.settings import of_run, unlocked
+from skillopt.cli.tables import Table
 from skillopt.core.attribution import Attributed, Attribution, Origin
 from skillopt.core.references import MAIN
 from skillopt.core.rules import Rule
@@ -72,7 +71,8 @@ def foreseen(inquiry: Inquiry) -> str:
 
 
 def _table(rules: Sequence[Attributed]) -> Table:
-    made = table("value [95 %]", "changed", "", "rule", right=["changed"])
+    columns = ("value [95 %]", "changed", "verdict", "rule")
+    made = Table(*columns, right=["changed"], wrap=["rule"], title="rule")
     for each in sorted(rules, key=lambda each: -each.worth.gain):
         worth = each.worth
         made.add_row(

@@ -10,6 +10,7 @@ from rich.text import Text
 from skillopt.cli.attribute import came_from, evidence
 from skillopt.cli.phrases import gain, quoted
 from skillopt.cli.render import Screen
+from skillopt.cli.tables import Table
 from skillopt.core.references import MAIN
 from skillopt.core.rules import Rule, Worth, rules_in
 from skillopt.core.skill import Skill
@@ -45,21 +46,21 @@ def blame(path: Path, run: Path | None) -> None:
 
 def _annotated(
     text: str, rules: Mapping[int, Rule], origins: Origins, worths: Mapping[Rule, Worth]
-) -> Text:
+) -> Table:
     """The lines, each behind what is known of it."""
-    rows: list[tuple[str, ...]] = []
+    made = Table(
+        *("line", "from", "evidence", "value", "text"),
+        wrap=("from", "evidence", "text"),
+        title="text",
+        header=False,
+    )
     for number, line in enumerate(text.splitlines(), start=1):
         origin, rule = origins.get(line.strip()), rules.get(number)
         known = ("", "") if origin is None else (came_from([origin]), evidence([origin]))
         told = known if origin or not line.strip() else ("not from this run", "")
         value = "" if rule is None else gain(worths[rule]) if rule in worths else "not measured"
-        rows.append((str(number), *told, value, line))
-    widths = [max(map(len, column), default=0) for column in list(zip(*rows, strict=True))[:-1]]
-    made = Text()
-    for *cells, line in rows:
-        padded = "  ".join(each.ljust(width) for each, width in zip(cells, widths, strict=True))
-        made.append(f"{padded} | ", style="dim").append(f"{line}\n")
-    made.rstrip()
+        cells = (Text(each, style="dim") for each in (str(number), *told, value))
+        made.add_row(*cells, Text.assemble(("| ", "dim"), line))
     return made
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from skillopt.build.brief import prepare
@@ -16,6 +15,7 @@ from skillopt.cli.render import Screen
 from skillopt.cli.running import run
 from skillopt.cli.session import Session
 from skillopt.cli.settings import configured, unlocked
+from skillopt.cli.tables import Table
 from skillopt.evaluation.calibration import Calibration, Terms
 
 _FAREWELL = "interrupted. Finished attempts are kept; the same command continues."
@@ -79,7 +79,7 @@ def _seen(found: Calibration, terms: Terms, replicates: int) -> str:
 
 
 def _rows(*rows: tuple[str, str]) -> Table:
-    made = Table(box=None, pad_edge=False, show_header=False, padding=(0, 3, 0, 2))
+    made = Table("", "found", wrap=["found"], header=False, indent=2)
     for row in rows:
         made.add_row(*row)
     return made

@@ -16,10 +16,10 @@ from skillopt.cli.arguments import Given
 from skillopt.cli.phrases import count, quoted
 from skillopt.cli.progress import reporting
 from skillopt.cli.render import Screen
-from skillopt.cli.report import table
 from skillopt.cli.running import run
 from skillopt.cli.session import Session
 from skillopt.cli.settings import configured, unlocked
+from skillopt.cli.tables import Table
 from skillopt.config.load import load_kept
 from skillopt.config.secrets import Secrets
 from skillopt.errors import ConfigError, DataError, StoreError
@@ -100,7 +100,7 @@ def _instead(skill: Path) -> str:
 
 def show(found: Sequence[Finding], session: Session, screen: Screen) -> None:
     """The table, then what to do, with examples."""
-    made = table("check", "verdict", "found")
+    made = Table("check", "verdict", "found", wrap=["found"])
     for each in found:
         verdict = Text(each.verdict, style=_STYLES[each.verdict])
         made.add_row(each.check, verdict, session.hide(each.found))

@@ -12,10 +12,10 @@ from skillopt.cli.arguments import Given
 from skillopt.cli.machine import check_machine
 from skillopt.cli.phrases import count
 from skillopt.cli.render import Screen
-from skillopt.cli.report import table
 from skillopt.cli.running import run
 from skillopt.cli.session import Session
 from skillopt.cli.settings import configured, unlocked
+from skillopt.cli.tables import Table
 
 _STYLES: dict[State, str] = {"ok": "green", "note": "", "warning": "yellow", "failure": "bold red"}
 
@@ -43,7 +43,7 @@ def doctor(session: Session, given: Given, *, offline: bool) -> int:
 
 
 def _show(checks: Sequence[Check], session: Session, screen: Screen) -> None:
-    made = table("check", "state", "found")
+    made = Table("check", "state", "found", wrap=["found"])
     for each in checks:
         state = Text(each.state, style=_STYLES[each.state])
         made.add_row(each.what, state, session.hide(each.found))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from rich.table import Table
-
 from skillopt.build.brief import Brief, prepare
 from skillopt.build.estimate import estimate
 from skillopt.build.outlay import Estimate, Line, Range
@@ -14,8 +12,8 @@ from skillopt.build.pricing import missing_prices
 from skillopt.cli.arguments import Given
 from skillopt.cli.phrases import short
 from skillopt.cli.render import Screen
-from skillopt.cli.report import table
 from skillopt.cli.settings import configured
+from skillopt.cli.tables import Table
 
 _NOTE = (
     "Low: nothing is needed that the data does not force. High: every question is asked and\n"
@@ -42,7 +40,7 @@ def estimated(brief: Brief) -> Estimate:
 def phases(found: Estimate) -> Table:
     """One row per phase, then one per role."""
     numbers = ["calls", "tokens in", "tokens out", *(["dollars"] if found.prices else [])]
-    made = table("phase", "role", *numbers, right=numbers)
+    made = Table("phase", "role", *numbers, right=numbers)
     for line in found.lines:
         _row(made, line, found)
     for line in found.roles:

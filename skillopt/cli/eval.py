@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from rich.table import Table
 from rich.text import Text
 
 from skillopt.build.evaluating import Verdict, examinee_from
@@ -14,10 +13,10 @@ from skillopt.cli.arguments import Given
 from skillopt.cli.phrases import hard, paid
 from skillopt.cli.progress import reporting
 from skillopt.cli.render import Screen
-from skillopt.cli.report import table
 from skillopt.cli.running import run
 from skillopt.cli.session import Session
 from skillopt.cli.settings import configured, unlocked
+from skillopt.cli.tables import Table
 from skillopt.core.rollout import Evaluation
 
 _FAREWELL = "interrupted. Finished attempts are kept; the same command continues."
@@ -54,7 +53,7 @@ def _scores(verdict: Verdict) -> Table:
     rounds = len(verdict.whole.rounds)
     every = [f"passed {rounds} of {rounds}"] if rounds else []
     numbers = ("score", "soft", *every, "n", "failures")
-    made = table("split", "score", "95 % interval", *numbers[1:], right=numbers)
+    made = Table("split", "score", "95 % interval", *numbers[1:], right=numbers)
     if len(rows) > 1:
         rows["all"] = verdict.whole
     for name, each in rows.items():

@@ -38,12 +38,7 @@ class Screen:
     def show(self, *results: RenderableType) -> None:
         """A result."""
         for each in results:
-            if isinstance(each, str | Text):
-                self.out.print(each, soft_wrap=True)
-            elif self.out.is_terminal:
-                self.out.print(each)
-            else:
-                self.out.print(self._trimmed(each), soft_wrap=True)
+            self.out.print(each, soft_wrap=True)
 
     def tell(self, text: str | Text, style: str = "") -> None:
         """Progress, for good."""
@@ -57,12 +52,6 @@ class Screen:
         """What went wrong."""
         aligned = text.replace("\n", "\n       ")
         self.tell(Text.assemble(("error: ", "bold red"), aligned))
-
-    def _trimmed(self, result: RenderableType) -> str:
-        """A table without the blanks that fill its last column."""
-        with self.out.capture() as drawn:
-            self.out.print(result)
-        return "\n".join(line.rstrip() for line in drawn.get().splitlines())
 
     def restore(self) -> None:
         """Leave the terminal as it was found, in a hurry."""

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
 from skillopt.cli.phrases import (
@@ -25,6 +24,7 @@ from skillopt.cli.phrases import (
     spread,
     train_score,
 )
+from skillopt.cli.tables import Table
 from skillopt.core.chat import Usage
 from skillopt.core.events import Decided, EpochClosed, Fact, MetaReflected, Pruned, Stepped
 from skillopt.core.proposal import Size
@@ -42,19 +42,11 @@ from skillopt.store.receipts import by_role, unpriced
 from skillopt.store.summary import counts, failures
 
 
-def table(*columns: str, right: Iterable[str] = ()) -> Table:
-    """An empty table in the one style that we use."""
-    made = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
-    for name in columns:
-        made.add_column(name, justify="right" if name in set(right) else "left", no_wrap=True)
-    return made
-
-
 def scores(state: State, *, last: bool = False) -> Table:
     """Val and test with 95 % intervals: initial and best skill; the last one too if asked for."""
     skills = ["initial [95 %]", "best [95 %]", *(["last [95 %]"] if last else [])]
     numbers = ["n", "failures"]
-    made = table("", *skills, "change [95 %]", *numbers, right=numbers)
+    made = Table("", *skills, "change [95 %]", *numbers, right=numbers)
     measured = [("val", state.initial.evaluation, state.best.evaluation, state.current.evaluation)]
     if (exam := state.exam) is not None:
         measured.append(("test", exam.initial, exam.best, exam.last))
@@ -141,7 +133,7 @@ def verdict(state: State) -> Text:
 def moves_table(reader: RunReader) -> Table:
     """One row per step, meta reflection, pruning and guidance, in the order of the run."""
     numbers = ["epoch", "train", "current", "candidate", "edits", "tokens"]
-    made = table("step", *numbers, "outcome", right=numbers)
+    made = Table("step", *numbers, "outcome", right=numbers, wrap=["outcome"])
     for chapter in reader.chapters:
         fact = chapter.fact
         if isinstance(fact, Decided) and (told := _made(fact)) is not None:
@@ -201,7 +193,7 @@ def cost(reader: RunReader) -> Group:
         columns["of calls, tokens estimated"] = lambda usage: f"{usage.estimated:,}"
     if total.dollars:
         columns["dollars"] = lambda usage: dollars(usage) if usage.dollars else "-"
-    made = table("cost", *columns, right=columns)
+    made = Table("cost", *columns, right=columns)
     for role, stages in roles.items():
         made.add_row(role, *(tell(sums[role]) for tell in columns.values()))
         for stage, usage in stages.items():
@@ -246,14 +238,15 @@ def best_at(state: State, path: Path) -> str:
     return f"best skill ({origin(state.best)}): {path}{folder}"
 
 
-def next_commands(run: Path) -> Text:
+def next_commands(run: Path) -> Table:
     """What to do next; nothing of it asks a model."""
     where = quoted(run)
-    lines = [
+    made = Table("", "", header=False, indent=2)
+    for line in (
         ("skillopt show " + where, "what happened, step by step"),
         ("skillopt diff " + where, "what was learnt"),
         ("skillopt blame " + quoted(Layout(run).best_skill), "where each line comes from"),
         ("skillopt check " + where, "whether the skill recites items"),
-    ]
-    width = max(len(command) for command, _ in lines)
-    return Text("\n".join(f"  {command:<{width}}   {what}" for command, what in lines))
+    ):
+        made.add_row(*line)
+    return made

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingCo
 from rich.progress import Progress as RichProgress
 
 from skillopt.cli.render import Screen
-from skillopt.cli.report import table
+from skillopt.cli.tables import Table
 from skillopt.config.secrets import Secrets
 from skillopt.model.weights.catalogue import CATALOGUE, Weights, find
 from skillopt.model.weights.fetch import Fetcher, Progress
@@ -23,7 +23,7 @@ _STEP = 0.1
 def show_all() -> None:
     """A table of the catalogue."""
     screen, folder = Screen(), _folder()
-    made = table("name", "size", "licence", "here", "", right=("size",))
+    made = Table("name", "size", "licence", "here", "about", right=("size",), wrap=("about",))
     for each in CATALOGUE:
         here = "yes" if folder.has(each) else "no"
         made.add_row(each.name, _size(each.size), each.licence, here, each.about)
