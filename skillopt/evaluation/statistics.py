@@ -3,7 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import fsum, gcd, sqrt
+from math import (
+    atan,
+    comb,
+    copysign,
+    erfc,
+    exp,
+    fsum,
+    gcd,
+    log,
+    log1p,
+    pi,
+    sqrt,
+    tan,
+    tanh,
+)
 from statistics import NormalDist, fmean, stdev
 from typing import NamedTuple
 
@@ -48,16 +62,25 @@ def matched(differences: Iterable[float], level: float = 0.95) -> Interval:
     """As `paired`, for few tasks: that none of them changed does not prove that none ever would.
 
     Agresti's and Min's interval: two more tasks are imagined, of which half a one gains and half a
-    one loses.
+    one loses, each by as much as the largest change that was seen (by 1 if none was). Scores of 0
+    and 1 make it their interval for matched pairs; graded scores take Student's quantile.
     """
     changes = list(differences)
     if not changes:
         return Interval(0.0, -1.0, 1.0)
+    largest = max(map(abs, changes)) or 1.0
+    scaled = [each / largest for each in changes]
+    graded = any(abs(each) not in {0.0, 1.0} for each in scaled)
     n = len(changes) + 2
-    centre = fsum(changes) / n
-    spread = (fsum(each * each for each in changes) + 1) / n - centre * centre
-    reach = NormalDist().inv_cdf((1 + level) / 2) * sqrt(spread / n)
-    return Interval(fmean(changes), max(-1.0, centre - reach), min(1.0, centre + reach))
+    centre = fsum(scaled) / n
+    spread = (fsum(each * each for each in scaled) + 1) / n - centre * centre
+    if graded:
+        quantile = _student(level, n - 1) * sqrt(n / (n - 1))
+    else:
+        quantile = NormalDist().inv_cdf((1 + level) / 2)
+    reach = quantile * sqrt(max(0.0, spread) / n)
+    low, high = (largest * end for end in (centre - reach, centre + reach))
+    return Interval(fmean(changes), max(-1.0, low), min(1.0, high))
 
 
 def _wilson(passed: float, n: int, level: float) -> Interval:
@@ -71,45 +94,109 @@ def _wilson(passed: float, n: int, level: float) -> Interval:
 
 
 def _student(level: float, freedom: int) -> float:
-    """Student's quantile by its expansion around the normal one; a little short below three."""
-    z = NormalDist().inv_cdf((1 + level) / 2)
-    terms = (
-        z,
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
-    return sum(term / freedom**power for power, term in enumerate(terms))
+    """Student's quantile: by its distribution where that is a short sum, else by expansion."""
+    if freedom > _EXPANDED:
+        z = NormalDist().inv_cdf((1 + level) / 2)
+        terms = (
+            z,
+            (z**3 + z) / 4,
+            (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+            (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+            (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+        )
+        return sum(term / freedom**power for power, term in enumerate(terms))
+    # Within a half turn, as an angle: tan(angle) = t / sqrt(freedom).
+    low, high = 0.0, pi / 2
+    for _ in range(60):
+        angle = (low + high) / 2
+        low, high = (angle, high) if _within(angle, freedom) < level else (low, angle)
+    return sqrt(freedom) * tan(low)
 
 
-def grid_for(tasks: int) -> int:
-    """How finely differences of so many tasks are told apart, as steps between 0 and 1.
-
-    The finest that keeps the exact test affordable; all have many divisors, so that means of a
-    few replicates fall on the grid.
-    """
-    affordable = _BITS // (max(1, tasks) * (tasks + 1))
-    return next((steps for steps in (2520, 420, 60, 12) if steps <= affordable), 2)
+_EXPANDED = 100
+"""Degrees of freedom above which the expansion is right to nine digits."""
 
 
-_BITS = 1 << 26
+def _within(angle: float, freedom: int) -> float:
+    """The chance that Student's t lies within plus and minus `sqrt(freedom) * tan(angle)`."""
+    slope = tan(angle)
+    square = 1 / (1 + slope * slope)
+    sine = slope * sqrt(square)
+    odd = freedom % 2
+    term, total = (sqrt(square), 0.0) if odd else (1.0, 0.0)
+    for k in range(1 + odd, freedom, 2):
+        total += term
+        term *= square * k / (k + 1)
+    if odd:
+        return 2 / pi * (atan(slope) + sine * total)
+    return sine * total
 
 
-def sign_flip(differences: Iterable[float], grid: int, *, mid: bool = False) -> float:
-    """How often luck alone would bring a sum of changes at least as good: exact, one-sided.
+GRID = 12600
+"""Steps between 0 and 1 that differences are told apart by.
 
-    Under luck alone the sign of every change (-1 to 1) is a fair coin. Changes are rounded to the
-    grid, which leaves the test exact. Scores of 0 and 1 make it McNemar's exact test. The answer
-    falls, or stays, when any change becomes better.
+It has many divisors, so that hundredths and means of a few replicates fall on the grid.
+"""
+_BITS = 1 << 23
+"""What counting may take: some hundredths of a second."""
+_MANY = 30
+"""Changes of about one size from which on the approximation is good."""
+
+
+def sign_flip(differences: Iterable[float], *, mid: bool = False) -> float:
+    """How often luck alone would bring a sum of changes at least as good, one-sided.
+
+    Under luck alone the sign of every change (-1 to 1) is a fair coin. Scores of 0 and 1 make it
+    McNemar's exact test. Exact where the sign patterns can be counted: changes are then rounded to
+    a grid, which leaves the test exact. Where that takes too long, by a saddlepoint approximation
+    whose relative error is about 1 % at most. The answer falls, or stays, when any change becomes
+    better, up to that error.
 
     `mid` counts sums that are just as good by half (the mid-p value): right on average over what
     might happen, where the exact answer is too careful; not sure in every single case.
     """
-    steps = [round(each * grid) for each in differences]
-    steps = [each for each in steps if each]
-    if not steps:
-        return 0.5 if mid else 1.0
+    changes = [each for each in differences if each]
+    if len({abs(each) for each in changes}) < 2:
+        return _coins(sum(each > 0 for each in changes), len(changes), mid=mid)
+    steps = _rounded(changes, GRID)
+    if _cost(steps) <= _BITS:
+        return _counted(steps, mid=mid)
+    if _evenly(changes) >= _MANY:
+        # What is as good lies on the same sum, or on one that is two units away.
+        return _approximate(changes, 0.0 if mid else gcd(*steps) / GRID)
+    affordable = int(_BITS / (len(changes) * fsum(map(abs, changes))))
+    return _counted(_rounded(changes, affordable), mid=mid)
+
+
+def _coins(gains: int, n: int, *, mid: bool) -> float:
+    """The chance of so many heads or more."""
+    term, total = comb(n, gains), 0
+    equal = term
+    for heads in range(gains, n + 1):
+        total += term
+        term = term * (n - heads) // (heads + 1)
+    return (2 * total - (equal if mid else 0)) / (1 << (n + 1))
+
+
+def _rounded(changes: list[float], grid: int) -> list[int]:
+    """In steps; a change, however small, is one at least."""
+    return [round(each * grid) or (1 if each > 0 else -1) for each in changes]
+
+
+def _cost(steps: list[int]) -> int:
+    """Bits that counting takes."""
+    return sum(map(abs, steps)) // gcd(*steps) * len(steps)
+
+
+def _evenly(changes: list[float]) -> float:
+    """How many changes of one size would spread their sum as these do."""
+    largest = max(map(abs, changes))
+    squares = [(each / largest) ** 2 for each in changes]
+    return fsum(squares) ** 2 / fsum(each * each for each in squares)
+
+
+def _counted(steps: list[int], *, mid: bool) -> float:
+    """The same for whole numbers other than 0, by counting."""
     unit = gcd(*steps)
     width = len(steps) + 1
     # A polynomial whose coefficients count the sign patterns with a given sum of gains, held in
@@ -123,6 +210,51 @@ def sign_flip(differences: Iterable[float], grid: int, *, mid: bool = False) -> 
     # Digits of a number in base b add up to it modulo b - 1.
     as_good, equal = tail % digit, tail & digit
     return (2 * as_good - (equal if mid else 0)) / (1 << width)
+
+
+def _approximate(changes: list[float], correction: float) -> float:
+    """The same by Lugannani's and Rice's formula, with a correction for continuity."""
+    sizes = [abs(each) for each in changes]
+    whole = fsum(sizes)
+    goal = fsum(changes) - correction
+    every = 0.5 ** len(sizes)
+    if goal >= whole * (1 - 1e-12):
+        return every
+    if goal <= -whole:
+        return 1.0
+    deviation = sqrt(fsum(each * each for each in sizes))
+    if abs(goal) < 1e-3 * deviation:
+        # The formula has a gap at 0, where the distribution is as good as normal.
+        return 1 - NormalDist().cdf(goal / deviation)
+    low, high = 0.0, 1.0 / deviation
+    while _drift(sizes, high) < abs(goal):
+        low, high = high, 2 * high
+    for _ in range(60):
+        tilt = (low + high) / 2
+        low, high = (tilt, high) if _drift(sizes, tilt) < abs(goal) else (low, tilt)
+    tilt = copysign((low + high) / 2, goal)
+    # log cosh(x), without overflow.
+    potential = fsum(
+        abs(tilt * each) + log1p(exp(-2 * abs(tilt * each))) - log(2) for each in sizes
+    )
+    curve = fsum(each * each * (1 - tanh(tilt * each) ** 2) for each in sizes)
+    w = copysign(sqrt(2 * max(0.0, tilt * goal - potential)), tilt)
+    u = tilt * sqrt(curve)
+    if not u or not w:
+        return every
+    normal = NormalDist()
+    found = _upper(w) + normal.pdf(w) * (1 / u - 1 / w)
+    return min(1.0, max(every, found))
+
+
+def _drift(sizes: list[float], tilt: float) -> float:
+    """The mean of the sum if gains are favoured by so much."""
+    return fsum(each * tanh(tilt * each) for each in sizes)
+
+
+def _upper(z: float) -> float:
+    """The normal distribution beyond z, also far out."""
+    return erfc(z / sqrt(2)) / 2
 
 
 STAKES = tuple(share / 20 for share in range(1, 20))

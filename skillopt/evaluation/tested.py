@@ -15,7 +15,7 @@ from skillopt.core.events import Measured, Verdict
 from skillopt.core.rollout import Evaluation, Score
 from skillopt.core.skill import Skill
 from skillopt.evaluation.gates import EQUAL, Strict
-from skillopt.evaluation.statistics import grid_for, sign_flip, wealth
+from skillopt.evaluation.statistics import sign_flip, wealth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Paired:
         room = [self.strict.room(task, incumbent.evaluation) for task in left]
         found = self._differences(candidate, incumbent)
         bar = level / self.looks
-        p = self._luck([*found, *room], incumbent)
+        p = sign_flip([*found, *room], mid=self.mid)
         none = fsum([*found, *room]) <= 0
         if p <= bar and not none:
             return None
@@ -61,15 +61,11 @@ class Paired:
         differ = self.strict.metric.difference
         return [differ(new.scores[task], old.scores[task]) for task in old.scores]
 
-    def _luck(self, differences: list[float], incumbent: Measured) -> float:
-        grid = grid_for(len(incumbent.evaluation.scores))
-        return sign_flip(differences, grid, mid=self.mid)
-
     def judge(self, candidate: Measured, incumbent: Measured, *, level: float) -> Verdict:
         """Better only at the level; no better when the mean says so; else nobody knows."""
         found = self._differences(candidate, incumbent)
         bar = level / self.looks
-        p = self._luck(found, incumbent)
+        p = sign_flip(found, mid=self.mid)
         told = f"{_told(found)}, p {p:.2g}"
         if sum(found) <= EQUAL * len(found):
             return Verdict("not_better", told)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from skillopt.core.rollout import Evaluation, Score
 from skillopt.evaluation.calibration import Calibration, Terms, calibrated
 from skillopt.evaluation.gates import Metric
-from skillopt.evaluation.statistics import grid_for, sign_flip
+from skillopt.evaluation.statistics import sign_flip
 
 TERMS = Terms(alpha=0.05, decisions=1)
 
@@ -86,7 +86,7 @@ def test_the_smallest_gain_is_seen_about_as_surely_as_stated() -> None:
             # A slip hides a part of the gain, so more must be repaired than is measured.
             learns = not knows and rng.random() < 2 * gain / (1 - 2 * slip)
             changes.append(attempt(knows or learns) - attempt(knows))
-        return sign_flip(changes, grid_for(n)) <= TERMS.level
+        return sign_flip(changes) <= TERMS.level
 
     assert sum(seen() for _ in range(300)) / 300 == pytest.approx(0.8, abs=0.12)
 
