@@ -79,13 +79,16 @@ def plug(role: RoleModel, secrets: Secrets, http: Transport, desk: Desk | None =
             "in the environment or in .env"
         )
     urls = names_for(owner, provider.url_variables)
+    source = secrets.first_set(*names)
+    if not role.base_url:
+        secrets.check_address(secrets.first_set(*urls), source)
     url = role.base_url or (secrets.setting(*urls) if urls else None)
     settings = ModelSettings(
         role=role.role,
         name=role.model,
         base_url=url or "",
         api_key=key,
-        key_source=next((name for name in names if secrets.setting(name)), ""),
+        key_source=source,
         temperature=role.temperature,
         max_tokens=role.max_tokens,
         effort=_effort(role, provider),

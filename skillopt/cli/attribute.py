@@ -33,7 +33,7 @@ _COLOURS = {"useful": "green", "harmful": "red", "unclear": "", "no effect": "di
 def attribute(session: Session, given: Given, folder: Path, *, tasks: int, dry: bool) -> None:
     """Say what it costs, measure, and show the rules, the most valuable first."""
     screen = Screen()
-    secrets = unlocked(session)
+    secrets = unlocked(session, given.config)
     with RunReader(folder) as reader:
         skill = reader.layout.best_skill
         config = of_run(reader, given, screen)

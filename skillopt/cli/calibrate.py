@@ -24,7 +24,7 @@ _FAREWELL = "interrupted. Finished attempts are kept; the same command continues
 def calibrate(session: Session, given: Given, *, effect: float, power: float) -> None:
     """Measure, then tell what the val set can see."""
     screen = Screen()
-    secrets = unlocked(session)
+    secrets = unlocked(session, given.config)
     brief = prepare(configured(given, screen))
     for each in brief.world.warnings:
         screen.warn(each)

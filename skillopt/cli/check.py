@@ -39,7 +39,7 @@ def check(
 ) -> int:
     """Look at everything, show it; the exit code."""
     screen = Screen()
-    secrets = unlocked(session)
+    secrets = unlocked(session, given.config)
     if given.config is not None and given.config.is_dir():
         if given.overrides or given.flags:
             raise click.UsageError(

@@ -23,7 +23,7 @@ _STYLES: dict[State, str] = {"ok": "green", "note": "", "warning": "yellow", "fa
 def doctor(session: Session, given: Given, *, offline: bool) -> int:
     """Look at everything, show it; the exit code."""
     screen = Screen()
-    secrets = unlocked(session)
+    secrets = unlocked(session, given.config)
     checks = check_machine(secrets)
     if given.blank:
         checks.append(check_disk(Path.cwd()))

@@ -26,7 +26,7 @@ _SHOWN = 3
 def evaluate(session: Session, given: Given, skill: Path, split: str) -> None:
     """Measure, then tell the score and how sure it is."""
     screen = Screen()
-    secrets = unlocked(session)
+    secrets = unlocked(session, given.config)
     config = configured(given, screen)
     examinee = examinee_from(skill, split)
 

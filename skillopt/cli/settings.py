@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from skillopt.cli.arguments import Given
@@ -28,10 +30,12 @@ def of_run(run: RunReader, given: Given, screen: Screen) -> Config:
     return _warned(load_kept(run.config, overrides=given.overrides, flags=given.flags), screen)
 
 
-def unlocked(session: Session) -> Secrets:
-    """The secrets; none of them shows in a message from now on."""
-    secrets = Secrets.load()
+def unlocked(session: Session, config: Path | None = None) -> Secrets:
+    """The secrets; none of them shows in a message from now on. Says which files they are from."""
+    secrets = Secrets.load(project=config.parent if config else None)
     session.hide = secrets.redact
+    for notice in secrets.notices:
+        Screen().tell(notice, "dim")
     return secrets
 
 

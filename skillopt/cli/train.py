@@ -53,7 +53,7 @@ from skillopt.store.reader import RunReader
 def train(session: Session, given: Given) -> None:
     """Train, then tell what came out."""
     screen = Screen()
-    secrets = unlocked(session)
+    secrets = unlocked(session, given.config)
     brief = conduct(configured(given, screen), screen, secrets, given)
     summarise(brief.out, screen)
     _distrust(brief, screen)

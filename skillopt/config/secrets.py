@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from skillopt.config.redaction import HIDDEN, names_secret, redact
+from skillopt.core.intake import ENV_BYTES, read_file
 from skillopt.errors import ConfigError
 
 _SHORTEST: Final = 8
@@ -30,37 +33,120 @@ _ESCAPES: Final = {
 }  # fmt: skip
 
 
+_ADDRESS: Final = re.compile(r"_(?:BASE_URL|URL|ENDPOINT|API_BASE|HOST)\Z")
+_KEY: Final = re.compile(r"_(?:API_KEY|AUTH_TOKEN|ACCESS_KEY|KEY|TOKEN)\Z")
+_ROLE: Final = re.compile(r"(?:TARGET|OPTIMIZER|JUDGE)_|_(?:TARGET|OPTIMIZER|JUDGE)\Z")
+_SHOWN: Final = 6
+"""Names of variables that a notice lists."""
+_PROCESS: Final = "the environment"
+
+
 class Secrets:
     """Variables of the environment; what was fetched as a secret can be hidden in any text."""
 
-    def __init__(self, variables: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        variables: Mapping[str, str],
+        *,
+        origins: Mapping[str, str] | None = None,
+        notices: Sequence[str] = (),
+    ) -> None:
         self._variables = dict(variables)
+        self._origins = dict(origins or {})
+        """The file that a variable came from; absent: the process's own."""
         self._fetched: set[str] = set()
+        self.notices = tuple(notices)
+        """What was read from which file, and which files were not read, for people."""
 
     @classmethod
-    def load(cls, start: Path | None = None) -> Secrets:
-        """The process's own variables and, where they are silent, the nearest `.env` file.
+    def load(cls, start: Path | None = None, project: Path | None = None) -> Secrets:
+        """The process's own variables and, where they are silent, those of `.env` files.
 
-        The file is looked for in `start` (default: the current directory) and upwards, as far as
-        the root of a Git repository.
+        These are read from `start` (default: the current directory) and, after it, from the folder
+        of the configuration file (`project`), and from nowhere else.
         """
-        file = _find(Path.cwd() if start is None else start)
-        return cls({**(_read(file) if file else {}), **os.environ})
+        here = Path.cwd() if start is None else start
+        variables = dict(os.environ)
+        origins: dict[str, str] = {}
+        notices: list[str] = []
+        for folder in dict.fromkeys(each.resolve() for each in (here, project or here)):
+            file = folder / ".env"
+            if not file.is_file():
+                continue
+            if problem := _distrusted(file):
+                notices.append(f"{file} was not read: {problem}")
+                continue
+            new = {name: text for name, text in _read(file).items() if name not in variables}
+            variables |= new
+            origins |= dict.fromkeys(new, str(file))
+            if new:
+                notices.append(f"read {_listed(new)} from {file}")
+        return cls(variables, origins=origins, notices=notices)
 
     def __repr__(self) -> str:
         return f"Secrets({len(self._variables)} variables)"
 
     def get(self, *names: str) -> str | None:
         """The first of these variables that is set and not blank; its value is a secret."""
-        value = self.setting(*names)
-        if value is not None and len(value) >= _SHORTEST:
-            self._fetched |= {value, quote(value, safe=""), json.dumps(value)[1:-1]}
+        name = self._first(names)
+        if name is None:
+            return None
+        value = self._variables[name].strip()
+        self.hide(value)
         return value
 
     def setting(self, *names: str) -> str | None:
-        """As `get`, for a value that may be shown, such as an address."""
-        values = (self._variables.get(name, "").strip() for name in names)
-        return next((value for value in values if value), None)
+        """As `get`, for a value that may be shown, such as an address.
+
+        Raises:
+            ConfigError: It is an address from a `.env` file, and the key that belongs to it comes
+                from somewhere else.
+        """
+        name = self._first(names)
+        if name is None:
+            return None
+        if _ADDRESS.search(name):
+            for key in self._keys_of(name):
+                self.check_address(name, key)
+        return self._variables[name].strip()
+
+    def check_address(self, address: str, key: str) -> None:
+        """Refuse to send the key in one variable to the address in another of less trust.
+
+        A `.env` file may name an address for the keys in it. For a key from elsewhere, the
+        configuration has to name the address; one on this machine is harmless.
+        """
+        file = self._origins.get(address)
+        source = self._origins.get(key, _PROCESS)
+        url = self._variables.get(address, "").strip()
+        if file is None or source == file or not self._variables.get(key) or _is_here(url):
+            return
+        raise ConfigError(
+            f"{key} comes from {source}, but {address} from {file}: the key is not sent to an "
+            "address that another file names. Put both into one place, or confirm the address in "
+            "the configuration (model.base_url=...)."
+        )
+
+    def hide(self, value: str) -> None:
+        """From now on, hide this value in any text."""
+        if len(value) >= _SHORTEST:
+            self._fetched |= {value, quote(value, safe=""), json.dumps(value)[1:-1]}
+
+    def first_set(self, *names: str) -> str:
+        """The name of the first of these variables that is set and not blank; or blank."""
+        return self._first(names) or ""
+
+    def _first(self, names: Iterable[str]) -> str | None:
+        return next((name for name in names if self._variables.get(name, "").strip()), None)
+
+    def _keys_of(self, address: str) -> list[str]:
+        """Variables with keys that are called like an address: OPENAI_API_KEY, OPENAI_BASE_URL."""
+        family = _ROLE.sub("", _ADDRESS.sub("", address))
+        return [
+            name
+            for name in self._variables
+            if _KEY.search(name) and _ROLE.sub("", _KEY.sub("", name)) == family
+        ]
 
     def harmless(self) -> dict[str, str]:
         """The variables for a child process that needs no secret: all that do not look like one."""
@@ -100,18 +186,36 @@ def _unescape(found: re.Match[str]) -> str:
     return _ESCAPES.get(found[1], found[0])
 
 
-def _find(start: Path) -> Path | None:
-    for folder in (start.resolve(), *start.resolve().parents):
-        if (folder / ".env").is_file():
-            return folder / ".env"
-        if (folder / ".git").exists():
-            return None
-    return None
+def _distrusted(file: Path) -> str:
+    """Why a file is not to be believed; blank when it is."""
+    if os.name != "posix":
+        return ""
+    ours = {0, os.geteuid()}
+    if file.lstat().st_uid not in ours or file.stat().st_uid not in ours:
+        return "it belongs to another user"
+    if file.stat().st_mode & stat.S_IWOTH:
+        return "everybody may write to it; take that right away (chmod o-w)"
+    return ""
+
+
+def _listed(names: Iterable[str]) -> str:
+    listed = sorted(names)
+    more = len(listed) - _SHOWN
+    return ", ".join(listed[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _is_here(url: str) -> bool:
+    """Whether an address is on this machine."""
+    try:
+        host = urlsplit(url).hostname or ""
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _read(file: Path) -> dict[str, str]:
     try:
-        return parse_env(file.read_bytes().decode("utf-8-sig"))
+        return parse_env(read_file(file, ENV_BYTES).decode("utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:

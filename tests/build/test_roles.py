@@ -83,3 +83,17 @@ async def test_a_judge_with_a_server_of_its_own_is_never_sent_the_key_of_the_opt
 async def test_a_coding_agent_as_target_is_refused_by_name(label: str) -> None:
     with pytest.raises(ConfigError, match=r"model\.target_backend: \w+_exec runs a coding agent"):
         await ask("target", {}, f"target_backend={label}")
+
+
+async def test_a_key_named_by_the_configuration_is_not_sent_where_an_env_file_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_OWN", "a-key-of-the-shell")
+    (tmp_path / ".env").write_text("OPENAI_BASE_URL=https://elsewhere.example\n", "utf-8")
+    role = load_config(overrides=["model.api_key_env=MY_OWN"]).model.role("target")
+    async with Http() as http:
+        board = Switchboard(Secrets.load(tmp_path), http, MemoryWork(), Purse(Meter()))
+        with pytest.raises(ConfigError, match="MY_OWN comes from the environment, but OPENAI_BASE"):
+            board.connect(role)
+        confirmed = ["model.api_key_env=MY_OWN", "model.base_url=https://elsewhere.example"]
+        board.connect(load_config(overrides=confirmed).model.role("target"))

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support_cli import Call, make_project
+from support_cli import Call, make_project, skillopt
 
 ROOT = Path(__file__).parent.parent.parent
 HEAVY = {"aiohttp", "pydantic", "yaml", "rich", "rapidfuzz", "json_repair"}
@@ -149,3 +149,17 @@ def test_scripts_find_the_package_by_themselves(command: list[str], tmp_path: Pa
     )
     assert done.returncode == 1
     assert "c.yaml: no such file" in done.stderr
+
+
+async def test_which_variables_come_from_which_env_file_is_told_without_their_values(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "project").mkdir()
+    for folder, name in ((tmp_path, "OPENAI_API_KEY"), (tmp_path / "project", "QWEN_CHAT_API_KEY")):
+        (folder / ".env").write_text(f"{name}=value-of-a-key\n", encoding="utf-8")
+    (tmp_path / "project" / "c.yaml").write_text("train: {num_epochs: 1}\n", encoding="utf-8")
+    done = await skillopt("doctor", "project/c.yaml", "--offline", cwd=tmp_path)
+    told = " ".join(done.err.split())
+    assert f"read OPENAI_API_KEY from {tmp_path / '.env'}" in told
+    assert f"read QWEN_CHAT_API_KEY from {tmp_path / 'project' / '.env'}" in told
+    assert "value-of-a-key" not in done.out + done.err

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import shlex
 import string
 import subprocess
@@ -224,26 +225,92 @@ def test_a_child_that_needs_no_secret_gets_none() -> None:
     assert secrets.harmless() == {"PATH": "/bin", "HOME": "/home/me"}
 
 
-def test_the_env_file_is_found_upwards_and_never_beats_a_real_variable(
+def env_file(folder: Path, **variables: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = "".join(f"{name}={value}\n" for name, value in variables.items())
+    (folder / ".env").write_text("\ufeff" + lines, encoding="utf-8")
+    return folder / ".env"
+
+
+def test_env_files_are_read_here_and_beside_the_configuration_and_never_beat_a_real_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / ".git").mkdir()
-    inner = tmp_path / "a" / "b"
-    inner.mkdir(parents=True)
-    (tmp_path / ".env").write_text("\ufeffSKILLOPT_T1=file\nSKILLOPT_T2=file\n", encoding="utf-8")
+    here = env_file(tmp_path / "here", SKILLOPT_T1="here", SKILLOPT_T2="here")
+    there = env_file(tmp_path / "there", SKILLOPT_T1="there", SKILLOPT_T3="there")
     monkeypatch.setenv("SKILLOPT_T2", "real")
-    monkeypatch.chdir(inner)
-    secrets = Secrets.load()
-    assert (secrets.get("SKILLOPT_T1"), secrets.get("SKILLOPT_T2")) == ("file", "real")
+    monkeypatch.chdir(here.parent)
+    secrets = Secrets.load(project=there.parent)
+    found = [secrets.get(f"SKILLOPT_T{number}") for number in (1, 2, 3)]
+    assert found == ["here", "real", "there"]
+    assert secrets.notices == (
+        f"read SKILLOPT_T1 from {here}",
+        f"read SKILLOPT_T3 from {there}",
+    )
 
 
-def test_the_search_for_an_env_file_ends_at_the_root_of_the_repository(tmp_path: Path) -> None:
-    (tmp_path / ".env").write_text("SKILLOPT_T3=outside\n", encoding="utf-8")
-    inside = tmp_path / "repository" / "folder"
+def test_an_env_file_of_a_folder_above_is_not_read(tmp_path: Path) -> None:
+    env_file(tmp_path, SKILLOPT_T3="outside")
+    inside = tmp_path / "project" / "folder"
     inside.mkdir(parents=True)
-    assert Secrets.load(inside).get("SKILLOPT_T3") == "outside"
-    (inside.parent / ".git").write_text("gitdir: elsewhere", encoding="utf-8")
-    assert Secrets.load(inside).get("SKILLOPT_T3") is None
+    secrets = Secrets.load(inside, inside.parent)
+    assert secrets.get("SKILLOPT_T3") is None
+    assert secrets.notices == ()
+
+
+def test_an_env_file_that_others_may_write_is_not_read_and_this_is_told(tmp_path: Path) -> None:
+    file = env_file(tmp_path, SKILLOPT_T3="planted")
+    file.chmod(0o666)
+    secrets = Secrets.load(tmp_path)
+    assert secrets.get("SKILLOPT_T3") is None
+    assert "was not read: everybody may write" in secrets.notices[0]
+    file.chmod(0o664)
+    assert Secrets.load(tmp_path).get("SKILLOPT_T3") == "planted"
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root")
+def test_an_env_file_of_another_user_is_not_read_and_this_is_told(tmp_path: Path) -> None:
+    file = env_file(tmp_path, SKILLOPT_T3="planted")
+    os.chown(file, 12345, 12345)
+    secrets = Secrets.load(tmp_path)
+    assert secrets.get("SKILLOPT_T3") is None
+    assert secrets.notices == (f"{file} was not read: it belongs to another user",)
+
+
+@pytest.mark.parametrize(
+    ("address", "key"),
+    [
+        ("OPENAI_BASE_URL", "OPENAI_API_KEY"),
+        ("TARGET_OPENAI_BASE_URL", "OPENAI_API_KEY"),
+        ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_KEY"),
+        ("AZURE_OPENAI_OPTIMIZER_ENDPOINT", "AZURE_OPENAI_API_KEY"),
+        ("ANTHROPIC_BASE_URL", "ANTHROPIC_AUTH_TOKEN"),
+    ],
+)
+def test_an_address_from_an_env_file_is_refused_for_a_key_from_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, key: str
+) -> None:
+    monkeypatch.setenv(key, "a-key-of-the-shell")
+    env_file(tmp_path, **{address: "https://elsewhere.example/v1", "OTHER_API_KEY": "x" * 9})
+    with pytest.raises(ConfigError, match=rf"{key} comes from the environment, but {address} from"):
+        Secrets.load(tmp_path).setting(address)
+    env_file(tmp_path, **{address: "http://127.0.0.1:8000/v1"})
+    assert Secrets.load(tmp_path).setting(address) == "http://127.0.0.1:8000/v1"
+    monkeypatch.delenv(key)
+    env_file(tmp_path, **{address: "https://elsewhere.example/v1", key: "a-key-of-the-file"})
+    assert Secrets.load(tmp_path).setting(address) == "https://elsewhere.example/v1"
+    monkeypatch.setenv(address, "https://of-the-shell.example")
+    assert Secrets.load(tmp_path).setting(address) == "https://of-the-shell.example"
+
+
+@pytest.mark.parametrize("kind", ["large", "pipe"])
+def test_an_env_file_without_end_is_refused(tmp_path: Path, kind: str) -> None:
+    if kind == "large":
+        env_file(tmp_path, KEY="x" * 100_000)
+        with pytest.raises(ConfigError, match=r"\.env: cannot be read: it is larger than 64 kB"):
+            Secrets.load(tmp_path)
+    else:
+        os.mkfifo(tmp_path / ".env")
+        assert Secrets.load(tmp_path).notices == ()
 
 
 def test_a_folder_called_env_is_no_env_file(tmp_path: Path) -> None:

@@ -1,0 +1,149 @@
+"""What comes from outside, taken in within limits: files, JSON, and what a model replied.
+
+Everything that we did not write ourselves passes through here: a server's reply, a skill, rows of
+data, a configuration, a `.env` file. Each has a limit with a name, and what exceeds it is an error
+that says so. No reader allocates more than its limit, and none waits for a pipe or a device.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import re
+import stat
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias, cast
+
+from skillopt.core.chat import Reply, ToolCall, Usage
+
+Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
+
+KIB, MIB, GIB = 2**10, 2**20, 2**30
+
+BODY_BYTES = 8 * MIB
+"""The body of one answer of a server, unpacked; ten times what the longest replies take."""
+ERROR_BYTES = 64 * KIB
+"""What is read of an answer that tells of an error."""
+REPLY_CHARS = MIB
+"""The text of one reply; what is longer is cut, and counts as cut by the token limit."""
+NESTING = 100
+"""Brackets within brackets in JSON."""
+SKILL_BYTES = MIB
+"""A skill document, or any file of a skill package."""
+CONFIG_BYTES = MIB
+"""A configuration file."""
+CONFIG_VALUES = 10_000
+"""Values in a configuration file, each counted as often as an alias repeats it."""
+ENV_BYTES = 64 * KIB
+"""A `.env` file."""
+DATA_BYTES = GIB
+"""A file of data rows."""
+ROW_BYTES = 8 * MIB
+"""One row of data."""
+EDIT_CHARS = 256 * KIB
+"""The text of one proposed edit."""
+_MOST_TOKENS = 10**12
+_NOT_TEXT = re.compile("[\ud800-\udfff\0]")
+
+
+def size(count: int) -> str:
+    """A limit in words."""
+    for unit, name in ((GIB, "GB"), (MIB, "MB"), (KIB, "kB")):
+        if count >= unit:
+            return f"{count / unit:.3g} {name}"
+    return f"{count} bytes"
+
+
+def read_file(path: Path, limit: int) -> bytes:
+    """A regular file of at most so many bytes; `OSError` for any other, a pipe or device too."""
+    # Without waiting: a pipe that nobody writes to would hold us up for ever.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        state = os.fstat(file.fileno())
+        if stat.S_ISDIR(state.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(state.st_mode):
+            raise OSError(errno.EINVAL, "it is a pipe or a device, not a regular file", str(path))
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        told = f"it is larger than {size(limit)}, the most that is read"
+        raise OSError(errno.EFBIG, told, str(path))
+    return data
+
+
+def read_json(data: bytes | str) -> Json:
+    """JSON from outside; `ValueError` where it is none, or nested too deeply to be worked with.
+
+    Half a surrogate pair and NUL become the replacement character, so that what is read can be
+    stored, sent and shown.
+    """
+    text = data if isinstance(data, str) else _decoded(data)
+    try:
+        found = cast("Json", json.loads(text))
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if text.count("[") + text.count("{") > NESTING and _depth(found) > NESTING:
+        raise ValueError("nested too deeply")
+    return _cleaned(found) if "\\u" in text or _NOT_TEXT.search(text) else found
+
+
+def clean_text(text: str) -> str:
+    """Text that can be stored, sent and shown: no half surrogate pairs, no NUL."""
+    return _NOT_TEXT.sub("\ufffd", text) if _NOT_TEXT.search(text) else text
+
+
+def clean_reply(reply: Reply) -> Reply:
+    """A reply within limits, whoever made it: a server, a program or a function of the caller."""
+    text = clean_text(reply.text)
+    usage = _cleaned_usage(reply.usage)
+    calls = tuple(
+        ToolCall(clean_text(each.id), clean_text(each.name), clean_text(each.arguments))
+        for each in reply.calls
+    )
+    memo = clean_text(reply.memo)
+    if len(text) > REPLY_CHARS:
+        return replace(
+            reply, text=text[:REPLY_CHARS], usage=usage, stop="length", calls=calls, memo=memo
+        )
+    return replace(reply, text=text, usage=usage, calls=calls, memo=memo)
+
+
+def _cleaned_usage(usage: Usage) -> Usage:
+    """What a server counted, unless it cannot be true."""
+    counts = (usage.input, usage.output, usage.cached, usage.stored)
+    counted = all(0 <= each <= _MOST_TOKENS for each in counts)
+    known = usage if counted else Usage(calls=usage.calls)
+    sound = math.isfinite(usage.dollars) and usage.dollars >= 0
+    return known if sound else replace(known, dollars=0.0)
+
+
+def _decoded(data: bytes) -> str:
+    return data.decode(json.detect_encoding(data))
+
+
+def _depth(value: Json) -> int:
+    """How deep brackets are nested, found without recursion."""
+    level, depth = [value], 0
+    while level := [
+        inner
+        for each in level
+        if isinstance(each, dict | list)
+        for inner in (each.values() if isinstance(each, dict) else each)
+    ]:
+        depth += 1
+    return depth
+
+
+def _cleaned(value: Json) -> Json:
+    match value:
+        case str():
+            return clean_text(value)
+        case list():
+            return [_cleaned(each) for each in value]
+        case dict():
+            return {clean_text(key): _cleaned(each) for key, each in value.items()}
+        case _:
+            return value
