@@ -19,7 +19,7 @@ from skillopt.build.outlay import Estimate
 from skillopt.build.training import open_training
 from skillopt.config.load import load_config
 from skillopt.config.schema import Config, Role
-from skillopt.core.callables import identify, used
+from skillopt.core.callables import identify, reference, used
 from skillopt.core.chat import Model, Usage
 from skillopt.core.events import Event, Signal
 from skillopt.core.ports import Watcher
@@ -250,8 +250,8 @@ def _configure(
     given = {
         "env.scorer": scorer,
         "env.out_root": None if out is None else str(out),
-        "model.target": target if isinstance(target, str) else None,
-        "model.optimizer": optimizer if isinstance(optimizer, str) else None,
+        **_named("target", target),
+        **_named("optimizer", optimizer),
     }
     values |= {key: value for key, value in given.items() if value is not None}
     return load_config(None if config is None else Path(config), values=values)
@@ -278,6 +278,17 @@ def _splits(
         tuple(rows_of(val, "val")),
         tuple(rows_of(test or [], "test")),
     )
+
+
+def _named(role: Role, model: ModelLike | None) -> dict[str, str]:
+    """The settings that name a model; a callable is named by where it is defined."""
+    match model:
+        case None:
+            return {}
+        case str():
+            return {f"model.{role}": model}
+        case _:
+            return {f"model.{role}": reference(model), f"model.{role}_backend": "scripted"}
 
 
 def _callable(model: ModelLike | None) -> Model | None:

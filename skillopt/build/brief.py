@@ -15,10 +15,12 @@ from skillopt.build.data import (
     other_size,
     validation_tasks,
 )
-from skillopt.build.places import out_root, short
+from skillopt.build.models import settled
+from skillopt.build.places import out_root, seats, short
 from skillopt.build.policies import schedule, shape
 from skillopt.build.pricing import caps_of, prices_of
 from skillopt.config.schema import Config, Role
+from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split
@@ -53,14 +55,18 @@ class Brief:
     prompts: Library
     supplied: Supplied
     identity: Mapping[str, str]
+    """Settings and fingerprints that make the run, without those of its models."""
     out: Path
     prices: Mapping[Role, Tariff]
     """Those that are known."""
     caps: Caps
 
 
-def prepare(config: Config, supplied: Supplied | None = None) -> Brief:
-    """Read and check everything that a run needs; touches no disk and no network."""
+def prepare(
+    config: Config, supplied: Supplied | None = None, secrets: Secrets | None = None
+) -> Brief:
+    """Read and check everything that a run needs; writes nothing and asks nobody."""
+    config = settled(config, secrets or Secrets.load())
     check(config)
     given = supplied or Supplied()
     needs: list[Split] = ["train", "val"]
@@ -77,14 +83,13 @@ def prepare(config: Config, supplied: Supplied | None = None) -> Brief:
     prompts = Library.of(folders)
     identity = {
         **config.identity(),
-        **{f"model.{role} (callable)": model.fingerprint for role, model in given.models.items()},
         "environment": world.environment.fingerprint,
         "initial skill": skill.digest,
         "train tasks": digest(train_tasks),
         "val tasks": digest(val),
         "prompts": short(prompts.fingerprint),
     }
-    out = out_root(config, "skillopt", config.model.role("optimizer").model, identity)
+    out = out_root(config, "skillopt", "optimizer", {**identity, **seats(config, given.models)})
     prices = prices_of(config, ROLES, given.models)
     caps = caps_of(config, ROLES, prices)
     return Brief(config, world, skill, plan, prompts, given, identity, out, prices, caps)

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from skillopt.aio import map_all
 from skillopt.build.brief import prepare
-from skillopt.build.models import plug
+from skillopt.build.models import plug, roles_of, settled
 from skillopt.config.schema import Config, Role, RoleModel
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Message, Model, Reply, Request, Tool
@@ -49,13 +49,14 @@ class Check:
 
 async def check_models(config: Config, secrets: Secrets, *, offline: bool) -> list[Check]:
     """Each role's backend, key and address; unless offline, its answers and the clock, too."""
+    config = settled(config, secrets)
     async with Http() as http:
         ears = _Listening(http)
 
         async def one(role: Role) -> list[Check]:
             return await _check_role(config, role, secrets, ears, offline=offline)
 
-        found = await map_all(one, _roles(config))
+        found = await map_all(one, roles_of(config))
     checks = [check for checks in found for check in checks]
     return [*checks, *ears.clock()]
 
@@ -88,15 +89,6 @@ def check_disk(folder: Path) -> Check:
         state: State = "failure" if free < _NO_DISK else "warning"
         return Check("disk", state, found, "make room, or choose another env.out_root")
     return Check("disk", "ok", found)
-
-
-def _roles(config: Config) -> list[Role]:
-    """Those that will be asked; a judge only where one is mentioned."""
-    roles: list[Role] = ["target", "optimizer"]
-    own = config.model.model_dump()
-    if any(own[key] is not None for key in own if key.startswith("judge")):
-        roles.append("judge")
-    return roles
 
 
 async def _check_role(

@@ -8,8 +8,8 @@ from itertools import zip_longest
 from pathlib import Path
 
 from skillopt.build.data import exam_tasks, open_world
-from skillopt.build.models import preflight
-from skillopt.build.places import out_root
+from skillopt.build.models import preflight, settled
+from skillopt.build.places import out_root, seats
 from skillopt.build.pricing import caps_of, prices_of
 from skillopt.build.workshop import open_workshop
 from skillopt.config.schema import Config, Role
@@ -77,6 +77,8 @@ async def evaluate(
     config: Config, examinee: Examinee, watch: Watcher, secrets: Secrets | None = None
 ) -> Verdict:
     """Measure a skill; finished attempts are kept, so a cut evaluation goes on where it was."""
+    secrets = secrets or Secrets.load()
+    config = settled(config, secrets)
     named = resolve_split(examinee.split)
     wanted: Sequence[Split] = SPLITS if named == "all" else (named,)
     own: tuple[Role, ...] = () if examinee.target is None else ("target",)
@@ -122,10 +124,13 @@ def _tasks(config: Config, environment: Environment, split: Split) -> Sequence[T
 def _out(config: Config, examinee: Examinee, environment: Environment) -> Path:
     identity = {
         **config.identity(),
+        **seats(
+            config, {} if examinee.target is None else {"target": examinee.target}, ("target",)
+        ),
         "environment": environment.fingerprint,
         "skill": examinee.skill.digest,
     }
-    return out_root(config, "eval", config.model.role("target").model, identity)
+    return out_root(config, "eval", "target", identity)
 
 
 async def _written(attempts: Attempts, folder: RolloutFolder) -> list[Rollout]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 from urllib.parse import urlsplit
 
 from skillopt.build.pricing import price_of, told_price
 from skillopt.config.legacy import AS_TEXT
 from skillopt.config.registry import Registry
-from skillopt.config.schema import Role, RoleModel
+from skillopt.config.schema import Config, Role, RoleModel
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Message, Model, Request
 from skillopt.core.ports import Work
@@ -18,7 +19,7 @@ from skillopt.errors import ConfigError, Refused
 from skillopt.model.endpoint import Endpoint
 from skillopt.model.handoff import Desk
 from skillopt.model.prices import Tariff
-from skillopt.model.provider import Provider, Transport
+from skillopt.model.provider import Provider, Settles, Transport
 from skillopt.model.purse import Purse
 from skillopt.model.remote import Remote
 from skillopt.model.settings import ModelSettings, names_for
@@ -26,7 +27,14 @@ from skillopt.model.throttle import Considerate
 from skillopt.model.weights.folder import default_root
 from skillopt.model.wrap import Limited, Metered, NonEmpty, Recorded, Retrying
 
-_FIELDS = {"model": "name", "timeout_seconds": "timeout", "reasoning_effort": "effort"}
+_FIELDS = {
+    "model": "name",
+    "temperature": "temperature",
+    "max_tokens": "max_tokens",
+    "timeout_seconds": "timeout",
+    "reasoning_effort": "effort",
+}
+"""Settings of a role that a backend may fill in where they are left open, by its own names."""
 _OWN_WAIT, _OWN_MAX_WAIT = 0.1, 1.0
 """Seconds before a function of the caller's own is called again."""
 _HELLO = Request(
@@ -57,6 +65,42 @@ def provider_of(role: RoleModel) -> type[Provider]:
     return PROVIDERS.load(role.backend)
 
 
+def roles_of(config: Config) -> list[Role]:
+    """Those that will be asked; a judge only where one is mentioned."""
+    roles: list[Role] = ["target", "optimizer"]
+    own = config.model.model_dump()
+    if any(own[key] is not None for key in own if key.startswith("judge")):
+        roles.append("judge")
+    return roles
+
+
+def settled(config: Config, secrets: Secrets) -> Config:
+    """The configuration with what was left open as each backend will ask it.
+
+    Environment variables and defaults of a backend may name the model, its temperature and its
+    longest answer. Whoever shows or records the settings reads them here, so that what is told is
+    what is asked.
+    """
+    found: dict[str, object] = {}
+    for name in roles_of(config):
+        with suppress(ConfigError):  # whoever connects the model tells it
+            role = config.model.role(name)
+            provider = provider_of(role)
+            known = _settle(provider, _settings(role, provider, secrets))
+            asked = {key: getattr(known, each) for key, each in _FIELDS.items()}
+            asked["reasoning_effort"] = known.effort or ""
+            for key, value in asked.items():
+                if value != getattr(role, key):
+                    found[name if key == "model" else f"{name}_{key}"] = value
+    if not found:
+        return config
+    return replace(config, model=config.model.model_copy(update=found))
+
+
+def _settle(provider: type[Provider], settings: ModelSettings) -> ModelSettings:
+    return provider.settle(settings) if isinstance(provider, Settles) else settings
+
+
 @dataclass(frozen=True, slots=True)
 class Plug:
     """A model as its provider makes it, with nothing around it."""
@@ -70,20 +114,35 @@ class Plug:
 def plug(role: RoleModel, secrets: Secrets, http: Transport, desk: Desk | None = None) -> Plug:
     """Find the provider, the key and the address of a role; what is missing is an error now."""
     provider = provider_of(role)
-    owner = _owner(role, provider, secrets)
-    names = (role.api_key_env,) if role.api_key_env else names_for(owner, provider.key_variables)
-    key = secrets.get(*names) if names else None
-    if key is None and (provider.key_required or role.api_key_env):
+    settings = _settle(provider, _settings(role, provider, secrets, desk))
+    if settings.api_key is None and (provider.key_required or role.api_key_env):
+        names = _key_names(role, provider, settings.owner or role.role)
         raise ConfigError(
             f"the {role.role} model {role.model!r} needs a key: set {' or '.join(names)} "
             "in the environment or in .env"
         )
+    wire = provider.create(settings, http)
+    served = bool(provider.url_variables or provider.default_url)
+    known = settings.base_url or provider.default_url
+    return Plug(settings, wire, wire.url if isinstance(wire, Remote) else known if served else "")
+
+
+def _key_names(role: RoleModel, provider: type[Provider], owner: Role) -> tuple[str, ...]:
+    return (role.api_key_env,) if role.api_key_env else names_for(owner, provider.key_variables)
+
+
+def _settings(
+    role: RoleModel, provider: type[Provider], secrets: Secrets, desk: Desk | None = None
+) -> ModelSettings:
+    owner = _owner(role, provider, secrets)
+    names = _key_names(role, provider, owner)
+    key = secrets.get(*names) if names else None
     urls = names_for(owner, provider.url_variables)
     source = secrets.first_set(*names)
     if not role.base_url:
         secrets.check_address(secrets.first_set(*urls), source)
     url = role.base_url or (secrets.setting(*urls) if urls else None)
-    settings = ModelSettings(
+    return ModelSettings(
         role=role.role,
         name=role.model,
         base_url=url or "",
@@ -98,10 +157,6 @@ def plug(role: RoleModel, secrets: Secrets, http: Transport, desk: Desk | None =
         owner=owner,
         variables=secrets,
     )
-    wire = provider.create(settings, http)
-    served = bool(provider.url_variables or provider.default_url)
-    known = settings.base_url or provider.default_url
-    return Plug(settings, wire, wire.url if isinstance(wire, Remote) else known if served else "")
 
 
 def _owner(role: RoleModel, provider: type[Provider], secrets: Secrets) -> Role:

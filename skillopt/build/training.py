@@ -23,7 +23,7 @@ from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model
 from skillopt.core.events import Begun, Event, Signal, Started, Stopped
 from skillopt.core.journal import Journal
-from skillopt.core.ports import Watcher
+from skillopt.core.ports import Harness, Watcher
 from skillopt.core.state import State, replay
 from skillopt.datasets.manifests import check_manifest_place
 from skillopt.engine.loop import train
@@ -85,28 +85,40 @@ async def open_training(
     with RunLock(brief.out):
         _check_cut(brief)
         record = EventLog(layout.events)
-        before = replay(record.events())
-        if before is not None:
-            recognise(brief.identity, before.identity, Config().identity())
         config, desk = brief.config, QuestionDesk(layout.handoff)
         workshop = open_workshop(config, layout, brief.caps, secrets, desk)
         async with workshop as shop, nursery() as group:
+            models = _models(brief, shop.board)
+            identity = identity_of(brief, shop.harness(models["target"]), models["optimizer"])
+            before = replay(record.events())
+            if before is not None:
+                recognise(identity, before.identity, Config().identity())
             projector = Projector(layout, shop.cache, config.flat(), extra=figures)
             repaired = tuple(projector.rebuild(record.events()))
             journal = Journal(record, _all(projector, _cut(brief), watch))
-            models = _models(brief, shop.board)
             bench = shop.bench(models["target"], brief.world.environment, journal)
             shown = limits(config.gradient)
             asker = Asker(models["optimizer"], brief.prompts, journal, shown)
             tasks = {task.id: task for task in brief.world.environment.tasks("train")}
             witness = Witness(bench=bench, target=models["target"], tasks=tasks)
-            run = _run(brief, witness, asker, group)
+            run = _run(brief, identity, witness, asker, group)
             own = brief.supplied.models
             called: dict[Role, Model] = {role: models[role] for role in ROLES if role not in own}
             yield Training(brief, run, shop.meter, layout, repaired, shop.cache.reused, called)
 
 
-def _run(brief: Brief, witness: Witness, asker: Asker, group: Nursery) -> Run:
+def identity_of(brief: Brief, harness: Harness, optimizer: Model) -> Mapping[str, str]:
+    """What makes a run this run: its settings, and who takes part in its scores."""
+    return {
+        **brief.identity,
+        "target model": harness.fingerprint,
+        "optimizer model": optimizer.fingerprint,
+    }
+
+
+def _run(
+    brief: Brief, identity: Mapping[str, str], witness: Witness, asker: Asker, group: Nursery
+) -> Run:
     config, environment = brief.config, brief.world.environment
     gate, slow_gate = gates(config)
     way = course(config)
@@ -121,7 +133,7 @@ def _run(brief: Brief, witness: Witness, asker: Asker, group: Nursery) -> Run:
         meta_reflector=meta_reflector(config.optimizer, asker),
         pruner=pruner(config, witness),
         sampling=sampling(config),
-        identity=brief.identity,
+        identity=identity,
         defaults=Config().identity(),
         shortener=shortener(config, asker),
         speculation=Speculation(witness.bench, group) if speculates(config) else None,

@@ -11,7 +11,7 @@ from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model
 from skillopt.core.journal import Journal
-from skillopt.core.ports import Environment
+from skillopt.core.ports import Environment, Harness
 from skillopt.engine.bench import Bench
 from skillopt.harness.chat import Chat
 from skillopt.model.handoff import Desk
@@ -31,11 +31,15 @@ class Workshop:
     board: Switchboard
     meter: Meter
 
+    def harness(self, target: Model) -> Harness:
+        """How this model works on tasks."""
+        return Chat(target)
+
     def bench(self, target: Model, environment: Environment, journal: Journal) -> Bench:
         """Where this model attempts tasks of this environment."""
         return Bench(
             environment=environment,
-            harness=Chat(target),
+            harness=self.harness(target),
             work=self.cache,
             journal=journal,
             workers=self.config.env.workers,

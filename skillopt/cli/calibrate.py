@@ -25,7 +25,7 @@ def calibrate(session: Session, given: Given, *, effect: float, power: float) ->
     """Measure, then tell what the val set can see."""
     screen = Screen()
     secrets = unlocked(session, given.config)
-    brief = prepare(configured(given, screen))
+    brief = prepare(configured(given, screen), secrets=secrets)
     for each in brief.world.warnings:
         screen.warn(each)
 

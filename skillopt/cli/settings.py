@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from skillopt.build.models import settled
 from skillopt.cli.arguments import Given
 from skillopt.cli.render import Screen
 from skillopt.cli.session import Session
@@ -42,7 +43,8 @@ def unlocked(session: Session, config: Path | None = None) -> Secrets:
 def show_config(given: Given) -> None:
     """Print every setting."""
     screen = Screen()
-    screen.show(_loaded(given, screen).dump().rstrip("\n"))
+    secrets = Secrets.load(project=given.config.parent if given.config else None)
+    screen.show(settled(_loaded(given, screen), secrets).dump().rstrip("\n"))
 
 
 def _loaded(given: Given, screen: Screen) -> Config:

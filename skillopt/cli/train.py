@@ -62,7 +62,7 @@ def train(session: Session, given: Given) -> None:
 
 def conduct(config: Config, screen: Screen, secrets: Secrets, again: Given) -> Brief:
     """Run a training to its end, with progress; `again` is how it is continued."""
-    brief = prepare(config)
+    brief = prepare(config, secrets=secrets)
     for each in brief.world.warnings:
         screen.warn(each)
     _introduce(brief, screen)

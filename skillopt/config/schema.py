@@ -77,10 +77,8 @@ _MAY_CHANGE: Final = frozenset(
     )
 )
 """What may differ when a run is continued; documents and data are compared by content."""
-_ROLE_IDENTITY: Final = ("backend", "temperature", "max_tokens", "reasoning_effort")
-_QUIRKS: Final = ("api", "thinking", "thinking_mode", "enable_thinking")
-"""Settings of a backend that change its answers."""
-_MODEL_IDENTITY: Final = ("rewrite_reasoning_effort", "rewrite_max_completion_tokens")
+_REQUESTS: Final = ("model.rewrite_reasoning_effort", "model.rewrite_max_completion_tokens")
+"""What is asked of a model. All else in its section makes the model, which has a fingerprint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,25 +132,14 @@ class Config:
         return found
 
     def identity(self) -> dict[str, str]:
-        """What makes a run this run and not another: dotted key -> value as JSON."""
-        found: dict[str, object] = {}
-        roles: tuple[Role, Role] = ("optimizer", "target")
-        for role in roles:
-            model = self.model.role(role)
-            found[f"model.{role}"] = model.model
-            found |= {f"model.{role}_{name}": getattr(model, name) for name in _ROLE_IDENTITY}
-            found |= {
-                f"model.{role} {name}": model.extra[name]
-                for name in _QUIRKS
-                if model.extra.get(name) not in (None, "", "auto")
-            }
-        found |= {f"model.{name}": getattr(self.model, name) for name in _MODEL_IDENTITY}
-        for key, value in self.values().items():
-            if not key.startswith("model.") and key not in _MAY_CHANGE:
-                found[key] = _harmless(key, _simple(value))
+        """The settings that change what a run computes: dotted key -> value as JSON.
+
+        Models, environment, data and documents are not here: each of them has a fingerprint.
+        """
         return {
-            key: json.dumps(value, ensure_ascii=False, sort_keys=True)
-            for key, value in found.items()
+            key: json.dumps(_harmless(key, _simple(value)), ensure_ascii=False, sort_keys=True)
+            for key, value in self.values().items()
+            if key in _REQUESTS or not (key.startswith("model.") or key in _MAY_CHANGE)
         }
 
     def dump(self) -> str:

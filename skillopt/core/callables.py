@@ -118,11 +118,16 @@ def used(function: Anything, identity: Identity) -> None:
 
 def name_of(function: Anything) -> str:
     """Module and qualified name; those of its class for an object that can be called."""
+    return reference(function).replace(":", ".")
+
+
+def reference(function: Anything) -> str:
+    """The same as `module:name`, as a configuration would write it."""
     inner: object = function
     while isinstance(inner, functools.partial):
         inner = cast("functools.partial[object]", inner).func
     named = inner if hasattr(inner, "__qualname__") else type(inner)
-    return f"{getattr(named, '__module__', None)}.{getattr(named, '__qualname__', '')}"
+    return f"{getattr(named, '__module__', None)}:{getattr(named, '__qualname__', '')}"
 
 
 def _holder(function: Anything) -> object:

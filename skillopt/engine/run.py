@@ -207,7 +207,7 @@ def recognise(
     """Refuse to continue a record whose identity is not that of this run."""
     theirs = {**{key: defaults[key] for key in mine if key in defaults}, **theirs}
     changed = [
-        f"  {key}: {theirs.get(key, 'absent')} there, {mine.get(key, 'absent')} now"
+        f"  {key}: {' there, '.join(_differing(theirs.get(key), mine.get(key)))} now"
         for key in sorted({*mine, *theirs})
         if mine.get(key) != theirs.get(key)
     ]
@@ -218,3 +218,14 @@ def recognise(
             "Choose another env.out_root, or restore these settings to continue."
         )
         raise StoreError(message)
+
+
+def _differing(there: str | None, now: str | None) -> tuple[str, str]:
+    """Two values; of two fingerprints with the same parts, the parts that are not alike."""
+    if there is None or now is None:
+        return there or "absent", now or "absent"
+    pairs = list(zip(there.split("/"), now.split("/"), strict=False))
+    if there.count("/") != now.count("/") or len(pairs) == 1:
+        return there, now
+    unlike = [pair for pair in pairs if pair[0] != pair[1]]
+    return "/".join(old for old, _ in unlike), "/".join(new for _, new in unlike)

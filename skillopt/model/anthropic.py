@@ -43,9 +43,14 @@ class ClaudeChat:
     takes_shared_effort: ClassVar[bool] = False
 
     @classmethod
+    def settle(cls, settings: ModelSettings) -> ModelSettings:
+        """What was left open, as `ANTHROPIC_*` variables say."""
+        return filled(settings, "ANTHROPIC")
+
+    @classmethod
     def create(cls, settings: ModelSettings, http: Transport) -> Model:
         """A model ready to be asked."""
-        settings = filled(settings, "ANTHROPIC")
+        settings = cls.settle(settings)
         thinking = thinking_of(settings)
         if settings.effort and settings.effort not in EFFORTS:
             raise ConfigError(

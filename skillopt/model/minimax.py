@@ -45,9 +45,14 @@ class MiniMaxChat:
     takes_shared_effort: ClassVar[bool] = False
 
     @classmethod
+    def settle(cls, settings: ModelSettings) -> ModelSettings:
+        """What was left open, as `MINIMAX_*` variables or our defaults for MiniMax say."""
+        return filled(settings, "MINIMAX", name="MiniMax-M3", temperature=0.7, max_tokens=8000)
+
+    @classmethod
     def create(cls, settings: ModelSettings, http: Transport) -> Remote:
         """A model ready to be asked."""
-        settings = filled(settings, "MINIMAX", name="MiniMax-M3", temperature=0.7, max_tokens=8000)
+        settings = cls.settle(settings)
         if settings.effort:
             raise ConfigError(
                 f"minimax_chat has no reasoning effort; remove it from the {settings.role} model "

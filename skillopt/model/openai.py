@@ -39,9 +39,14 @@ class OpenAICompatible:
     takes_shared_effort: ClassVar[bool] = False
 
     @classmethod
+    def settle(cls, settings: ModelSettings) -> ModelSettings:
+        """What was left open, as `OPENAI_COMPATIBLE_*` variables say."""
+        return filled(settings, "OPENAI_COMPATIBLE")
+
+    @classmethod
     def create(cls, settings: ModelSettings, http: Transport) -> Remote:
         """A model ready to be asked; what is missing in the settings is an error now."""
-        settings = filled(settings, "OPENAI_COMPATIBLE")
+        settings = cls.settle(settings)
         base_url = settings.base_url.strip()
         if not base_url:
             names = " or ".join(names_for(settings.role, cls.url_variables))
@@ -66,9 +71,14 @@ class OpenAIChat:
     takes_shared_effort: ClassVar[bool] = True
 
     @classmethod
+    def settle(cls, settings: ModelSettings) -> ModelSettings:
+        """What was left open, as the variable `ROLE_DEPLOYMENT` and the kind of model say."""
+        return _with_effort(_named(settings))
+
+    @classmethod
     def create(cls, settings: ModelSettings, http: Transport) -> Remote:
         """A model ready to be asked; what is missing in the settings is an error now."""
-        settings = _with_effort(_named(settings))
+        settings = cls.settle(settings)
         path = _path(settings)
         azure = Azure.read(settings)
         names = names_for(settings.role, cls.key_variables)

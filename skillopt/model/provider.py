@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple, Protocol, TypeAlias, cast
+from typing import ClassVar, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
 from skillopt.core.chat import Model
 from skillopt.model.settings import ModelSettings
@@ -41,6 +41,16 @@ class Transport(Protocol):
 
     async def get(self, url: str, *, headers: Mapping[str, str], timeout: float) -> Answer:
         """Fetch and read all, as `post` does."""
+        ...
+
+
+@runtime_checkable
+class Settles(Protocol):
+    """A provider that fills in what was left open, from variables and defaults of its own."""
+
+    @classmethod
+    def settle(cls, settings: ModelSettings) -> ModelSettings:
+        """The settings as they will be asked; twice is the same as once."""
         ...
 
 

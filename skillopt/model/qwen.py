@@ -30,9 +30,14 @@ class QwenChat:
     takes_shared_effort: ClassVar[bool] = False
 
     @classmethod
+    def settle(cls, settings: ModelSettings) -> ModelSettings:
+        """What was left open, as `QWEN_CHAT_*` variables or our defaults for Qwen say."""
+        return filled(settings, "QWEN_CHAT", temperature=0.7, max_tokens=8000)
+
+    @classmethod
     def create(cls, settings: ModelSettings, http: Transport) -> Remote:
         """A model ready to be asked."""
-        settings = filled(settings, "QWEN_CHAT", temperature=0.7, max_tokens=8000)
+        settings = cls.settle(settings)
         mode = thinking_mode(settings)
         named = _switch(settings, "use_max_completion_tokens")
         dialect = Completions(

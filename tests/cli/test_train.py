@@ -275,3 +275,29 @@ async def test_questions_that_wait_for_people_have_an_exit_code_of_their_own(
     assert "4 questions wait in run/handoff." in done.err
     assert "error" not in done.err
     assert len(list((tmp_path / "run" / "handoff" / "target-rollout").iterdir())) == 4
+
+
+async def test_a_model_named_by_a_variable_is_told_and_recorded_wherever_one_looks(
+    tmp_path: Path,
+) -> None:
+    async with Simulator() as sim:
+        make_project(tmp_path, sim.url)
+        written = (tmp_path / "c.yaml").read_text(encoding="utf-8")
+        kept = [line for line in written.splitlines() if "simulated-" not in line]
+        (tmp_path / "c.yaml").write_text("\n".join(kept), encoding="utf-8")
+        done = await skillopt(
+            "train",
+            "c.yaml",
+            "model.backend=qwen_chat",
+            cwd=tmp_path,
+            TARGET_QWEN_CHAT_MODEL="simulated-target",
+            OPTIMIZER_QWEN_CHAT_MODEL="simulated-optimizer",
+        )
+    assert done.code == 0, done.err
+    assert "target simulated-target, optimizer simulated-optimizer" in done.err
+    told = json.loads((tmp_path / "run" / "config.json").read_text(encoding="utf-8"))
+    assert told["target_model"] == "simulated-target"
+    assert told["optimizer_model"] == "simulated-optimizer"
+    texts = [path for path in (tmp_path / "run").rglob("*") if path.suffix in {".json", ".jsonl"}]
+    assert not [path for path in texts if "gpt-5.5" in path.read_text(encoding="utf-8")]
+    assert "simulated-target" in (tmp_path / "run" / "events.jsonl").read_text(encoding="utf-8")
