@@ -37,7 +37,8 @@ class Custom:
         )
         self._scorer = scorers.scorer_of(settings)
         plain = fingerprint(self.name, asdict(replace(settings, scorer="")))
-        self._fingerprint = f"{plain}/scorer={self._scorer.identity}"
+        scorer = self._scorer.identity.replace("/", " ")  # one part, whatever it says
+        self._fingerprint = f"{plain}/scorer={scorer}"
         self._tasks = Tasks.of(splits, self._task, id_column=settings.id)
 
     @property
