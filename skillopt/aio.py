@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from functools import reduce
 from operator import add
@@ -76,3 +79,26 @@ async def map_all(function: Callable[[T], Awaitable[R]], items: Sequence[T]) -> 
 
     async with nursery() as group:
         return await join([group.start(call(item)) for item in items])
+
+
+async def in_thread(function: Callable[..., R], *arguments: object) -> R:
+    """Call somebody's function in a thread of its own.
+
+    Unlike a pool, it never queues calls behind each other, and nobody waits for it at exit: a call
+    that hangs holds up neither Ctrl-C nor the end of the program.
+    """
+    future: Future[R] = Future()
+    future.set_running_or_notify_cancel()
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        try:
+            future.set_result(context.run(function, *arguments))
+        except KeyboardInterrupt:
+            # Nobody pressed a key: such a signal reaches the main thread only.
+            future.set_exception(RuntimeError("it raised KeyboardInterrupt"))
+        except BaseException as error:  # noqa: BLE001 - the caller must hear of it, whatever it is
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True, name="skillopt-callable").start()
+    return await asyncio.wrap_future(future)

@@ -126,10 +126,13 @@ class EnvironmentFault(RolloutError):
 
 @contextmanager
 def attributed_to(kind: Callable[[str], RolloutError], doing: str) -> Generator[None, None, None]:
-    """Turn whatever escapes into `kind`; errors that already name their origin pass unchanged."""
+    """Turn whatever escapes into `kind`; errors that already name their origin pass unchanged.
+
+    Code that we are given may not end the program either: `sys.exit` in it is its own failure.
+    """
     try:
         yield
     except SkilloptError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise kind(f"{doing}: {type(error).__name__}: {error}") from error

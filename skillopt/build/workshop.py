@@ -44,6 +44,7 @@ class Workshop:
             journal=journal,
             workers=self.config.env.workers,
             max_failed=self.config.evaluation.max_failure_share,
+            score_timeout=self.config.env.exec_timeout,
         )
 
 

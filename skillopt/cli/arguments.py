@@ -103,7 +103,7 @@ class _Walk:
             elif name.startswith("--"):
                 self._take_flag(name, value if equals else None)
             elif equals and not word.startswith("-"):
-                self.overrides.append(word)
+                self._override(word)
             else:
                 self.rest.append(word)
 
@@ -120,7 +120,19 @@ class _Walk:
             raise click.BadOptionUsage(
                 option, f"Option '{option}' needs at least one KEY=VALUE.", self.ctx
             )
-        self.overrides += found
+        for word in found:
+            self._override(word)
+
+    def _override(self, word: str) -> None:
+        """Take a `key=value`, which goes before a flag for the same setting that came earlier."""
+        from skillopt.config.names import resolve
+        from skillopt.config.overrides import flat_flags
+
+        self.overrides.append(word)
+        parts = word.partition("=")[0].strip().split(".")
+        key = resolve(parts) if len(parts) <= 2 else None
+        for name in [each for each in self.flags if flat_flags()[each] == key]:
+            del self.flags[name]
 
     def _take_flag(self, written: str, value: str | None) -> None:
         from skillopt.config.overrides import flat_flags

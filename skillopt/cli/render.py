@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import TextIO
@@ -14,7 +15,15 @@ _WIDE = 200
 
 
 class _Channel(Console):
-    """A console that falls silent when nobody reads it any more."""
+    """A console that falls silent when nobody reads it any more: a pipe, or a closed terminal."""
+
+    def _check_buffer(self) -> None:
+        try:
+            super()._check_buffer()
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            self.on_broken_pipe()
 
     def on_broken_pipe(self) -> None:
         self.quiet = True

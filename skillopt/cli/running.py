@@ -21,6 +21,10 @@ GRACE = 2.5
 """Seconds for an orderly end. All finished work is on disk by then, so nothing is lost after it."""
 
 
+_STOPPING = ("SIGINT", "SIGTERM", "SIGHUP")
+"""Ctrl-C, a request to end, and a terminal that was closed: each is an orderly stop."""
+
+
 class Interrupted(Exception):
     """A signal ended the work; the message says what is kept."""
 
@@ -42,14 +46,14 @@ class _Stop:
         self.late = threading.Timer(GRACE, self._leave)
         self.late.daemon = True
         self.late.start()
-        self.screen.tell("stopping ... (Ctrl-C again to leave at once)", "dim")
+        self._tell("stopping ... (Ctrl-C again to leave at once)", "dim")
 
     async def guard(self, work: Coroutine[object, object, T]) -> T:
         self.work = asyncio.current_task()
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            with suppress(NotImplementedError):  # Windows: a KeyboardInterrupt ends the work
-                loop.add_signal_handler(number, self)
+        for name in _STOPPING:
+            with suppress(NotImplementedError, AttributeError):  # Windows: a KeyboardInterrupt
+                loop.add_signal_handler(getattr(signal, name), self)
         try:
             return await work
         except BaseException as error:
@@ -63,13 +67,18 @@ class _Stop:
             self.late.cancel()
 
     def _leave(self) -> None:
-        self.screen.restore()
-        self.screen.tell(self.farewell())
+        with suppress(OSError):
+            self.screen.restore()
+        self._tell(self.farewell())
         os._exit(INTERRUPTED)
+
+    def _tell(self, text: str, style: str = "") -> None:
+        with suppress(OSError):  # the terminal may be what has gone
+            self.screen.tell(text, style)
 
 
 def run(work: Coroutine[object, object, T], screen: Screen, farewell: Callable[[], str]) -> T:
-    """Run to the end, or until SIGINT or SIGTERM.
+    """Run to the end, or until SIGINT, SIGTERM or SIGHUP.
 
     Raises:
         Interrupted: With the words of `farewell`.

@@ -30,7 +30,6 @@ IGNORED: Final = {
     "gradient.max_analyst_rounds": "each minibatch is read once",
     "optimizer.meta_learning_rate": "meta reflect uses the learning rate of the epoch's last step",
     "model.codex_exec_full_auto": "say what the program may do with model.codex_exec_sandbox",
-    "env.exec_timeout": "a chat call is bounded by model.timeout_seconds",
 }
 """Keys that older files may hold and that have no effect, each with the reason."""
 

@@ -69,6 +69,7 @@ _MAY_CHANGE: Final = frozenset(
         "limits.calls",
         "limits.minutes",
         "env.workers",
+        "env.exec_timeout",
         "env.out_root",
         "env.split_output_dir",
         "env.skill_init",

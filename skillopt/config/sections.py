@@ -378,6 +378,7 @@ class EnvSection(Section):
     split_output_dir: str = ""
     limit: Count = 0
     workers: Positive = 24
+    exec_timeout: Seconds = 120.0
     out_root: str = ""
     prompts: str = ""
     own: Mapping[str, object] = Field(default_factory=dict[str, object])

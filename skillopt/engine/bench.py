@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
 from skillopt.aio import map_all
 from skillopt.core.journal import Journal
-from skillopt.core.ports import Environment, Harness, Work
-from skillopt.core.rollout import Evaluation, Failure, Rollout
+from skillopt.core.ports import Environment, Episode, Harness, Work
+from skillopt.core.rollout import Evaluation, Failure, Rollout, Score, Trajectory
 from skillopt.core.seeds import blocks
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
@@ -33,6 +34,8 @@ class Bench:
     workers: int = 8
     max_failed: float = 0.1
     """The share of failed attempts above which a result is refused."""
+    score_timeout: float | None = None
+    """Seconds after which a scorer is given up; None: it is waited for."""
     slots: Slots = field(init=False)
 
     def __post_init__(self) -> None:
@@ -166,7 +169,7 @@ class Bench:
                         trajectory = await self.harness.run(
                             episode, conditions.skill, replicate=replicate
                         )
-                    outcome = await episode.score(trajectory)
+                    outcome = await self._score(episode, trajectory, named)
         except RolloutError as error:
             outcome = Failure(type(error).__name__, str(error))
         return Rollout(
@@ -177,6 +180,20 @@ class Bench:
             trajectory=trajectory,
             replicate=replicate,
         )
+
+    async def _score(self, episode: Episode, trajectory: Trajectory, named: str) -> Score:
+        async def judged() -> Score:
+            # What ends a program must not leave a task of its own, or it ends ours.
+            with attributed_to(EnvironmentFault, named):
+                return await episode.score(trajectory)
+
+        try:
+            return await asyncio.wait_for(judged(), self.score_timeout)
+        except asyncio.TimeoutError:
+            raise EnvironmentFault(
+                f"{named}: the scorer did not finish within {self.score_timeout:g} s "
+                "(env.exec_timeout)"
+            ) from None
 
     def conditions(self, skill: Skill) -> Conditions:
         """Under which tasks are attempted with a skill."""

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import importlib
 import inspect
-import threading
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, TypeAlias, TypeVar, cast
+from typing import ClassVar, TypeAlias, cast
 
+from skillopt.aio import in_thread
 from skillopt.core.callables import identify
 from skillopt.core.chat import Reply, Request
 from skillopt.errors import ConfigError, ModelError, attributed_to
 from skillopt.model.abilities import check_abilities
 from skillopt.model.provider import Transport
 from skillopt.model.settings import ModelSettings
-
-A = TypeVar("A")
-R = TypeVar("R")
 
 Said: TypeAlias = str | Reply
 PlainCallable: TypeAlias = (
@@ -52,7 +46,7 @@ class Scripted:
         module, _, attribute = settings.name.partition(":")
         try:
             function: object = getattr(importlib.import_module(module), attribute)
-        except (ImportError, AttributeError, ValueError) as error:
+        except (ImportError, AttributeError, ValueError, SystemExit) as error:
             raise ConfigError(
                 f"the {settings.role} model {settings.name!r} is not a `module:function` that "
                 f"can be imported ({error})"
@@ -103,7 +97,7 @@ def from_callable(function: PlainCallable) -> Scripted:
         if not wants_request:
             check_abilities(request, f"{name}, which takes a prompt and not the request,")
         argument = request if wants_request else _prompt(request)
-        said = call(argument) if is_async else await _in_thread(call, argument)
+        said = call(argument) if is_async else await in_thread(call, argument)
         if inspect.isawaitable(said):
             said = cast("object", await said)
         return cast("Said", said)
@@ -130,23 +124,3 @@ def _wants_request(function: Callable[[object], object], name: str) -> bool:
     annotation: object = first.annotation
     written = annotation.rpartition(".")[2] if isinstance(annotation, str) else ""
     return first.name == "request" or annotation is Request or written == "Request"
-
-
-async def _in_thread(function: Callable[[A], R], argument: A) -> R:
-    """Call in a thread of its own.
-
-    Unlike a pool, it never queues calls behind each other, and nobody waits for it at exit: a call
-    that blocks for minutes does not hold up Ctrl-C.
-    """
-    future: Future[R] = Future()
-    future.set_running_or_notify_cancel()
-    context = contextvars.copy_context()
-
-    def run() -> None:
-        try:
-            future.set_result(context.run(function, argument))
-        except BaseException as error:  # noqa: BLE001 - the caller must hear of it, whatever it is
-            future.set_exception(error)
-
-    threading.Thread(target=run, daemon=True, name="skillopt-callable").start()
-    return await asyncio.wrap_future(future)

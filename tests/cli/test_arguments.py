@@ -343,3 +343,21 @@ def test_a_command_is_told_again_with_settings_changed() -> None:
         "skillopt train 'my c.yaml' 'a.b=c d' --num_epochs=2 limits.calls=60"
     )
     assert given.command("train", {}).endswith("limits.calls=5 'a.b=c d' --num_epochs=2 --calls=9")
+
+
+@pytest.mark.parametrize(
+    ("words", "seed"),
+    [
+        (("--seed", "3", "train.seed=5"), 5),
+        (("--seed=3", "--cfg-options", "train.seed=5"), 5),
+        (("--seed", "3", "seed=5"), 5),
+        (("train.seed=5", "--seed", "3"), 3),
+        (("--seed", "3", "train.seed=5", "--seed", "7"), 7),
+        (("train.seed=5", "train.seed=6"), 6),
+    ],
+)
+def test_of_flags_and_key_values_for_one_setting_the_last_one_wins(
+    words: tuple[str, ...], seed: int
+) -> None:
+    found = settings("c.yaml", *words)
+    assert load_config(overrides=found.overrides, flags=found.flags).train.seed == seed

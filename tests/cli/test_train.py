@@ -132,16 +132,38 @@ async def test_ctrl_c_ends_at_once_without_a_new_request_and_the_run_goes_on_lat
     assert "continuing at step 1 of 2; 10 calls already paid" in done.err
 
 
-async def test_sigterm_before_the_first_result_leaves_nothing_in_the_way(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+async def test_a_signal_before_the_first_result_leaves_nothing_in_the_way(
+    number: signal.Signals, tmp_path: Path
+) -> None:
     async with Simulator(latency=30.0) as simulator:
         make_project(tmp_path, simulator.url)
         async with started("train", "c.yaml", cwd=tmp_path) as process:
             await until(lambda: simulator.stats().in_flight == 2)
-            process.terminate()
+            process.send_signal(number)
             cut = await finish(process)
     assert cut.code == 130
     assert cut.err.splitlines()[-1].endswith("the same command continues.")
     assert not (tmp_path / "run").exists()
+
+
+async def test_a_terminal_that_is_closed_stops_a_run_in_order(tmp_path: Path) -> None:
+    async with Simulator(latency=30.0) as simulator:
+        make_project(tmp_path, simulator.url)
+        master, slave = pty.openpty()
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "skillopt", "train", "c.yaml"),
+            cwd=tmp_path,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+        )
+        os.close(slave)
+        await until(lambda: simulator.stats().in_flight == 2)
+        os.close(master)
+        process.send_signal(signal.SIGHUP)
+        assert await process.wait() == 130
 
 
 HANGING = """

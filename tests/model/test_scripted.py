@@ -119,7 +119,7 @@ async def test_cancelling_does_not_wait_for_a_callable_that_blocks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("raised", "seen"), [(ValueError("oh"), ModelError), (SystemExit("oh"), SystemExit)]
+    ("raised", "seen"), [(ValueError("oh"), ModelError), (SystemExit("oh"), ModelError)]
 )
 async def test_what_a_callable_raises_in_its_thread_reaches_the_caller(
     raised: BaseException, seen: type[BaseException]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import inspect
 import sys
@@ -13,6 +12,7 @@ from numbers import Real
 from pathlib import Path
 from typing import cast
 
+from skillopt.aio import in_thread
 from skillopt.core.rollout import Score
 from skillopt.errors import ConfigError
 
@@ -28,6 +28,7 @@ _IMPORT_FAULTS = (
     TypeError,
     ValueError,
     OSError,
+    SystemExit,
 )
 
 
@@ -80,7 +81,7 @@ async def call(function: Function, answer: str, data: Mapping[str, object]) -> S
     if inspect.iscoroutinefunction(function):
         result: object = await function(answer, row)
     else:
-        result = await asyncio.to_thread(function, answer, row)
+        result = await in_thread(function, answer, row)
         if inspect.isawaitable(result):
             result = await cast("Awaitable[object]", result)
     return _score(result)
