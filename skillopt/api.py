@@ -27,7 +27,7 @@ from skillopt.core.references import MAIN
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.datasets.rows import rows_of
-from skillopt.datasets.splits import Splits, by_ratio
+from skillopt.datasets.splits import AUTO, Splits, by_ratio
 from skillopt.errors import ConfigError
 from skillopt.model.scripted import PlainCallable, from_callable
 from skillopt.store.packages import read_skill
@@ -267,7 +267,7 @@ def _splits(
     if data is not None:
         if not (train is None and val is None and test is None):
             raise ConfigError("give either data, or train and val (and test), not both")
-        ratio, seed = settings.get("split_ratio", "2:1:7"), settings.get("split_seed", 42)
+        ratio, seed = settings.get("split_ratio", AUTO), settings.get("split_seed", 42)
         return by_ratio(rows_of(data, "data"), str(ratio), int(str(seed)))
     if train is None and val is None:
         return None

@@ -10,6 +10,7 @@ from skillopt.build.conflicts import check
 from skillopt.build.data import (
     World,
     exam_tasks,
+    few_to_decide,
     initial_skill,
     open_world,
     other_size,
@@ -77,6 +78,7 @@ def prepare(
     train_tasks = world.environment.tasks("train")
     world = replace(world, warnings=(*world.warnings, *other_size(config, len(train_tasks))))
     val = validation_tasks(config, world.environment)
+    world = replace(world, warnings=(*world.warnings, *few_to_decide(len(val))))
     test = exam_tasks(config, world.environment)
     plan = Plan.build(train_tasks, shape(config), schedule(config.optimizer), test)
     folders = [each for each in (config.path("env.prompts"), world.kind.prompts) if each]

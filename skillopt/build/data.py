@@ -16,7 +16,17 @@ from skillopt.core.task import Split, Task
 from skillopt.datasets.manifests import write_manifest
 from skillopt.datasets.materialize import holds_ids_only
 from skillopt.datasets.rows import read_rows
-from skillopt.datasets.splits import Splits, by_ratio, from_directory, limit, require
+from skillopt.datasets.splits import (
+    SPLITS,
+    BadRows,
+    Splits,
+    by_ratio,
+    from_directory,
+    is_split,
+    limit,
+    require,
+    without,
+)
 from skillopt.store.packages import read_skill
 
 BLANK = "blank"
@@ -66,8 +76,50 @@ def open_world(config: Config, needs: Sequence[Split], splits: Splits | None = N
         _refuse_ids(config, kind)
     rows = read_splits(config, needs) if splits is None else splits
     rows = require(limit(rows, config.env.limit), needs)
-    environment = kind(settings, rows)
-    return World(kind, environment, rows, tuple(getattr(environment, "warnings", ())))
+    dropped: list[str] = []
+    while True:
+        try:
+            environment = kind(settings, rows)
+            break
+        except BadRows as bad:
+            if not (config.env.drop_bad_rows and bad.faults):
+                raise
+            dropped += [text for _, text in bad.faults]
+            rows = require(without(rows, [row for row, _ in bad.faults]), needs)
+    warnings = (*_told_dropped(dropped), *getattr(environment, "warnings", ()))
+    return World(kind, environment, rows, warnings)
+
+
+def _told_dropped(rows: Sequence[str]) -> list[str]:
+    if not rows:
+        return []
+    shown, more = rows[:_SHOWN], len(rows) - _SHOWN
+    listed = "".join(f"\n  {each}" for each in shown) + (f"\n  and {more} more" if more > 0 else "")
+    return [f"left out (env.drop_bad_rows): {len(rows)} rows{listed}"]
+
+
+_SHOWN = 5
+_FEW = 20
+"""Val items below which a gate sees luck more than gains."""
+
+
+def few_to_decide(count: int) -> list[str]:
+    """A warning where val is too small to decide anything; `count`: its items."""
+    if count >= _FEW:
+        return []
+    return [
+        f"only {count} val items decide what is kept: one of them moves the score by "
+        f"{1 / max(1, count):.2f}, so luck is kept and gains are lost. Give val at least {_FEW}: "
+        "add rows, or give it a larger share, such as env.split_ratio=1:1:1"
+    ]
+
+
+def told_cut(splits: Splits) -> str:
+    """How the rows of one file were cut; empty where they came as splits."""
+    if not splits.ratio:
+        return ""
+    sizes = "/".join(str(len(splits[each])) for each in SPLITS)
+    return f"cut {splits.ratio} into {sizes} (env.split_ratio)"
 
 
 _ABSENT = {
@@ -129,25 +181,27 @@ def read_splits(config: Config, needs: Sequence[Split]) -> Splits:
     if source is None:
         raise config.complaint(
             "env.data_path",
-            "should be a JSON, JSONL or CSV file (for a folder of splits, set env.split_mode)",
+            "should be a JSON, JSONL, CSV or XLSX file, or a folder with train/, val/ and test/",
         )
+    if is_split(source):
+        return from_directory(source, needs)
     return by_ratio(read_rows(source), env.split_ratio, env.split_seed)
 
 
 def write_cut(config: Config, out: Path, splits: Splits) -> None:
     """Write down how a single file was cut, where the cut was ours."""
-    env, folder = config.env, cut_folder(config, out)
+    env, folder = config.env, cut_folder(config, out, splits)
     if folder is not None:
         source = str(config.path("env.data_path"))
-        write_manifest(folder, splits, source=source, ratio=env.split_ratio, seed=env.split_seed)
+        write_manifest(folder, splits, source=source, ratio=splits.ratio, seed=env.split_seed)
 
 
-def cut_folder(config: Config, out: Path) -> Path | None:
+def cut_folder(config: Config, out: Path, splits: Splits) -> Path | None:
     """Where the cut of a single file is written down; None where the cut is not ours."""
     env = config.env
-    if env.split_mode != "ratio" or config.path("env.data_path") is None:
+    if not splits.ratio or config.path("env.data_path") is None:
         return None
-    shares = env.split_ratio.replace(":", "-")
+    shares = splits.ratio.replace(":", "-")
     name = f"{env.name}_{shares}_seed{env.split_seed}".replace("/", "_").replace(":", "_")
     return (config.path("env.split_output_dir") or out / "_generated_splits") / name
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from skillopt.build.brief import prepare
-from skillopt.build.data import World, open_world, validation_tasks
+from skillopt.build.data import World, few_to_decide, open_world, told_cut, validation_tasks
 from skillopt.build.models import preflight
 from skillopt.build.pricing import caps_of, prices_of
 from skillopt.build.workshop import open_workshop
@@ -57,6 +57,7 @@ async def check_config(config: Config, spending: Spending | None = None) -> list
     fixed = f"{instructions}\n\n{brief.skill.render()}"
     return [
         Finding("data", "ok", _sizes(brief.world)),
+        _val_size(len(validation_tasks(config, environment))),
         *duplicates(items),
         *_answers(items, fixed),
         await _scorer(environment),
@@ -115,7 +116,7 @@ async def _read(environment: Environment) -> tuple[list[Item], str]:
             with attributed_to(EnvironmentFault, f"opening task {task.id!r}"):
                 gold = _gold(environment, task)
                 async with environment.open(task) as episode:
-                    items.append(Item(task.id, split, episode.brief, gold))
+                    items.append(Item(task.id, split, episode.brief, gold, task.told))
                     instructions = episode.instructions
     return items, instructions
 
@@ -133,7 +134,7 @@ async def _scorer(environment: Environment) -> Finding:
                 reply = None if gold is None else gold.reply
                 right = None if reply is None else await _score(environment, task, reply)
                 empty = await _score(environment, task, "")
-                trials.append(Trial(f"{split} {task.id}", right, empty))
+                trials.append(Trial(f"{split} {task.told}", right, empty))
     except RolloutError as error:
         return Finding("scorer", "bad", "fails on a right or an empty answer", str(error))
     return scorer(trials)
@@ -220,7 +221,15 @@ class _Uninstructed:
         return await self.inner.score(trajectory)
 
 
+def _val_size(count: int) -> Finding:
+    name, found = "val size", f"{count} items decide what is kept"
+    few = few_to_decide(count)
+    return Finding(name, "look" if few else "ok", found, "".join(few))
+
+
 def _sizes(world: World) -> str:
     splits = world.splits
     sizes = f"{len(splits.train)} train, {len(splits.val)} val, {len(splits.test)} test items"
-    return f"{world.environment.name}: {sizes}; no shared ids, no shared rows"
+    told = told_cut(splits)
+    cut = f", {told}" if told else ""
+    return f"{world.environment.name}: {sizes}{cut}; no shared ids, no shared rows"

@@ -26,6 +26,7 @@ from skillopt.core.journal import Journal
 from skillopt.core.ports import Harness, Watcher
 from skillopt.core.state import State, replay
 from skillopt.datasets.manifests import check_manifest_place
+from skillopt.datasets.splits import SPLITS
 from skillopt.engine.loop import train
 from skillopt.engine.race import Race
 from skillopt.engine.run import Run, recognise
@@ -38,6 +39,7 @@ from skillopt.prompts.ask import Asker
 from skillopt.store.cache import Reused
 from skillopt.store.desk import QuestionDesk
 from skillopt.store.events import EventLog
+from skillopt.store.files import write_json
 from skillopt.store.layout import Layout
 from skillopt.store.lock import RunLock
 from skillopt.store.projector import Projector
@@ -159,10 +161,15 @@ def _models(brief: Brief, board: Switchboard) -> Mapping[Role, Model]:
 
 
 def _cut(brief: Brief) -> Watcher:
-    """Writes the split manifest once the run has really begun."""
+    """Writes the split manifest and the places of items once the run has really begun."""
 
     def watch(event: Event | Signal) -> None:
-        if isinstance(event, Begun) and brief.supplied.splits is None:
+        if not isinstance(event, Begun):
+            return
+        tasks = (task for split in SPLITS for task in brief.world.environment.tasks(split))
+        if places := {task.id: task.told for task in tasks if task.where}:
+            write_json(Layout(brief.out).places, places)
+        if brief.supplied.splits is None:
             write_cut(brief.config, brief.out, brief.world.splits)
 
     return watch
@@ -170,7 +177,7 @@ def _cut(brief: Brief) -> Watcher:
 
 def _check_cut(brief: Brief) -> None:
     """Find out now, not after the baseline was paid for, that the cut cannot be written down."""
-    folder = cut_folder(brief.config, brief.out)
+    folder = cut_folder(brief.config, brief.out, brief.world.splits)
     if folder is not None and brief.supplied.splits is None:
         check_manifest_place(folder, brief.world.splits)
 

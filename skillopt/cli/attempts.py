@@ -41,7 +41,8 @@ def attempts_at(reader: RunReader, item: str) -> Iterator[RenderableType]:
     rollouts = reader.rollouts(task=item)
     if item not in known and not rollouts:
         raise _unknown(reader, item, known)
-    yield Text(f"item {item}", style="bold")
+    place = f" ({reader.places[item]})" if item in reader.places else ""
+    yield Text(f"item {item}{place}", style="bold")
     names = _names(reader)
     for rollout in rollouts:
         yield from _attempt(rollout, names.get(rollout.skill, "a skill that is not in the record"))

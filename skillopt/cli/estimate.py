@@ -26,6 +26,8 @@ def show_estimate(given: Given) -> None:
     """Print what the configuration asks for; no model is called."""
     screen = Screen()
     brief = prepare(configured(given, screen))
+    for each in brief.world.warnings:
+        screen.warn(each)
     found = estimated(brief)
     screen.show(phases(found), "", _NOTE)
     for note in price_notes(brief, found):

@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Group
 from rich.text import Text
 
+from skillopt.build.data import few_to_decide
 from skillopt.cli.phrases import (
     became,
     count,
@@ -128,6 +129,15 @@ def verdict(state: State) -> Text:
     sure = found.split == "test" and found.conclusive
     colour = ("green" if found.gain.low > 0 else "red") if sure else "yellow"
     return Text(found.words(), style=colour)
+
+
+def few_val(state: State) -> list[Text]:
+    """A warning where val is too small to decide anything."""
+    found = state.initial.evaluation
+    return [
+        Text(f"warning: {each}", style="bold yellow")
+        for each in few_to_decide(found.n + len(found.failures))
+    ]
 
 
 def moves_table(reader: RunReader) -> Table:

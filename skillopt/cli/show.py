@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
+from rich.console import RenderableType
 from rich.text import Text
 
 from skillopt.cli.attempts import attempts_at
 from skillopt.cli.render import Screen
-from skillopt.cli.report import best_at, cost, moves_table, scores, tally, verdict
+from skillopt.cli.report import best_at, cost, few_val, moves_table, scores, tally, verdict
 from skillopt.cli.step import step_story
+from skillopt.cli.tables import Table
 from skillopt.core.events import Started, Stopped
 from skillopt.evaluation.report import figures
 from skillopt.store.cache import Cache
@@ -30,9 +32,11 @@ def show(run: Path, *, step: int | None, item: str | None, rebuild: bool) -> Non
         if rebuild:
             _rebuild(reader.layout, screen)
         elif step is not None:
-            screen.show(*step_story(reader.step(step)))
+            told = list(step_story(reader.step(step)))
+            screen.show(*told, *_legend(reader, told))
         elif item is not None:
-            screen.show(*attempts_at(reader, item))
+            by_place = {place: name for name, place in reader.places.items()}
+            screen.show(*attempts_at(reader, by_place.get(item, item)))
         else:
             _overview(reader, screen)
 
@@ -44,6 +48,7 @@ def _overview(reader: RunReader, screen: Screen) -> None:
         "",
         scores(reader.state, last=True),
         verdict(reader.state),
+        *few_val(reader.state),
         "",
         tally(reader.steps),
     )
@@ -55,6 +60,18 @@ def _overview(reader: RunReader, screen: Screen) -> None:
         "",
         best_at(reader.state, reader.layout.best_skill),
     )
+
+
+def _legend(reader: RunReader, told: Sequence[RenderableType]) -> list[RenderableType]:
+    """Where the items stand that are named and have no id of the user's."""
+    text = "\n".join(str(each) for each in told)
+    named = {name: place for name, place in reader.places.items() if name in text}
+    if not named:
+        return []
+    made = Table("item", "place")
+    for pair in named.items():
+        made.add_row(*pair)
+    return ["", made]
 
 
 def _status(reader: RunReader) -> str:

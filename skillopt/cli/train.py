@@ -12,7 +12,7 @@ from rich.text import Text
 from skillopt import __version__
 from skillopt.build.brief import Brief, prepare
 from skillopt.build.calibrating import noise, terms
-from skillopt.build.data import validation_tasks
+from skillopt.build.data import told_cut, validation_tasks
 from skillopt.build.doubts import doubts
 from skillopt.build.integrity import scan_skill
 from skillopt.build.outlay import Range
@@ -28,6 +28,7 @@ from skillopt.cli.render import Screen
 from skillopt.cli.report import (
     best_at,
     cost,
+    few_val,
     lost,
     next_commands,
     rejections,
@@ -96,6 +97,7 @@ def summarise(out: Path, screen: Screen, *, label: str = "") -> None:
             Text(f"\nresult{label}", style="bold"),
             scores(reader.state),
             verdict(reader.state),
+            *few_val(reader.state),
             "",
             tally(reader.steps),
             rejections(reader.facts),
@@ -162,6 +164,8 @@ def _introduce(brief: Brief, screen: Screen) -> None:
         f"skillopt {__version__}: {config.env.name}, {sizes['train']} train, {sizes['val']} val"
         f"{tested} items; {count(steps, 'step')} in {count(config.train.num_epochs, 'epoch')}"
     )
+    if cut := told_cut(brief.world.splits):
+        screen.tell(cut)
     screen.tell(f"target {target.model}, optimizer {optimizer.model}")
     if files := brief.skill.references:
         screen.tell(f"skill SKILL.md with {count(len(files), 'reference')}")

@@ -137,9 +137,13 @@ class Config:
 
         Models, environment, data and documents are not here: each of them has a fingerprint.
         """
+        values = dict(self.values())
+        if values["env.split_ratio"] == "auto":
+            # What it comes to shows in the tasks of each split.
+            values["env.split_ratio"] = "2:1:7"
         return {
             key: json.dumps(_harmless(key, _simple(value)), ensure_ascii=False, sort_keys=True)
-            for key, value in self.values().items()
+            for key, value in values.items()
             if key in _REQUESTS or not (key.startswith("model.") or key in _MAY_CHANGE)
         }
 

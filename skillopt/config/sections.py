@@ -32,7 +32,7 @@ UseSdk: TypeAlias = Literal["auto", "sdk", "cli"] | bool | None
 
 
 def _ratio(text: str) -> str:
-    if not re.fullmatch(r"\d+(\.\d+)?(:\d+(\.\d+)?){2}", text):
+    if text != "auto" and not re.fullmatch(r"\d+(\.\d+)?(:\d+(\.\d+)?){2}", text):
         raise ValueError(f"should be three shares such as '2:1:7', not {text!r}")
     return text
 
@@ -371,11 +371,12 @@ class EnvSection(Section):
     name: str = ""
     skill_init: str = ""
     split_mode: Literal["ratio", "split_dir"] = "ratio"
-    split_ratio: Annotated[str, AfterValidator(_ratio)] = "2:1:7"
+    split_ratio: Annotated[str, AfterValidator(_ratio)] = "auto"
     split_seed: int = 42
     split_dir: str = ""
     data_path: str = ""
     split_output_dir: str = ""
+    drop_bad_rows: bool = False
     limit: Count = 0
     workers: Positive = 24
     exec_timeout: Seconds = 120.0

@@ -19,12 +19,24 @@ class Task:
     kind: str = "default"
     data: Mapping[str, object] = field(default_factory=dict[str, object])
     """Private to the environment: question, reference answers, file names, seeds. JSON values."""
+    where: str = field(default="", compare=False)
+    """Where the user finds it, such as `tickets.csv:12`, if it has no id of the user's."""
+
+    @property
+    def told(self) -> str:
+        """What to call it in front of the user."""
+        return short_place(self.where) or self.id
 
     @property
     def digest(self) -> str:
         """Name of this exact content."""
         text = json.dumps([self.id, self.kind, self.data], sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def short_place(where: str) -> str:
+    """A place without the folders that all items share: `val/items.jsonl:12`."""
+    return "/".join(where.replace("\\", "/").rsplit("/", 2)[-2:])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,13 +18,19 @@ _UNSPOKEN = re.compile(r"[\W_]+")
 _ASCII_UNSPOKEN = str.maketrans("", "", "".join(c for c in map(chr, range(128)) if not c.isalnum()))
 
 
+def has_id(row: Row, column: str = "id") -> bool:
+    """Whether the user gave it an id."""
+    value = row.data.get(column)
+    return value is not None and not (isinstance(value, str) and not value.strip())
+
+
 def row_id(row: Row, column: str = "id") -> str:
     """The row's id as text; without one, a name made from its content.
 
     Ids name files and folders, so one that could leave its folder is refused.
     """
     value = row.data.get(column)
-    if value is None or (isinstance(value, str) and not value.strip()):
+    if not has_id(row, column):
         return f"row-{content_digest(row, column)}"
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise DataError(

@@ -1,18 +1,23 @@
-"""Rows of a dataset, from JSON, JSONL, CSV or memory. Every row knows where it came from."""
+"""Rows of a dataset, from files or memory. Every row knows where it came from."""
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date, time
+from difflib import get_close_matches
 from pathlib import Path
 from typing import NoReturn, cast
+from zipfile import BadZipFile
 
 from skillopt.errors import DataError
 
-SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv")
+SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".xlsx")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +33,19 @@ def read_rows(path: Path) -> list[Row]:
     """Read a file, or the only data file of a folder.
 
     A .json file holds an array of objects, `{"data": [...]}` or an object of objects, whose keys
-    become ids where a row has none; a .jsonl or .ndjson file an object a line; a .csv file a
-    header and text cells.
+    become ids where a row has none; a .jsonl or .ndjson file an object a line; a .csv or .tsv file
+    a header and text cells between commas, semicolons or tabs; an .xlsx file the same in its only
+    sheet.
     """
     file = _only_file(path) if path.is_dir() else path
-    read = {
+    if file.suffix.lower() == ".xlsx":
+        return _from_workbook(file)
+    read: Callable[[str, str], list[Row]] | None = {
         ".json": _from_json,
         ".jsonl": _from_lines,
         ".ndjson": _from_lines,
         ".csv": _from_csv,
+        ".tsv": _from_csv,
     }.get(file.suffix.lower())
     if read is None:
         raise DataError(f"{file}: unknown kind of data file; use one of {', '.join(SUFFIXES)}")
@@ -89,12 +98,41 @@ def _text(file: Path) -> str:
     try:
         content = file.read_bytes()
     except OSError as error:
-        raise DataError(f"{file}: cannot be read ({error.strerror}); check the path") from error
+        raise _unreadable(file, error) from error
     try:
-        return content.decode("utf-8-sig")
+        return content.decode(_encoding(content))
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{file}:{line}: not UTF-8; save the file as UTF-8") from error
+        around = content[max(0, error.start - 15) : error.start + 15].decode("cp1252", "replace")
+        raise DataError(
+            f"{file}:{line}: not UTF-8; save the file as UTF-8. If it is Windows-1252 "
+            f"({around.strip()!r} reads right): iconv -f WINDOWS-1252 -t UTF-8 {file}"
+        ) from error
+
+
+def _encoding(content: bytes) -> str:
+    """UTF-8, with or without a mark at the start; UTF-16 only with its mark."""
+    marked = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return "utf-16" if marked else "utf-8-sig"
+
+
+def _unreadable(file: Path, error: OSError) -> DataError:
+    near = similar_path(file)
+    hint = f"did you mean {near}?" if near else "check the path"
+    return DataError(f"{file}: cannot be read ({error.strerror}); {hint}")
+
+
+def similar_path(path: Path) -> Path | None:
+    """The file or folder beside it whose name is nearest, where there is none of this name."""
+    if path.exists():
+        return None
+    folder = path.parent
+    if not folder.is_dir():
+        above = similar_path(folder)
+        below = None if above is None else above / path.name
+        return below if below is not None and below.exists() else None
+    near = get_close_matches(path.name, [each.name for each in folder.iterdir()], n=1)
+    return folder / near[0] if near else None
 
 
 def _from_json(text: str, name: str) -> list[Row]:
@@ -139,27 +177,92 @@ def _from_lines(text: str, name: str) -> list[Row]:
     ]
 
 
+_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+
+
 def _from_csv(text: str, name: str) -> list[Row]:
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    rows: list[Row] = []
-    try:
-        header = _header(next(reader, list[str]()), name)
-        start = reader.line_num + 1
+    """The first delimiter that makes several columns of every row; else as between commas."""
+    for delimiter in _DELIMITERS:
+        with suppress(DataError):
+            rows = _between(delimiter, text, name)
+            if rows and len(rows[0].data) > 1:
+                return rows
+    return _between(",", text, name)
+
+
+def _between(delimiter: str, text: str, name: str) -> list[Row]:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+
+    def numbered() -> Iterator[tuple[int, Sequence[object]]]:
+        start = 1
         for cells in reader:
-            where, start = f"{name}:{start}", reader.line_num + 1
-            if not cells:
-                continue
-            if len(cells) != len(header):
-                raise DataError(
-                    f"{where}: {len(cells)} cells under {len(header)} columns; "
-                    "quote cells that hold commas or line breaks"
-                )
-            rows.append(_row(dict(zip(header, cells, strict=True)), where))
+            yield start, cells
+            start = reader.line_num + 1
+
+    try:
+        return _table(numbered(), name, f"quote cells that hold {_DELIMITERS[delimiter]}")
     except csv.Error as error:
         raise DataError(
             f"{name}:{reader.line_num}: not readable as CSV ({error}); fix its quotes, or use JSONL"
         ) from error
+
+
+def _table(lines: Iterator[tuple[int, Sequence[object]]], name: str, hint: str) -> list[Row]:
+    """A header, and below it rows with as many cells; each line with its number."""
+    _, first = next(lines, (1, ()))
+    header = _header([str(cell) for cell in first], name)
+    rows: list[Row] = []
+    for number, cells in lines:
+        if not cells:
+            continue
+        if len(cells) != len(header):
+            raise DataError(
+                f"{name}:{number}: {len(cells)} cells under {len(header)} columns; "
+                f"{hint} or line breaks"
+            )
+        rows.append(_row(dict(zip(header, cells, strict=True)), f"{name}:{number}"))
     return rows
+
+
+def _from_workbook(file: Path) -> list[Row]:
+    try:
+        from openpyxl import load_workbook
+        from openpyxl.utils.exceptions import InvalidFileException
+    except ImportError as error:
+        raise DataError(
+            f"{file}: spreadsheets need a package (pip install openpyxl); or save it as CSV"
+        ) from error
+    try:
+        book = load_workbook(file, read_only=True, data_only=True)
+    except OSError as error:
+        raise _unreadable(file, error) from error
+    except (InvalidFileException, BadZipFile, KeyError, ValueError) as error:
+        raise DataError(f"{file}: not an .xlsx file ({error}); save it again, or as CSV") from error
+    sheets = {
+        str(sheet.title): [list(map(_cell, line)) for line in sheet.iter_rows(values_only=True)]
+        for sheet in book.worksheets
+    }
+    book.close()
+    filled = {title: lines for title, lines in sheets.items() if any(map(any, lines))}
+    if len(filled) > 1:
+        raise DataError(f"{file}: {len(filled)} sheets ({', '.join(filled)}); keep one")
+    lines = next(iter(filled.values()), list[list[object]]())
+    width = max((k + 1 for line in lines for k, cell in enumerate(line) if cell != ""), default=0)
+    numbered = ((n, line[:width] if any(line) else []) for n, line in enumerate(lines, start=1))
+    return _table(numbered, str(file), "fill in")
+
+
+def _cell(value: object) -> object:
+    """A cell as a JSON value: dates as ISO text, an empty one as empty text."""
+    match value:
+        case None:
+            return ""
+        case date() | time():
+            return value.isoformat()
+        case bool() | int() | float() | str():
+            return value
+        case _:
+            return str(value)
 
 
 def _header(cells: Sequence[str], name: str) -> list[str]:

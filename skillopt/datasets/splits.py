@@ -30,6 +30,8 @@ class Splits:
     train: tuple[Row, ...]
     val: tuple[Row, ...]
     test: tuple[Row, ...] = ()
+    ratio: str = ""
+    """How they were cut from one file; empty where they came as they are."""
 
     def __getitem__(self, split: Split) -> tuple[Row, ...]:
         match split:
@@ -65,7 +67,21 @@ def limit(splits: Splits, count: int) -> Splits:
     if count < 0:
         raise DataError(f"the limit is {count}; use 0 for all rows, or a positive number")
     stop = count if count > 0 else None
-    return Splits(splits.train[:stop], splits.val[:stop], splits.test[:stop])
+    return Splits(splits.train[:stop], splits.val[:stop], splits.test[:stop], splits.ratio)
+
+
+def without(splits: Splits, rows: Sequence[Row]) -> Splits:
+    """The same splits but for these rows."""
+    unwanted = {id(row) for row in rows}
+    train, val, test = (
+        tuple(row for row in splits[each] if id(row) not in unwanted) for each in SPLITS
+    )
+    return Splits(train, val, test, splits.ratio)
+
+
+def is_split(folder: Path) -> bool:
+    """Whether a folder holds splits: something called train and something called val."""
+    return folder.is_dir() and all(_places(folder, split) for split in ("train", "val"))
 
 
 def from_directory(folder: Path, needs: Sequence[Split] = SPLITS) -> Splits:
@@ -76,16 +92,21 @@ def from_directory(folder: Path, needs: Sequence[Split] = SPLITS) -> Splits:
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
         raise DataError(f"{folder}: {what}; split_dir is a folder with train/, val/ and test/")
-    return Splits(*(_read_split(folder, split, needed=split in needs) for split in SPLITS))
+    train, val, test = (_read_split(folder, each, needed=each in needs) for each in SPLITS)
+    return Splits(train, val, test)
 
 
-def _read_split(folder: Path, split: Split, *, needed: bool) -> tuple[Row, ...]:
-    places = [
+def _places(folder: Path, split: Split) -> list[Path]:
+    return [
         place
         for name in _NAMES[split]
         for place in (folder / name, *(folder / f"{name}{suffix}" for suffix in SUFFIXES))
         if place.exists()
     ]
+
+
+def _read_split(folder: Path, split: Split, *, needed: bool) -> tuple[Row, ...]:
+    places = _places(folder, split)
     if len(places) > 1:
         names = ", ".join(place.name for place in places)
         raise DataError(f"{folder}: {names} could each be the {split} split; keep one")
@@ -99,11 +120,21 @@ def _read_split(folder: Path, split: Split, *, needed: bool) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def by_ratio(rows: Sequence[Row], ratio: str = "2:1:7", seed: int = 42) -> Splits:
-    """Shuffle by seed and cut by largest remainder; no split with a share stays empty."""
+AUTO = "auto"
+_USUAL, _FEW_ROWS, _SMALL = "2:1:7", 200, "1:1:1"
+
+
+def by_ratio(rows: Sequence[Row], ratio: str = AUTO, seed: int = 42) -> Splits:
+    """Shuffle by seed and cut by largest remainder; no split with a share stays empty.
+
+    `auto` is 2:1:7, which leaves most rows for an exact final score. Of fewer than 200 rows that
+    would leave fewer than 20 to decide on, so they are cut into thirds.
+    """
+    if ratio == AUTO:
+        ratio = _USUAL if len(rows) >= _FEW_ROWS else _SMALL
     train, val, _ = _sizes(len(rows), _shares(ratio), ratio)
     order = tuple(shuffled(rows, seed))
-    return Splits(order[:train], order[train : train + val], order[train + val :])
+    return Splits(order[:train], order[train : train + val], order[train + val :], ratio)
 
 
 def _shares(ratio: str) -> list[Fraction]:
@@ -136,33 +167,63 @@ def _sizes(count: int, shares: Sequence[Fraction], ratio: str) -> list[int]:
     return sizes
 
 
+class BadRows(DataError):
+    """Rows that cannot be used, all of them, each with its place."""
+
+    def __init__(self, faults: Sequence[tuple[Row, str]], others: Sequence[str] = ()) -> None:
+        """Name rows that could be left out, and what would be wrong without them as well."""
+        self.faults = tuple(faults)
+        told = [*others, *(text for _, text in faults)]
+        more = len(told) - _SHOWN
+        listed = "\n".join([*told[:_SHOWN], *([f"and {more} more"] if more > 0 else [])])
+        hint = "\nenv.drop_bad_rows=true leaves such rows out" if faults else ""
+        super().__init__(f"{listed}{hint}")
+
+
+_SHOWN = 20
+
+
 def check_apart(splits: Splits, id_column: str = "id") -> list[str]:
     """Refuse shared rows and ids; return a warning for each near duplicate across splits.
 
     Two rows are the same when they are equal but for their ids, near duplicates when they are
     equal but for case, spaces and punctuation.
+
+    Raises:
+        BadRows: Of rows that are the same, all but the first; every id that stands twice.
     """
     ids: dict[str, _Place] = {}
     contents: dict[str, _Place] = {}
     gists: dict[str, _Place] = {}
     warnings: list[str] = []
+    repeated: list[tuple[Row, str]] = []
+    clashes: list[str] = []
     for split in SPLITS:
         for row in splits[split]:
             place = _Place(split, row.where)
             same = contents.setdefault(content_digest(row, id_column), place)
-            if same.split != split:
-                raise DataError(f"the same row is in {same} and in {place}; {_REMOVE}")
             name = row_id(row, id_column)
             taken = ids.setdefault(name, place)
+            if same.split != split or (same is not place and taken is same):
+                repeated.append(
+                    (
+                        row,
+                        f"the same row is in {same} and in {place}; {_SHARED if same.split != split else _REMOVE}",
+                    )
+                )
+                continue
             if taken is not place:
-                raise DataError(f"the id {name!r} is in {taken} and in {place}; {_RENAME}")
+                clashes.append(f"the id {name!r} is in {taken} and in {place}; {_RENAME}")
             near = gists.setdefault(gist_digest(row, id_column), place)
             if near.split != split:
                 warnings.append(f"almost the same row is in {near} and in {place}")
+    if repeated or clashes:
+        raise BadRows(repeated, clashes)
     return warnings
 
 
-_REMOVE = "splits must not share rows, remove one"
+_REMOVE = "remove one"
+_SHARED = f"splits must not share rows, {_REMOVE}"
 _RENAME = "ids must be unique, rename or remove one"
 
 

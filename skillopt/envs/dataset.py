@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from skillopt.core.rollout import Score, Trajectory
 from skillopt.core.task import Split, Task
-from skillopt.datasets.identity import row_id
+from skillopt.datasets.identity import has_id, row_id
 from skillopt.datasets.rows import Row, shape
-from skillopt.datasets.splits import Splits, check_apart
+from skillopt.datasets.splits import SPLITS, BadRows, Splits, check_apart
 from skillopt.errors import DataError
 
 
@@ -27,12 +27,26 @@ class Tasks:
     def of(
         cls, splits: Splits, make: Callable[[str, Row], Task], *, id_column: str = "id"
     ) -> Tasks:
-        """Turn every row into a task; `make` gets the id and refuses rows it cannot use."""
-        made: dict[Split, tuple[Task, ...]] = {
-            "train": tuple(make(row_id(row, id_column), row) for row in splits.train),
-            "val": tuple(make(row_id(row, id_column), row) for row in splits.val),
-            "test": tuple(make(row_id(row, id_column), row) for row in splits.test),
-        }
+        """Turn every row into a task; `make` gets the id and refuses rows it cannot use.
+
+        Raises:
+            BadRows: All rows that are refused, or else all that stand twice.
+        """
+        made: dict[Split, tuple[Task, ...]] = {}
+        faults: list[tuple[Row, str]] = []
+        for split in SPLITS:
+            tasks: list[Task] = []
+            for row in splits[split]:
+                try:
+                    task = make(row_id(row, id_column), row)
+                except DataError as error:  # noqa: PERF203 - all of them are told at once
+                    faults.append((row, str(error)))
+                else:
+                    place = "" if has_id(row, id_column) else row.where
+                    tasks.append(replace(task, where=place))
+            made[split] = tuple(tasks)
+        if faults:
+            raise BadRows(faults)
         return cls(made, tuple(check_apart(splits, id_column)))
 
 

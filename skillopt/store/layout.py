@@ -257,6 +257,11 @@ class Layout:
         """What a skill scored that was evaluated here, without training."""
         return self.root / "eval_summary.json"
 
+    @property
+    def places(self) -> Path:
+        """Where items without an id of the user's stand: id -> file and line."""
+        return self.root / "item_places.json"
+
     def skill(self, step: int) -> Path:
         """The current skill after a step; step 0 is the initial skill."""
         return self.root / "skills" / f"skill_v{step:04d}.md"

@@ -121,6 +121,16 @@ class RunReader:
             raise _unread(place, "it holds no settings")
         return cast("dict[str, object]", found)
 
+    @cached_property
+    def places(self) -> Mapping[str, str]:
+        """Where items without an id of the user's stand, by id: `tickets.csv:12`."""
+        try:
+            found: object = json.loads(self.layout.places.read_bytes())
+        except (OSError, ValueError):
+            return {}
+        items = cast("dict[str, object]", found) if isinstance(found, dict) else {}
+        return {key: value for key, value in items.items() if isinstance(value, str)}
+
     @property
     def prices(self) -> Mapping[str, str | None]:
         """Who says what each role costs; None where nobody does."""

@@ -44,7 +44,7 @@ def named(found: Sequence[Finding], check: str) -> Finding:
 
 
 async def test_sound_data_is_ok_and_no_model_is_asked(tmp_path: Path) -> None:
-    found = verdicts(await check_config(configured(tmp_path, plain())))
+    found = verdicts(await check_config(configured(tmp_path, plain(60))))
     assert found.pop("bare prompt") == "left out"
     assert set(found.values()) == {"ok"}, found
 

@@ -205,7 +205,7 @@ def test_a_written_cut_is_read_back(tmp_path: Path):
 
 def test_writing_a_cut_again_replaces_it_and_leaves_nothing_beside_it(tmp_path: Path):
     for count in (10, 20):
-        cut = by_ratio(some(count))
+        cut = by_ratio(some(count), "2:1:7")
         write_manifest(tmp_path, cut, source="é", ratio="2:1:7", seed=42)
     assert len(read_rows(tmp_path / "train")) == 4
     files = sorted(

@@ -37,6 +37,8 @@ class Item:
     split: Split
     brief: str
     gold: Gold | None = None
+    told: str = ""
+    """What the user calls it, if not by its id."""
     words: tuple[str, ...] = field(init=False, repr=False, compare=False)
     """The words of the brief, in order."""
 
@@ -45,7 +47,7 @@ class Item:
         object.__setattr__(self, "words", words(self.brief))
 
     def __str__(self) -> str:
-        return f"{self.split} {self.id}"
+        return f"{self.split} {self.told or self.id}"
 
 
 def words(text: str) -> tuple[str, ...]:
