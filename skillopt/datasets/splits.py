@@ -205,12 +205,8 @@ def check_apart(splits: Splits, id_column: str = "id") -> list[str]:
             name = row_id(row, id_column)
             taken = ids.setdefault(name, place)
             if same.split != split or (same is not place and taken is same):
-                repeated.append(
-                    (
-                        row,
-                        f"the same row is in {same} and in {place}; {_SHARED if same.split != split else _REMOVE}",
-                    )
-                )
+                what = _REMOVE if same.split == split else _SHARED
+                repeated.append((row, f"the same row is in {same} and in {place}; {what}"))
                 continue
             if taken is not place:
                 clashes.append(f"the id {name!r} is in {taken} and in {place}; {_RENAME}")
