@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import signal
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
-from concurrent.futures import Future
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Sequence
+from concurrent.futures import Future, wait
+from contextlib import asynccontextmanager, contextmanager
 from functools import reduce
 from operator import add
 from typing import TypeVar
@@ -102,3 +103,58 @@ async def in_thread(function: Callable[..., R], *arguments: object) -> R:
 
     threading.Thread(target=run, daemon=True, name="skillopt-callable").start()
     return await asyncio.wrap_future(future)
+
+
+_LISTEN = 0.2
+"""Seconds between two looks for Ctrl-C where waiting cannot be interrupted."""
+
+
+def run_blocking(work: Coroutine[object, object, T]) -> T:
+    """Run to the end for a caller that does not await.
+
+    Where an event loop is running already, as in a notebook, the work gets a loop of its own in
+    another thread. Ctrl-C cancels it, waits until it has ended in order, and is raised here.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    result: Future[T] = Future()
+    started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[object] | None]] = Future()
+
+    async def guarded() -> T:
+        started.set_result((asyncio.get_running_loop(), asyncio.current_task()))
+        return await work
+
+    def run() -> None:
+        try:
+            result.set_result(context.run(asyncio.run, guarded()))
+        except BaseException as error:  # noqa: BLE001 - the caller must hear of it, whatever it is
+            result.set_exception(error)
+
+    context = contextvars.copy_context()
+    threading.Thread(target=run, daemon=True, name="skillopt-run").start()
+    with _interruptible():
+        try:
+            while not result.done():
+                wait([result], _LISTEN)
+        except KeyboardInterrupt:
+            loop, task = started.result()
+            if task is not None:
+                loop.call_soon_threadsafe(task.cancel)
+            wait([result])
+            raise
+    return result.result()
+
+
+@contextmanager
+def _interruptible() -> Generator[None, None, None]:
+    """Ctrl-C raises here, whatever a running event loop would make of it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
+import json
 import os
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
+from html import escape
 from pathlib import Path
 from typing import ParamSpec, TypeAlias, TypeVar
 
+from skillopt.aio import run_blocking
 from skillopt.build.brief import Brief, Supplied, prepare
 from skillopt.build.estimate import estimate as run_estimate
 from skillopt.build.evaluating import Examinee, Verdict
@@ -24,12 +26,18 @@ from skillopt.core.chat import Model, Usage
 from skillopt.core.events import Event, Signal
 from skillopt.core.ports import Watcher
 from skillopt.core.references import MAIN
+from skillopt.core.rollout import Evaluation
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
+from skillopt.core.task import Split
 from skillopt.datasets.rows import rows_of
 from skillopt.datasets.splits import AUTO, Splits, by_ratio
 from skillopt.errors import ConfigError
+from skillopt.evaluation.gates import Metric
+from skillopt.evaluation.report import Claim, claim
+from skillopt.evaluation.statistics import Interval, interval
 from skillopt.model.scripted import PlainCallable, from_callable
+from skillopt.progress import Progress
 from skillopt.store.packages import read_skill
 
 P = ParamSpec("P")
@@ -43,22 +51,16 @@ configuration says."""
 
 
 def _front_door(work: Callable[P, Coroutine[object, object, R]]) -> Callable[P, R]:
-    """The same function for callers that have no event loop."""
+    """The same function for callers that do not await, also inside a running event loop."""
 
     @wraps(work)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return asyncio.run(work(*args, **kwargs))
-        raise ConfigError(
-            f"an event loop is running already (a notebook?): use `await {work.__name__}(...)`"
-        )
+        return run_blocking(work(*args, **kwargs))
 
     return call
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Result:
     """What a training run came to."""
 
@@ -80,6 +82,68 @@ class Result:
         """The best skill on the test tasks; None without an exam."""
         return None if self.state.exam is None else self.state.exam.best.hard
 
+    @property
+    def split(self) -> Split:
+        """Where `before`, `after` and `claim` were measured: test, or val without an exam."""
+        return self.claim.split
+
+    @property
+    def before(self) -> Interval:
+        """The initial skill on `split`: mean and 95 % interval, in the metric of the run."""
+        exam = self.state.exam
+        return self._mean(self.state.initial.evaluation if exam is None else exam.initial)
+
+    @property
+    def after(self) -> Interval:
+        """The best skill on the same items."""
+        exam = self.state.exam
+        return self._mean(self.state.best.evaluation if exam is None else exam.best)
+
+    @property
+    def claim(self) -> Claim:
+        """What the run has shown: the gain with its interval, and whether it is conclusive."""
+        return claim(self.state)
+
+    @property
+    def cost(self) -> str:
+        """What was spent, in words."""
+        tokens = self.spent.input + self.spent.output
+        dollars = f", ${self.spent.dollars:,.2f}" if self.spent.dollars else ""
+        return f"{self.spent.calls:,} calls, {tokens:,} tokens{dollars}"
+
+    def _mean(self, evaluation: Evaluation) -> Interval:
+        return interval(_metric(self.state).marks(evaluation).values())
+
+    def __repr__(self) -> str:
+        change = f"{self.split} {self.before.mean:.3f} -> {self.after.mean:.3f}"
+        return f"Result({change}; {self.claim.words()}; {self.cost}; {str(self.out)!r})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        rows = "".join(
+            f"<tr><th>{name}</th><td>{found.mean:.3f}</td>"
+            f"<td>[{found.low:.3f}, {found.high:.3f}]</td></tr>"
+            for name, found in (("before", self.before), ("after", self.after))
+        )
+        return (
+            f"<table><tr><th>{self.split}</th><th>score</th><th>95 % interval</th></tr>{rows}"
+            f"</table><p>{escape(self.claim.words())}<br>{escape(self.cost)}<br>"
+            f"{escape(str(self.out))}</p><details><summary>best skill</summary>"
+            f"<pre>{escape(self.best_skill)}</pre></details>"
+        )
+
+
+def _metric(state: State) -> Metric:
+    """The number that the skills of a run are ranked by, as its record tells."""
+
+    def told(key: str, default: object) -> object:
+        found = state.identity.get(f"evaluation.{key}")
+        return default if found is None else json.loads(found)
+
+    name, share = told("gate_metric", "hard"), told("gate_mixed_weight", 0.5)
+    weights = {"hard": 0.0, "soft": 1.0, "mixed": float(str(share))}
+    return Metric(weights[str(name)])
+
 
 async def train_async(
     config: str | Path | None = None,
@@ -95,10 +159,11 @@ async def train_async(
     out: str | Path | None = None,
     settings: Mapping[str, object] | None = None,
     watch: Watcher | None = None,
+    progress: bool = True,
 ) -> Result:
     """Train a skill and return the best one; run again with the same arguments, it continues.
 
-    `train` does the same outside of an event loop.
+    `train` does the same for callers that do not await.
 
     Args:
         config: A YAML file to start from; without one, the defaults and environment `custom`.
@@ -113,6 +178,7 @@ async def train_async(
         out: The run directory.
         settings: Any setting by its flat or dotted name: `{"num_epochs": 2, "env.limit": 50}`.
         watch: Called with every event of the run as it happens.
+        progress: Whether to write a line for each step to standard error.
 
     Raises:
         SkilloptError: With a message that says what to do. Finished work is kept.
@@ -131,10 +197,20 @@ async def train_async(
         settings=settings or {},
     )
     with _in_use(scorer, target, optimizer):
-        async with open_training(brief, watch or _silent) as training:
+        shown = Progress() if progress else None
+        if shown is not None:
+            model = brief.config.model
+            named = (
+                f"target {model.role('target').model}, optimizer {model.role('optimizer').model}"
+            )
+            shown.tell(f"skillopt: {named}; run directory {brief.out}")
+        async with open_training(brief, _watching(watch, shown)) as training:
             state = await training.go()
             best, spent = state.best.skill.render(), training.meter.total
-            return Result(best, state, training.layout.root, spent)
+            result = Result(best, state, training.layout.root, spent)
+        if shown is not None:
+            shown.tell(f"done: {result.claim.words()}; {result.cost}")
+        return result
 
 
 async def estimate_async(
@@ -152,8 +228,8 @@ async def estimate_async(
 ) -> Estimate:
     """Calls, tokens and, where prices are known, dollars that a training would take, from to.
 
-    `estimate` does the same outside of an event loop. Arguments as in `train`; no model is asked
-    and nothing is written.
+    `estimate` does the same for callers that do not await. Arguments as in `train`; no model is
+    asked and nothing is written.
     """
     brief = _brief(
         config=config,
@@ -182,11 +258,12 @@ async def evaluate_async(
     out: str | Path | None = None,
     settings: Mapping[str, object] | None = None,
     watch: Watcher | None = None,
+    progress: bool = True,
 ) -> Verdict:
     """Measure a skill on rows, or on a split of the configuration's data.
 
-    `evaluate` does the same outside of an event loop. Arguments as in `train`; the result tells
-    hard and soft scores per task and per split.
+    `evaluate` does the same for callers that do not await. Arguments as in `train`; the result
+    tells hard and soft scores per task and per split.
     """
     splits = None if rows is None else Splits((), (), tuple(rows_of(rows, "rows")))
     settled = _configure(config, splits, scorer, target, None, out, settings or {})
@@ -199,7 +276,8 @@ async def evaluate_async(
         target=_callable(target),
     )
     with _in_use(scorer, target):
-        return await run_evaluation(settled, examinee, watch or _silent)
+        shown = Progress() if progress else None
+        return await run_evaluation(settled, examinee, _watching(watch, shown))
 
 
 train = _front_door(train_async)
@@ -323,5 +401,12 @@ def _is_package(text: str) -> bool:
     return os.path.isfile(os.path.join(text, MAIN))  # noqa: PTH113, PTH118 - any text will do
 
 
-def _silent(event: Event | Signal) -> None:
-    """Nobody watches."""
+def _watching(*watchers: Watcher | None) -> Watcher:
+    """Those that are there, one after the other."""
+    here = [each for each in watchers if each is not None]
+
+    def watch(event: Event | Signal) -> None:
+        for each in here:
+            each(event)
+
+    return watch

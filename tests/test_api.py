@@ -216,9 +216,110 @@ def test_bad_input_is_named_before_anything_is_spent(
     assert not (tmp_path / "run").exists()
 
 
-async def test_inside_an_event_loop_the_async_door_is_named() -> None:
-    with pytest.raises(ConfigError, match="await train_async"):
-        skillopt.train(train=TRAIN, val=VAL)
+def small_run(out: Path, *, progress: bool = True) -> Result:
+    return skillopt.train(
+        train=TRAIN, val=VAL, test=TEST, target=pupil, optimizer=teacher,
+        skill="You add numbers.", out=out, settings=QUICK, progress=progress,
+    )  # fmt: skip
+
+
+async def test_inside_a_running_event_loop_the_same_call_works(tmp_path: Path) -> None:
+    assert small_run(tmp_path).test_score == 1.0
+    verdict = skillopt.evaluate("Double.", rows=VAL, target=pupil, out=tmp_path / "eval")
+    assert verdict.whole.hard == 1.0
+    with pytest.raises(ConfigError, match="train and val go together"):
+        skillopt.train(train=TRAIN)
+
+
+INTERRUPTED = """
+import asyncio, os, signal, sys
+import skillopt
+
+rows = [{"input": str(n), "answer": "x"} for n in range(60)]
+asked = []
+
+def target(prompt):
+    asked.append(prompt)
+    if len(asked) == 3:
+        os.kill(os.getpid(), signal.SIGINT)
+    return "x"
+
+target.fingerprint = "x"
+
+def attempt():
+    settings = {"num_epochs": 1, "env.workers": 1}
+    return skillopt.train(
+        data=rows, target=target, optimizer=lambda p: "{}", skill="s", out="run", settings=settings
+    )
+
+def both():
+    try:
+        attempt()
+    except KeyboardInterrupt:
+        print("stopped after", len(asked) < 10)
+    print("finished", attempt().score)
+
+async def inside():
+    both()
+
+asyncio.run(inside()) if sys.argv[1] == "inside" else both()
+"""
+
+
+@pytest.mark.parametrize("place", ["inside", "outside"])
+def test_ctrl_c_stops_a_run_in_order_inside_and_outside_of_an_event_loop(
+    place: str, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, place],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.splitlines() == ["stopped after True", "finished 1.0"], done.stderr
+
+
+def test_progress_is_told_by_default_and_can_be_switched_off(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small_run(tmp_path / "loud")
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "run directory" in told.err
+    assert "initial skill: 0.000 on 4 val items" in told.err
+    assert "step 1: candidate 1.000, accept new best" in told.err
+    assert "done: " in told.err
+    small_run(tmp_path / "quiet", progress=False)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_result_tells_before_after_how_sure_and_what_it_cost(tmp_path: Path) -> None:
+    result = small_run(tmp_path, progress=False)
+    assert (result.split, result.before.mean, result.after.mean) == ("test", 0.0, 1.0)
+    assert result.after.low < 1.0
+    assert result.claim.gain.mean == 1.0
+    shown = repr(result)
+    assert "test 0.000 -> 1.000" in shown
+    assert result.claim.words() in shown
+    assert "calls" in shown
+    assert len(shown) < 300
+    page = result._repr_html_()  # pyright: ignore[reportPrivateUsage]
+    for text in ("1.000", "before", "after", "Double the number."):
+        assert text in page
+
+
+def test_a_result_speaks_in_the_metric_of_the_run(tmp_path: Path) -> None:
+    def half(answer: str, row: dict[str, object]) -> skillopt.Score:
+        return skillopt.Score(0, 0.75 if answer == row["answer"] else 0.25)
+
+    result = skillopt.train(
+        train=TRAIN, val=VAL, test=TEST, scorer=half, target=pupil, optimizer=teacher,
+        skill="You add numbers.", out=tmp_path, progress=False,
+        settings={**QUICK, "gate_metric": "soft"},
+    )  # fmt: skip
+    assert (result.before.mean, result.after.mean) == (0.25, 0.75)
 
 
 def test_importing_the_package_is_light() -> None:

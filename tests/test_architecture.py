@@ -14,6 +14,7 @@ MAY_IMPORT = {
     "errors": set[str](),
     "core": {"errors"},
     "aio": {"errors"},
+    "progress": BASE,
     "engine": BASE | {"aio"},
     "store": BASE,
     "config": BASE,
@@ -38,7 +39,18 @@ MAY_IMPORT = {
         "optimizer",
         "store",
     },
-    "api": {*BASE, "aio", "build", "config", "datasets", "engine", "evaluation", "model", "store"},
+    "api": {
+        *BASE,
+        "aio",
+        "progress",
+        "build",
+        "config",
+        "datasets",
+        "engine",
+        "evaluation",
+        "model",
+        "store",
+    },
 }
 TOP = {"cli", "testing", "quickstart", "__init__", "__main__"}
 MODULES = sorted(SOURCE.rglob("*.py"))
