@@ -110,7 +110,11 @@ def timeless(value: object) -> object:
         case dict():
             items = cast("dict[str, object]", value).items()
             skipped = TIMES | {"config", "out_root", "base_url", "reused"}
-            return {key: timeless(each) for key, each in items if key not in skipped}
+            return {
+                key: Path(str(each)).name if key.endswith("_skill_path") else timeless(each)
+                for key, each in items
+                if key not in skipped
+            }
         case list():
             return [timeless(each) for each in cast("list[object]", value)]
         case _:

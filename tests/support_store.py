@@ -32,7 +32,13 @@ REJECTED = apply_edits(INITIAL, [Append("- Shout.")]).skill
 FIRST = apply_edits(INITIAL, [RULE]).skill
 GUIDED = FIRST.with_guidance("Keep going.")
 TRAIN, VAL, TEST = ("a", "b", "c"), ("v1", "v2"), ("t1", "t2", "t3")
-CONFIG: dict[str, object] = {"gate_metric": "hard", "lr_control_mode": "fixed", "num_epochs": 2}
+CONFIG: dict[str, object] = {
+    "gate_metric": "hard",
+    "lr_control_mode": "fixed",
+    "num_epochs": 2,
+    "seed": 7,
+    "accumulation": 1,
+}
 
 
 def rollout(task: str, skill: Skill, hard: float = 1.0, replicate: int = 0) -> Rollout:

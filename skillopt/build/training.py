@@ -16,9 +16,10 @@ from skillopt.build.judging import course, gates, parents, pruner, sampling
 from skillopt.build.models import Switchboard, preflight
 from skillopt.build.policies import limits, meta_reflector, pipeline, reviewer, shortener
 from skillopt.build.rest import rest
+from skillopt.build.settled import settled, told
 from skillopt.build.speculating import speculates
 from skillopt.build.workshop import open_workshop
-from skillopt.config.schema import Config, Role
+from skillopt.config.schema import RETIRED, Config, Role
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model
 from skillopt.core.events import Begun, Event, Signal, Started, Stopped
@@ -94,8 +95,12 @@ async def open_training(
             identity = identity_of(brief, shop.harness(models["target"]), models["optimizer"])
             before = replay(record.events())
             if before is not None:
+                kept = {key: each for key, each in before.identity.items() if key in RETIRED}
+                identity = {**identity, **kept}
                 recognise(identity, before.identity, Config().identity())
-            projector = Projector(layout, shop.cache, config.flat(), extra=figures)
+            projector = Projector(
+                layout, shop.cache, told(brief), extra=figures, document=settled(brief).dump()
+            )
             repaired = tuple(projector.rebuild(record.events()))
             journal = Journal(record, _all(projector, _cut(brief), watch))
             bench = shop.bench(models["target"], brief.world.environment, journal)

@@ -15,7 +15,9 @@ from skillopt.cli.render import Screen
 from skillopt.cli.report import best_at, cost, few_val, moves_table, scores, tally, verdict
 from skillopt.cli.step import step_story
 from skillopt.cli.tables import Table
+from skillopt.config.load import load_kept
 from skillopt.core.events import Started, Stopped
+from skillopt.errors import ConfigError
 from skillopt.evaluation.report import figures
 from skillopt.store.cache import Cache
 from skillopt.store.events import EventLog
@@ -93,7 +95,8 @@ def _rebuild(layout: Layout, screen: Screen) -> None:
     with RunLock(layout.root):
         cache = Cache(layout.cache)
         try:
-            projector = Projector(layout, cache, settings, extra=figures)
+            document = _document(settings)
+            projector = Projector(layout, cache, settings, extra=figures, document=document)
             written = projector.rebuild(EventLog(layout.events).events())
         finally:
             cache.close()
@@ -106,6 +109,14 @@ def _rebuild(layout: Layout, screen: Screen) -> None:
         if written
         else "every file is as the record says; nothing was missing or damaged"
     )
+
+
+def _document(settings: Mapping[str, object]) -> str:
+    """The settings in sections; empty where they can no longer be read."""
+    try:
+        return load_kept(settings).dump() if settings else ""
+    except ConfigError:
+        return ""
 
 
 def _settings(layout: Layout) -> Mapping[str, object]:

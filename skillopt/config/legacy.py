@@ -5,25 +5,33 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final
 
-RENAMED: Final = {
+FLAT: Final = {
     "edit_budget": "optimizer.learning_rate",
     "min_edit_budget": "optimizer.min_learning_rate",
     "optimizer_model": "model.optimizer",
     "target_model": "model.target",
     "judge_model": "model.judge",
+    "model_backend": "model.backend",
+    "env": "env.name",
+}
+"""Flat names that differ from the last part of the key they stand for."""
+
+RENAMED: Final = {
+    **FLAT,
     "judge_max_completion_tokens": "model.judge_max_tokens",
     "codex_path": "model.codex_exec_path",
     "codex_cli_bin": "model.codex_exec_path",
     "codex_bin": "model.codex_exec_path",
     "sandbox": "model.codex_exec_sandbox",
     "codex_sandbox": "model.codex_exec_sandbox",
-    "model_backend": "model.backend",
-    "env": "env.name",
     "azure_endpoint": "model.azure_openai_endpoint",
     "azure_api_version": "model.azure_openai_api_version",
     "azure_api_key": "model.azure_openai_api_key",
 }
-"""Flat names that differ from the last part of the key they stand for."""
+"""These, and other names that are understood and never written."""
+
+DERIVED: Final = ("steps_per_epoch", "batches_per_epoch", "samples_per_epoch")
+"""What a run writes beside its settings, because it follows from them and the data."""
 
 IGNORED: Final = {
     "train.steps_per_epoch": "it follows from the size of the train split and the batch size",
@@ -154,7 +162,7 @@ def modern(name: str) -> str:
 
 def flat_name(key: str) -> str:
     """The flat name under which users know a dotted key."""
-    for name, renamed in RENAMED.items():
+    for name, renamed in FLAT.items():
         if renamed == key:
             return name
     return key.partition(".")[2]

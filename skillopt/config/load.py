@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from skillopt.config.given import Given, merge, read
+from skillopt.config.legacy import DERIVED
 from skillopt.config.names import NAMES, resolve
 from skillopt.config.overrides import read_flags, read_overrides, read_values
 from skillopt.config.schema import Config, configure
@@ -53,7 +54,11 @@ def load_kept(
     Names that are no keys of the schema are the environment's own.
     """
     settings = read_values(
-        {name if "." in name or name in NAMES else f"env.{name}": kept[name] for name in kept}
+        {
+            name if "." in name or name in NAMES else f"env.{name}": kept[name]
+            for name in kept
+            if name not in DERIVED
+        }
     )
     settings = merge(settings, read_overrides(overrides))
     return configure(merge(settings, read_flags(flags or {})))

@@ -55,6 +55,18 @@ class TakesEmpty(Protocol):
         ...
 
 
+@runtime_checkable
+class TellsDetails(Protocol):
+    """What an episode may offer besides, for the files of a run."""
+
+    def details(self, trajectory: Trajectory) -> Mapping[str, object]:
+        """Facts about a scored attempt as JSON values: question, gold_answers, em and so on.
+
+        They are written to `results.jsonl` and shown to no model.
+        """
+        ...
+
+
 class Environment(Protocol):
     """A source of tasks that can be opened and scored. Knows nothing of models or harnesses."""
 

@@ -71,6 +71,8 @@ class Rollout:
     outcome: Outcome
     trajectory: Trajectory | None = None
     replicate: int = 0
+    details: Mapping[str, object] = field(default_factory=dict[str, object], compare=False)
+    """What result files tell of it besides, such as the right answer; no model is shown these."""
 
 
 @dataclass(frozen=True, slots=True)

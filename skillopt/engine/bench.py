@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
 from skillopt.aio import map_all
 from skillopt.core.journal import Journal
-from skillopt.core.ports import Environment, Episode, Harness, Work
+from skillopt.core.ports import Environment, Episode, Harness, TellsDetails, Work
 from skillopt.core.rollout import Evaluation, Failure, Rollout, Score, Trajectory
 from skillopt.core.seeds import blocks
 from skillopt.core.skill import Skill
@@ -162,6 +162,7 @@ class Bench:
     async def _roll(self, task: Task, replicate: int, conditions: Conditions) -> Rollout:
         named = f"task {task.id!r}"
         trajectory = None
+        details: Mapping[str, object] = {}
         try:
             with attributed_to(EnvironmentFault, named):
                 async with self.environment.open(task) as episode:
@@ -170,6 +171,8 @@ class Bench:
                             episode, conditions.skill, replicate=replicate
                         )
                     outcome = await self._score(episode, trajectory, named)
+                    if isinstance(episode, TellsDetails):
+                        details = episode.details(trajectory)
         except RolloutError as error:
             outcome = Failure(type(error).__name__, str(error))
         return Rollout(
@@ -179,6 +182,7 @@ class Bench:
             outcome=outcome,
             trajectory=trajectory,
             replicate=replicate,
+            details=details,
         )
 
     async def _score(self, episode: Episode, trajectory: Trajectory, named: str) -> Score:

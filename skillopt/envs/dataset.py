@@ -50,6 +50,10 @@ class Tasks:
         return cls(made, tuple(check_apart(splits, id_column)))
 
 
+def _nothing(_: str) -> Mapping[str, object]:
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """An episode that is one question, judged by its answer alone."""
@@ -59,10 +63,16 @@ class Question:
     judge: Callable[[str], Awaitable[Score]]
     empty_ok: bool = False
     """Whether a reply without any text is an answer."""
+    tell: Callable[[str], Mapping[str, object]] = _nothing
+    """What result files say about a reply besides its score."""
 
     async def score(self, trajectory: Trajectory) -> Score:
         """Judge the final answer."""
         return await self.judge(trajectory.answer)
+
+    def details(self, trajectory: Trajectory) -> Mapping[str, object]:
+        """What result files say about the attempt besides its score."""
+        return self.tell(trajectory.answer)
 
 
 def text_field(row: Row, column: str, hint: str = "") -> str:

@@ -63,6 +63,12 @@ def exact_match(prediction: str, golds: Sequence[str]) -> bool:
     return any(_tokens(prediction) == _tokens(gold) for gold in golds)
 
 
+def contains_words(prediction: str, golds: Sequence[str]) -> bool:
+    """Whether the words of a reference stand in the prediction in a row, both normalised."""
+    text = f" {' '.join(_tokens(prediction))} "
+    return any(f" {' '.join(_tokens(gold))} " in text for gold in golds)
+
+
 def f1(prediction: str, golds: Sequence[str]) -> float:
     """Overlap of normalised words, best over references; nothing matches only nothing."""
     return max((_f1(_tokens(prediction), _tokens(gold)) for gold in golds), default=0.0)

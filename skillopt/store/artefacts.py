@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+from skillopt.core.chat import Message
 from skillopt.core.events import Compared, Decision, EpochClosed, Examined, Stepped
 from skillopt.core.memory import Entry
 from skillopt.core.proposal import Pattern
 from skillopt.core.rollout import Evaluation, Failure, Rollout, Score, Trajectory
+from skillopt.core.state import State
 from skillopt.store.chronicle import Chapter
 from skillopt.store.drafts import draft_files, finding_json, payload_of, remembered
 from skillopt.store.files import Json, json_bytes, json_row
@@ -56,8 +58,12 @@ def epoch_files(
         yield from rollout_files(folder.selection, decision.candidate.evaluation, attempts)
 
 
-def exam_files(layout: Layout, fact: Examined, attempts: Attempts) -> Files:
-    """The final exam."""
+def exam_files(layout: Layout, fact: Examined, state: State, attempts: Attempts) -> Files:
+    """The final exam, and the last skill on the validation tasks."""
+    for known in state.pool:
+        if known.skill.digest == fact.last.skill:
+            yield from rollout_files(layout.final_selection, known.evaluation, attempts)
+            break
     for folder, evaluation in (
         (layout.exam_initial, fact.initial),
         (layout.exam_best, fact.best),
@@ -88,10 +94,30 @@ def result_rows(evaluation: Evaluation, kept: Mapping[str, Rollout]) -> bytes:
 
 def conversation_files(folder: RolloutFolder, rollout: Rollout) -> Files:
     """What was said in an attempt, if it was scored."""
-    if rollout.trajectory is not None and isinstance(rollout.outcome, Score):
-        messages = rollout.trajectory.messages
-        talk = [{"role": each.role, "content": each.text} for each in messages]
-        yield folder.conversation(rollout.task), json_bytes(talk)
+    if rollout.trajectory is None or not isinstance(rollout.outcome, Score):
+        return
+    told, rest = _prompts(rollout.trajectory)
+    yield folder.conversation(rollout.task), json_bytes(list(_talk(rest)))
+    for role, text in told.items():
+        yield folder.prompt(rollout.task, role), text.encode(errors="backslashreplace")
+
+
+def _prompts(trajectory: Trajectory) -> tuple[dict[str, str], Sequence[Message]]:
+    """What the target was told first, by role, and what was said after that."""
+    told: dict[str, str] = {}
+    messages = trajectory.messages
+    for number, each in enumerate(messages):
+        if each.role in told or each.role not in {"system", "user"}:
+            return told, messages[number:]
+        told[each.role] = each.text
+    return told, ()
+
+
+def _talk(messages: Sequence[Message]) -> Iterator[Json]:
+    turn = 1
+    for each in messages:
+        yield {"type": "message", "turn": turn, "role": each.role, "content": each.text}
+        turn += each.role == "assistant"
 
 
 def _row(task: str, score: Score, rollout: Rollout | None) -> Json:
@@ -104,7 +130,7 @@ def _row(task: str, score: Score, rollout: Rollout | None) -> Json:
         row["n_turns"] = rollout.trajectory.turns
         row["predicted_answer"] = rollout.trajectory.answer
         row["response"] = _response(rollout.trajectory)
-    return row
+    return row | dict(rollout.details)
 
 
 def _replicates(task: str, evaluation: Evaluation) -> Json:
@@ -173,7 +199,8 @@ def _slow_result(fact: EpochClosed, decision: Decision | None, wall: float) -> J
     before = [each.before.hard for each in fact.pairs if each.before is not None]
     after = [each.after.hard for each in fact.pairs if each.after is not None]
     result: Json = {
-        "action": decision.action if decision else "no_content",
+        "epoch": fact.epoch,
+        **_slow_action(fact, decision),
         "reasoning": fact.review.guidance_reasoning,
         "slow_update_content": fact.review.guidance,
         "problems": list(fact.review.problems),
@@ -201,6 +228,16 @@ def _slow_result(fact: EpochClosed, decision: Decision | None, wall: float) -> J
     return result
 
 
+def _slow_action(fact: EpochClosed, decision: Decision | None) -> Json:
+    if decision is not None:
+        return {"action": decision.action}
+    if fact.epoch == 1 and not fact.pairs:
+        # Readers of the original's files know the end of the first epoch by this word.
+        why = "the first epoch has no earlier skill to compare with; the skill was not changed"
+        return {"action": "inject_placeholder", "reason": why}
+    return {"action": "no_content"}
+
+
 def _target(decision: Decision) -> str:
     if not decision.accepted:
         return "none"
@@ -214,6 +251,7 @@ def _meta_result(fact: EpochClosed, wall: float) -> Json:
     else:
         action = "no_content" if lessons is None else "write_meta_skill"
     return {
+        "epoch": fact.epoch,
         "action": action,
         "reasoning": fact.review.lessons_reasoning,
         "meta_skill_content": lessons,
@@ -254,7 +292,9 @@ def _side(score: Score | None, rollout: Rollout | None) -> Json | None:
         return None
     side: Json = {"hard": score.hard, "soft": score.soft}
     if rollout is not None and rollout.trajectory is not None:
-        side["predicted_answer"] = rollout.trajectory.answer
+        side["predicted_answer"] = rollout.details.get(
+            "predicted_answer", rollout.trajectory.answer
+        )
         side["fail_reason"] = _fail_reason(rollout)
     return side
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from skillopt.core.events import (
     Batch,
@@ -14,7 +15,7 @@ from skillopt.core.rollout import Evaluation
 from skillopt.core.state import State
 from skillopt.store.chronicle import Chapter, Chronicle
 from skillopt.store.files import Json
-from skillopt.store.receipts import Spent, tokens
+from skillopt.store.receipts import Spent, stage_tokens
 
 PHASES = ("rollout", "reflect", "aggregate", "select", "update", "evaluate")
 
@@ -36,11 +37,11 @@ def step_record(
     return {
         "step": fact.step,
         "epoch": fact.epoch,
-        "step_in_epoch": fact.in_epoch,
+        "step_in_epoch": fact.in_epoch - 1,
         "action": fact.action,
         "timing": {f"{name}_s": round(chapter.seconds.get(name, 0.0), 3) for name in PHASES},
-        "tokens": tokens(spent, fact.move),
-        **_rollout_part(fact),
+        "tokens": stage_tokens(spent, fact.move),
+        **_rollout_part(fact, config),
         **_draft_part(fact, config),
         **_race_part(fact),
         **_gate_part(fact, config),
@@ -98,21 +99,21 @@ def rates(chronicle: Chronicle) -> list[Json]:
     ]
 
 
-def runtime_state(chronicle: Chronicle, state: State, current: str, best: str) -> Json:
-    """Where the run stands; paths are relative to the run directory."""
+def runtime_state(chronicle: Chronicle, state: State, current: Path, best: Path) -> Json:
+    """Where the run stands; paths are absolute."""
     return {
         "last_completed_step": chronicle.last_step,
-        "current_skill_path": current,
+        "current_skill_path": str(current.resolve()),
         "current_score": state.current.value,
         "current_origin": state.current.origin,
-        "best_skill_path": best,
+        "best_skill_path": str(best.resolve()),
         "best_score": state.best.value,
         "best_step": state.best.step,
         "best_origin": state.best.origin,
     }
 
 
-def _rollout_part(fact: Stepped) -> Json:
+def _rollout_part(fact: Stepped, config: Mapping[str, object]) -> Json:
     batches = [each.evaluation for each in fact.batches]
     scores = [score for each in batches for score in each.scores.values()]
     useful = _useful(fact.draft.findings)
@@ -122,7 +123,8 @@ def _rollout_part(fact: Stepped) -> Json:
         "rollout_n": len(scores),
         "rollout_failures": sum(len(each.failures) for each in batches),
         "accumulation_batches": [
-            _batch(index, batch, useful) for index, batch in enumerate(fact.batches)
+            _batch(index, batch, useful, _batch_seed(fact, index, config))
+            for index, batch in enumerate(fact.batches)
         ],
         "n_patches": len(useful),
         "n_failure_patches": sum(each.source == "failure" for each in useful),
@@ -130,10 +132,19 @@ def _rollout_part(fact: Stepped) -> Json:
     }
 
 
-def _batch(index: int, batch: Batch, useful: Sequence[Finding]) -> Json:
+def _batch_seed(fact: Stepped, index: int, config: Mapping[str, object]) -> int | None:
+    """The number that names a micro-batch: from the run's seed, the epoch and its place in it."""
+    seed, each = config.get("seed"), config.get("accumulation")
+    if not isinstance(seed, int) or not isinstance(each, int):
+        return None
+    return seed + 1000 * fact.epoch + (fact.in_epoch - 1) * each + index + 1
+
+
+def _batch(index: int, batch: Batch, useful: Sequence[Finding], seed: int | None) -> Json:
     own = [each.source for each in useful if each.batch == index]
     return {
         "batch_idx": index,
+        "batch_seed": seed,
         "n_envs": len(batch.tasks),
         "hard": batch.evaluation.hard,
         "soft": batch.evaluation.soft,

@@ -26,6 +26,10 @@ class RolloutFolder:
         """What was said in the attempt at a task."""
         return self.root / "predictions" / task / "conversation.json"
 
+    def prompt(self, task: str, role: str) -> Path:
+        """What the target was told first: as `system`, as `user`."""
+        return self.root / "predictions" / task / f"target_{role}_prompt.txt"
+
 
 @dataclass(frozen=True, slots=True)
 class StepFolder:
@@ -223,6 +227,16 @@ class Layout:
         return self.root / "config.json"
 
     @property
+    def settings(self) -> Path:
+        """The same settings in sections, ready to be used again."""
+        return self.root / "config.yaml"
+
+    @property
+    def best_among(self) -> Path:
+        """The best skill so far, beside the others."""
+        return self.root / "skills" / "best_skill.md"
+
+    @property
     def history(self) -> Path:
         """All step records."""
         return self.root / "history.json"
@@ -287,6 +301,11 @@ class Layout:
     def baseline(self) -> RolloutFolder:
         """The initial skill on the validation tasks."""
         return RolloutFolder(self.root / "selection_eval_baseline")
+
+    @property
+    def final_selection(self) -> RolloutFolder:
+        """The last skill on the validation tasks, once the exam is over."""
+        return RolloutFolder(self.root / "final_selection_eval")
 
     @property
     def exam_initial(self) -> RolloutFolder:

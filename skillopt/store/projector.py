@@ -48,6 +48,8 @@ _LIVE = (
     "speculation",
 )
 """Parts of the summary that change without a new fact."""
+_PLACES = ("current_skill_path", "best_skill_path")
+"""Parts of the runtime state that change when the directory is moved."""
 
 
 def _nothing(_: State) -> Json:
@@ -58,7 +60,8 @@ class Projector:
     """Writes what each fact changes, as a `Watcher`; and can write everything again.
 
     All files follow from the record, finished work and the settings alone, so a lost or damaged
-    one costs nothing. `extra` adds to the summary what others compute, such as intervals.
+    one costs nothing. `extra` adds to the summary what others compute, such as intervals;
+    `document` is the configuration in sections.
     """
 
     def __init__(
@@ -68,11 +71,13 @@ class Projector:
         config: Mapping[str, object],
         *,
         extra: Callable[[State], Mapping[str, object]] = _nothing,
+        document: str = "",
     ) -> None:
         self._layout = layout
         self._cache = cache
         self._config = config
         self._extra = extra
+        self._document = document
         self._chronicle = Chronicle()
 
     def __call__(self, event: Event | Signal) -> None:
@@ -87,7 +92,7 @@ class Projector:
             for path, data in self._own(chapter, spent):
                 write_atomic(path, data, durable=False)
             if isinstance(chapter.fact, Examined):
-                for path, data in exam_files(self._layout, chapter.fact, self._attempts):
+                for path, data in self._exam(chapter.fact, chapter.after):
                     write_atomic(path, data, durable=False)
             for path, data in self._common(chapter.after, spent, [self._chronicle.last_step]):
                 write_atomic(path, data, durable=path == self._layout.best_skill)
@@ -136,8 +141,11 @@ class Projector:
         for chapter in self._chronicle.chapters:
             yield from self._own(chapter, spent)
         if state.exam is not None:
-            yield from exam_files(self._layout, state.exam, self._attempts)
+            yield from self._exam(state.exam, state)
         yield from self._common(state, spent, list(self._chronicle.versions))
+
+    def _exam(self, exam: Examined, state: State) -> Files:
+        return exam_files(self._layout, exam, state, self._attempts)
 
     def _own(self, chapter: Chapter, spent: Spent) -> Files:
         """Files that belong to one fact, and that no later one touches."""
@@ -163,17 +171,20 @@ class Projector:
     def _common(self, state: State, spent: Spent, steps: Sequence[int]) -> Files:
         """Files about the run as it stands, and the skills after some of its steps."""
         layout, chronicle = self._layout, self._chronicle
-        yield from skill_files(layout.best_skill, state.best.skill)
+        for place in (layout.best_skill, layout.best_among):
+            yield from skill_files(place, state.best.skill)
         for step in steps:
             yield from skill_files(layout.skill(step), chronicle.versions[step])
-        current = layout.skill(chronicle.last_step).relative_to(layout.root).as_posix()
-        stands = runtime_state(chronicle, state, current, layout.best_skill.name)
+        current = layout.skill(chronicle.last_step)
+        stands = runtime_state(chronicle, state, current, layout.best_skill)
         yield layout.runtime_state, json_bytes(stands)
         if decided := rates(chronicle):
             yield layout.rates, b"".join(map(json_row, decided))
         yield layout.history, json_bytes(history(chronicle, spent, self._config))
         yield layout.summary, json_bytes(self._summary(state, spent))
         yield layout.config, json_bytes(dict(self._config))
+        if self._document:
+            yield layout.settings, self._document.encode(errors="backslashreplace")
 
     def _attempts(self, skill: str, tasks: Sequence[str]) -> dict[str, Rollout]:
         found = self._cache.rollouts(skill=skill, tasks=tasks)
@@ -192,15 +203,19 @@ class Projector:
         write_atomic(path, data, durable=path == self._layout.best_skill)
         if found is None:
             return True
-        if path == self._layout.config:
+        layout = self._layout
+        if path == layout.settings:
+            return False  # as config.json, which says whether it was whole
+        if path == layout.config:
             return _read(found) is None
-        return path != self._layout.summary or _settled(found) != _settled(data)
+        passing = {layout.summary: _LIVE, layout.runtime_state: _PLACES}.get(path, ())
+        return _settled(found, passing) != _settled(data, passing)
 
 
-def _settled(data: bytes) -> object:
-    """A summary without what changes between facts."""
-    read = _read(data)
-    return read and {key: value for key, value in read.items() if key not in _LIVE}
+def _settled(data: bytes, passing: Sequence[str]) -> object:
+    """A file without what changes between facts; the bytes where nothing does."""
+    read = _read(data) if passing else None
+    return data if read is None else {k: value for k, value in read.items() if k not in passing}
 
 
 def _read(data: bytes) -> Json | None:

@@ -10,7 +10,7 @@ from skillopt.store.files import Json, json_bytes
 from skillopt.store.history import decision_json
 from skillopt.store.layout import CandidateFolder
 from skillopt.store.packages import skill_files
-from skillopt.store.receipts import Spent, tokens
+from skillopt.store.receipts import Spent, stage_tokens
 
 
 def pruning_files(
@@ -31,7 +31,7 @@ def _result(fact: Pruned, chapter: Chapter, spent: Spent) -> Json:
         "rules": [_rule(each, pruned=each.rule in fact.cut.rules) for each in fact.cut.worths],
         "update_origin": fact.move,
         "time_s": round(chapter.wall, 3),
-        "tokens": tokens(spent, fact.move),
+        "tokens": stage_tokens(spent, fact.move),
     }
     if decision is not None:
         result["candidate_hash"] = decision.candidate.skill.digest

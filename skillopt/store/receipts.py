@@ -22,15 +22,18 @@ def by_role(spent: Spent) -> dict[str, dict[str, Usage]]:
     return roles
 
 
-def tokens(spent: Spent, move: str | None = None) -> Json:
-    """Usage by stage, of one move or of all, and its total."""
+def tokens(spent: Spent) -> Json:
+    """Usage by stage, of all moves, and its total."""
+    return stage_tokens(spent) | {"_total": _usage(sum(spent.values(), Usage()))}
+
+
+def stage_tokens(spent: Spent, move: str | None = None) -> Json:
+    """Usage by stage, of one move or of all; the sum over stages is the total."""
     stages: dict[str, Usage] = {}
     for (of, _, stage), usage in sorted(spent.items()):
         if move in (None, of):
             stages[stage] = stages.get(stage, Usage()) + usage
-    stages = {name: stages[name] for name in sorted(stages)}
-    total = sum(stages.values(), Usage())
-    return {name: _usage(usage) for name, usage in [*stages.items(), ("_total", total)]}
+    return {name: _usage(stages[name]) for name in sorted(stages)}
 
 
 def receipt(spent: Spent, prices: Mapping[str, str | None] | None = None) -> Json:
@@ -75,6 +78,7 @@ def _usage(usage: Usage, *, priced: bool = True) -> Json:
         "calls": usage.calls,
         "prompt_tokens": usage.input,
         "completion_tokens": usage.output,
+        "total_tokens": usage.input + usage.output,
         "cached_tokens": usage.cached,
         "dollars": round(usage.dollars, 6) if priced else None,
         **({"estimated_calls": usage.estimated} if usage.estimated else {}),

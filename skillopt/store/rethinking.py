@@ -10,7 +10,7 @@ from skillopt.store.files import Json, json_bytes
 from skillopt.store.history import decision_json, size_json
 from skillopt.store.layout import CandidateFolder
 from skillopt.store.packages import skill_files
-from skillopt.store.receipts import Spent, tokens
+from skillopt.store.receipts import Spent, stage_tokens
 
 
 def rethinking_files(
@@ -41,7 +41,7 @@ def _result(fact: MetaReflected, chapter: Chapter, spent: Spent) -> Json:
         "candidate_hash": draft.skill.digest if draft.skill else None,
         "update_origin": fact.move,
         "time_s": round(chapter.wall, 3),
-        "tokens": tokens(spent, fact.move),
+        "tokens": stage_tokens(spent, fact.move),
     }
     if draft.size is not None:
         result |= size_json(draft.size)

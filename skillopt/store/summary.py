@@ -162,6 +162,7 @@ def _epoch_stats(chapters: Iterable[Chapter]) -> list[Json]:
         {
             "epoch": epoch,
             **asdict(counts(steps.get(epoch, []))),
+            "steps": [step.step for step in steps.get(epoch, [])],
             "best_score_at_epoch_end": end.best.value,
             "current_score_at_epoch_end": end.current.value,
         }

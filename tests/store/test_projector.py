@@ -94,7 +94,18 @@ async def test_each_file_cut_in_half_is_reported_and_repaired(tmp_path: Path) ->
 async def test_two_runs_with_the_same_facts_leave_the_same_files(tmp_path: Path) -> None:
     one = await run(tmp_path / "one", story())
     two = await run(tmp_path / "two", story())
-    assert files(one.root) == files(two.root)
+    place, other = (str(each.root.resolve()).encode() for each in (one, two))
+    moved = {name: data.replace(other, place) for name, data in files(two.root).items()}
+    assert files(one.root) == moved
+
+
+async def test_a_directory_that_was_moved_is_not_damaged(tmp_path: Path) -> None:
+    one = await run(tmp_path / "one", story())
+    shutil.move(one.root, tmp_path / "two")
+    with projecting(tmp_path / "two") as projector:
+        assert projector.rebuild(story()) == []
+    stands = read(Layout(tmp_path / "two").runtime_state)
+    assert stands["best_skill_path"] == str((tmp_path / "two" / "best_skill.md").resolve())
 
 
 async def test_a_run_that_has_not_begun_has_no_files(tmp_path: Path) -> None:
@@ -125,10 +136,10 @@ async def test_the_best_skill_is_there_as_soon_as_the_baseline_is_measured(tmp_p
     assert layout.best_skill.read_bytes() == INITIAL.render().encode()
     assert read(layout.runtime_state) == {
         "last_completed_step": 0,
-        "current_skill_path": "skills/skill_v0000.md",
+        "current_skill_path": str((tmp_path / "skills" / "skill_v0000.md").resolve()),
         "current_score": 0.5,
         "current_origin": "initial_skill",
-        "best_skill_path": "best_skill.md",
+        "best_skill_path": str((tmp_path / "best_skill.md").resolve()),
         "best_score": 0.5,
         "best_step": 0,
         "best_origin": "initial_skill",
@@ -143,6 +154,7 @@ async def test_skills_are_kept_by_step_and_the_end_of_an_epoch_updates_the_last(
     skills = [INITIAL, INITIAL, FIRST, FIRST, GUIDED]
     assert kept == [skill.render().encode() for skill in skills]
     assert layout.best_skill.read_bytes() == FIRST.render().encode()
+    assert layout.best_among.read_bytes() == FIRST.render().encode()
     assert layout.step(1).candidate.read_bytes() == REJECTED.render().encode()
 
 
@@ -157,17 +169,15 @@ async def test_the_history_says_everything_about_each_step(tmp_path: Path) -> No
     ]
     assert history == [read(layout.step(number).record) for number in (1, 2, 3, 4)]
     paid = {"calls": 1, "prompt_tokens": 100, "completion_tokens": 20}
-    paid |= {"cached_tokens": 10, "dollars": 0.25}
-    total = {"calls": 2, "prompt_tokens": 200, "completion_tokens": 40}
-    total |= {"cached_tokens": 20, "dollars": 0.5}
+    paid |= {"total_tokens": 120, "cached_tokens": 10, "dollars": 0.25}
     timing = dict.fromkeys(("aggregate_s", "select_s", "update_s", "evaluate_s"), 0.0)
     assert history[0] == {
         "step": 1,
         "epoch": 1,
-        "step_in_epoch": 1,
+        "step_in_epoch": 0,
         "action": "reject",
         "timing": {"rollout_s": 2.0, "reflect_s": 0.5, **timing},
-        "tokens": {"analyst": paid, "rollout": paid, "_total": total},
+        "tokens": {"analyst": paid, "rollout": paid},
         "rollout_hard": 0.5,
         "rollout_soft": 0.25,
         "rollout_n": 2,
@@ -175,6 +185,7 @@ async def test_the_history_says_everything_about_each_step(tmp_path: Path) -> No
         "accumulation_batches": [
             {
                 "batch_idx": 0,
+                "batch_seed": 1008,
                 "n_envs": 3,
                 "hard": 0.5,
                 "soft": 0.25,
@@ -296,7 +307,9 @@ async def test_a_rollout_folder_has_a_row_per_task_and_a_failure_is_no_zero(tmp_
         "agent_ok": False,
         "error": {"kind": "ModelError", "message": "timed out"},
     }
-    assert read(folder.conversation("a"))[0] == {"role": "user", "content": "do a"}
+    (said,) = read(folder.conversation("a"))
+    assert (said["type"], said["turn"], said["role"]) == ("message", 1, "assistant")
+    assert folder.prompt("a", "user").read_text(encoding="utf-8") == "do a"
     assert not folder.conversation("c").exists()
 
 
@@ -333,7 +346,8 @@ async def test_the_end_of_an_epoch_leaves_its_comparison_and_conclusions(tmp_pat
     assert folder.candidate.read_bytes() == GUIDED.render().encode()
     assert read(folder.meta_result)["action"] == "write_meta_skill"
     first = layout.epoch(1)
-    assert read(first.slow_result)["action"] == "no_content"
+    assert read(first.slow_result)["action"] == "inject_placeholder"
+    assert read(first.slow_result)["epoch"] == read(first.meta_result)["epoch"] == 1
     assert read(first.meta_result)["action"] == "skip_first_epoch"
     assert not first.pairs.exists()
 
@@ -350,7 +364,7 @@ async def test_the_summary_gives_scores_with_their_number_of_items(tmp_path: Pat
     assert counts == [4, 1, 1, 2]
     assert told["epoch_stats"][0] == {
         "epoch": 1,
-        "steps": 2,
+        "steps": [1, 2],
         "accepts": 1,
         "rejects": 1,
         "skips": 0,
@@ -378,7 +392,8 @@ async def test_the_receipt_tells_what_was_paid_and_what_was_free_by_role_and_sta
         projector(event)
     cache.close()
     told = read(Layout(tmp_path).summary)
-    one = {"prompt_tokens": 100, "completion_tokens": 20, "cached_tokens": 10, "dollars": 0.25}
+    one = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
+    one |= {"cached_tokens": 10, "dollars": 0.25}
     assert told["receipt"]["optimizer"]["rollout"] == {"calls": 1, **one}
     assert told["receipt"]["_total"]["calls"] == 3
     assert told["receipt"]["_total"]["cached_tokens"] == 30

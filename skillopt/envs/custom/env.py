@@ -72,7 +72,17 @@ class Custom:
             return await self._scorer.score(answer, row)
 
         settings = self._settings
-        yield Question(settings.instructions, self._brief(row), judge, settings.empty_ok)
+        brief = self._brief(row)
+
+        def tell(reply: str) -> dict[str, object]:
+            gold = self.gold(task)
+            return {
+                "question": brief,
+                "predicted_answer": metrics.extract_answer(reply, settings.extract),
+                **({} if gold is None else {"gold_answers": list(gold.answers)}),
+            }
+
+        yield Question(settings.instructions, brief, judge, settings.empty_ok, tell)
 
     def _task(self, name: str, row: Row) -> Task:
         self._brief(row)

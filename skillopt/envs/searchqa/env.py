@@ -13,7 +13,13 @@ from skillopt.core.task import Gold, Split, Task
 from skillopt.datasets.rows import Row
 from skillopt.datasets.splits import Splits
 from skillopt.envs.dataset import Question, Tasks, fingerprint, text_field, texts_field
-from skillopt.envs.metrics import extract_answer, judge_words
+from skillopt.envs.metrics import (
+    contains_words,
+    exact_match,
+    extract_answer,
+    f1,
+    judge_words,
+)
 from skillopt.errors import ConfigError, DataError
 
 _INSTRUCTIONS = """\
@@ -85,8 +91,21 @@ class SearchQA:
         async def judge(reply: str) -> Score:
             return judge_words(extract_answer(reply), golds)
 
-        brief = f"## Context\n{context}\n\n## Question\n{text_field(row, 'question')}"
-        yield Question(_INSTRUCTIONS, brief, judge)
+        question = text_field(row, "question")
+
+        def tell(reply: str) -> dict[str, object]:
+            answer = extract_answer(reply)
+            return {
+                "question": question,
+                "predicted_answer": answer,
+                "gold_answers": list(golds),
+                "em": float(exact_match(answer, golds)),
+                "f1": f1(answer, golds),
+                "sub_em": float(contains_words(answer, golds)),
+            }
+
+        brief = f"## Context\n{context}\n\n## Question\n{question}"
+        yield Question(_INSTRUCTIONS, brief, judge, tell=tell)
 
 
 def cut(context: str, most: int) -> str:
