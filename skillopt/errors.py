@@ -6,6 +6,7 @@ SkilloptError
 ├── SkillError           a skill document cannot be read
 ├── StoreError           a run directory is damaged, locked or belongs to another run
 ├── AccessError          a model endpoint cannot be used at all: wrong key, unknown model, no server
+│   └── Unavailable      a server was down for longer than model.outage_seconds
 ├── Unmeasurable         too many attempts failed for an evaluation to mean anything
 ├── BudgetSpent          a token, money or time limit was reached; a run ends, it does not crash
 ├── Pending              people have to answer first; the same command goes on when they have
@@ -48,6 +49,12 @@ class StoreError(SkilloptError):
 
 class AccessError(SkilloptError):
     """An endpoint cannot be used at all; every further call would fail in the same way."""
+
+
+class Unavailable(AccessError):
+    """A server that has answered before has been down for longer than it is waited for."""
+
+    exit_code = 3
 
 
 class Unmeasurable(SkilloptError):

@@ -88,7 +88,7 @@ async def evaluate(
     layout, folder = Layout(out), RolloutFolder(out)
     desk = QuestionDesk(layout.handoff)
     with RunLock(out):
-        async with open_workshop(config, layout, caps, secrets, desk) as shop:
+        async with open_workshop(config, layout, caps, secrets, desk, watch) as shop:
             target = shop.board.seat(config.model.role("target"), examinee.target)
             if examinee.target is None:
                 await preflight(target)

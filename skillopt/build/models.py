@@ -14,9 +14,10 @@ from skillopt.config.registry import Registry
 from skillopt.config.schema import Config, Role, RoleModel
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Message, Model, Request
-from skillopt.core.ports import Work
+from skillopt.core.events import Event, Signal
+from skillopt.core.ports import Watcher, Work
 from skillopt.errors import ConfigError, Refused
-from skillopt.model.endpoint import Endpoint
+from skillopt.model.endpoint import Endpoint, Pulse
 from skillopt.model.handoff import Desk
 from skillopt.model.prices import Tariff
 from skillopt.model.provider import Provider, Settles, Transport
@@ -166,6 +167,10 @@ def _owner(role: RoleModel, provider: type[Provider], secrets: Secrets) -> Role:
     return role.role if own and secrets.setting(*own) else role.lender
 
 
+def unwatched(_: Event | Signal) -> None:
+    """Nobody wants to know."""
+
+
 @dataclass(frozen=True, slots=True)
 class Switchboard:
     """Connects roles to models.
@@ -179,6 +184,8 @@ class Switchboard:
     purse: Purse
     desk: Desk | None = None
     """Where questions for people go; None: nowhere."""
+    watch: Watcher = unwatched
+    """Hears of servers that are down."""
     endpoints: dict[tuple[object, ...], Endpoint] = field(
         default_factory=dict[tuple[object, ...], Endpoint]
     )
@@ -193,10 +200,13 @@ class Switchboard:
         """The model of a role, from the wire up; `concurrency` bounds this role alone."""
         plugged = plug(role, self.secrets, Considerate(self.http), self.desk)
         metered = self._metered(plugged.wire, role, price_of(role))
-        model: Model = Limited(metered, self._endpoint(role, plugged))
+        endpoint = self._endpoint(role, plugged)
+        model: Model = Limited(metered, endpoint)
         if concurrency is not None:
             model = Limited(model, Endpoint(role.role, concurrency=concurrency))
-        return self._kept(Retrying(NonEmpty(model, role.role), tries=role.retries + 1), role)
+        model = NonEmpty(model, role.role)
+        retrying = Retrying(model, tries=role.retries + 1, server=endpoint.pulse)
+        return self._kept(retrying, role)
 
     def adopt(self, model: Model, role: RoleModel) -> Model:
         """A model of the caller's own, in a role: no server, so there is little to wait for."""
@@ -219,11 +229,13 @@ class Switchboard:
         limits = role.max_concurrency, role.requests_per_minute, role.tokens_per_minute
         place = (role.backend, plugged.url, plugged.settings.api_key, *limits)
         if place not in self.endpoints:
+            name = urlsplit(plugged.url).netloc.rpartition("@")[2] or role.backend
             self.endpoints[place] = Endpoint(
-                urlsplit(plugged.url).netloc.rpartition("@")[2] or role.backend,
+                name,
                 concurrency=role.max_concurrency,
                 requests_per_minute=role.requests_per_minute,
                 tokens_per_minute=role.tokens_per_minute,
+                pulse=Pulse(name, patience=role.outage_seconds, tell=self.watch),
             )
         return self.endpoints[place]
 

@@ -89,7 +89,7 @@ async def open_training(
         _check_cut(brief)
         record = EventLog(layout.events)
         config, desk = brief.config, QuestionDesk(layout.handoff)
-        workshop = open_workshop(config, layout, brief.caps, secrets, desk)
+        workshop = open_workshop(config, layout, brief.caps, secrets, desk, watch)
         async with workshop as shop, nursery() as group:
             models = _models(brief, shop.board)
             identity = identity_of(brief, shop.harness(models["target"]), models["optimizer"])

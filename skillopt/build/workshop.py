@@ -6,12 +6,12 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from skillopt.build.models import Switchboard
+from skillopt.build.models import Switchboard, unwatched
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model
 from skillopt.core.journal import Journal
-from skillopt.core.ports import Environment, Harness
+from skillopt.core.ports import Environment, Harness, Watcher
 from skillopt.engine.bench import Bench
 from skillopt.harness.chat import Chat
 from skillopt.model.handoff import Desk
@@ -55,6 +55,7 @@ async def open_workshop(
     caps: Caps,
     secrets: Secrets | None = None,
     desk: Desk | None = None,
+    watch: Watcher = unwatched,
 ) -> AsyncGenerator[Workshop, None]:
     """Go on from what is finished and paid for in a directory; without a desk nobody is asked."""
     cache = Cache(layout.cache)
@@ -62,7 +63,7 @@ async def open_workshop(
         async with Http() as http:
             meter = Meter.after(cache.spent())
             purse = Purse(meter, caps)
-            board = Switchboard(secrets or Secrets.load(), http, cache, purse, desk)
+            board = Switchboard(secrets or Secrets.load(), http, cache, purse, desk, watch)
             yield Workshop(config, cache, board, meter)
     finally:
         cache.close()

@@ -22,6 +22,7 @@ from skillopt.core.events import (
     Speculated,
     Ticked,
     Timed,
+    Waiting,
 )
 
 _PAUSE = 10.0
@@ -83,11 +84,19 @@ class Reporter:
                 self.display.finished(gauge, seconds)
             case PhaseClosed(move, phase) if gauge := self.gauges.pop((move, phase), None):
                 self.display.closed(gauge)
+            case Waiting(server, seconds, over):
+                self.screen.tell(_outage(server, seconds, over=over))
             case Speculated(move, attempts):
                 told = f"{count(attempts, 'attempt')} of {spelt(move)}"
                 self.screen.tell(f"  {'speculate':<19} {told}")
             case _:
                 pass
+
+
+def _outage(server: str, seconds: float, *, over: bool) -> str:
+    if over:
+        return f"  {server} answers again after {duration(seconds)}"
+    return f"  waiting for the server: {server} is down (model.outage_seconds says how long)"
 
 
 @contextmanager

@@ -111,6 +111,7 @@ class RoleModel:
     max_tokens: int
     timeout_seconds: float
     retries: int
+    outage_seconds: float
     max_concurrency: int | None
     requests_per_minute: int | None
     tokens_per_minute: int | None
@@ -133,6 +134,7 @@ _SHARED: Final = (
     "max_tokens",
     "timeout_seconds",
     "retries",
+    "outage_seconds",
     "max_concurrency",
     "requests_per_minute",
     "tokens_per_minute",
@@ -165,6 +167,7 @@ class ModelSection(Section):
     max_tokens: Positive = 16384
     timeout_seconds: Seconds = 300.0
     retries: Count = 5
+    outage_seconds: Amount = 600.0
     max_concurrency: Positive | None = None
     requests_per_minute: Positive | None = None
     tokens_per_minute: Positive | None = None

@@ -279,4 +279,14 @@ class PhaseClosed:
     phase: str
 
 
-Signal: TypeAlias = PhaseOpened | Ticked | PhaseClosed
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Signal: a server is down and is waited for; or it is back."""
+
+    server: str
+    seconds: float
+    """How long it has been down."""
+    over: bool = False
+
+
+Signal: TypeAlias = PhaseOpened | Ticked | PhaseClosed | Waiting

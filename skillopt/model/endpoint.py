@@ -9,13 +9,17 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 
 from skillopt.core.chat import Model, Reply, Request, Usage
-from skillopt.errors import AccessError, ConfigError, ModelError
-from skillopt.model.failures import Unreached
+from skillopt.core.events import Waiting
+from skillopt.errors import AccessError, ConfigError, ModelError, Unavailable
+from skillopt.model.failures import Down, Unreached
 from skillopt.model.tokens import estimate_input
 
 DEAD_CALLS = 20
-DEAD_SECONDS = 30.0
-"""A server that left so many calls in a row unanswered, for so long, is given up."""
+"""A server that left so many calls in a row unanswered may be given up for all of them."""
+PATIENCE = 600.0
+"""Seconds that a server which has answered before is waited for when it is down."""
+QUIET = 5.0
+"""Seconds of an outage before it is told."""
 ABSENT_SECONDS = 3.0
 """One that has never answered is given up sooner: nothing is lost yet by looking at the address."""
 
@@ -41,12 +45,23 @@ class Pace:
         self._free += units * 60 / self.per_minute
 
 
+def _nobody(_: Waiting) -> None:
+    """Nobody wants to know."""
+
+
 @dataclass(slots=True)
 class Pulse:
     """Tells when a server is dead, so that no item waits through its own retries to find out."""
 
     name: str
-    clock: Callable[[], float]
+    clock: Callable[[], float] = time.monotonic
+    patience: float = PATIENCE
+    tell: Callable[[Waiting], None] = _nobody
+    answers: int = 0
+    """How often the server has answered, if only with a refusal."""
+    _down_since: float | None = None
+    """When the first of the calls failed that nobody has had an answer since."""
+    _told: bool = False
     _known: bool = False
     """Whether it has ever answered."""
     _missed: int = 0
@@ -57,6 +72,16 @@ class Pulse:
         """The server said something, if only no."""
         self._known = True
         self._missed = 0
+        self.answers += 1
+        if self._told and self._down_since is not None:
+            self.tell(Waiting(self.name, self.clock() - self._down_since, over=True))
+        self._down_since, self._told = None, False
+
+    def failed(self) -> None:
+        """The server said that it cannot answer."""
+        self._known = True
+        self._missed = 0
+        self._fail()
 
     def missed(self) -> None:
         """A call stayed without an answer."""
@@ -64,16 +89,33 @@ class Pulse:
         if self._missed == 0:
             self._since = self._until
         self._missed += 1
+        self._fail()
+
+    def _fail(self) -> None:
+        now = self.clock()
+        if self._down_since is None:
+            self._down_since = now
+        elif self._known and not self._told and now - self._down_since >= QUIET:
+            self._told = True
+            self.tell(Waiting(self.name, now - self._down_since))
+
+    @property
+    def waited_for(self) -> bool:
+        """Whether the server is down, has answered before, and may yet come back."""
+        if not self._known or self._down_since is None:
+            return False
+        return self.clock() - self._down_since < self.patience
 
     def check(self) -> None:
         """Refuse once the server counts as dead."""
         silence = self._until - self._since
-        calls, seconds = (DEAD_CALLS, DEAD_SECONDS) if self._known else (2, ABSENT_SECONDS)
+        calls, seconds = (DEAD_CALLS, self.patience) if self._known else (2, ABSENT_SECONDS)
         if self._missed >= calls and silence >= seconds:
-            raise AccessError(
+            waited = "; model.outage_seconds says how long it is waited for" if self._known else ""
+            raise (Unavailable if self._known else AccessError)(
                 f"endpoint {self.name} has not answered for {silence:.0f} s ({self._missed} calls "
                 "in a row); check base_url and that the server runs, then run the same command "
-                "again: finished work is kept"
+                f"again: finished work is kept{waited}"
             )
 
 
@@ -87,6 +129,7 @@ class Endpoint:
         concurrency: int | None = None,
         requests_per_minute: float | None = None,
         tokens_per_minute: float | None = None,
+        pulse: Pulse | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -99,24 +142,27 @@ class Endpoint:
         self._requests = _pace(requests_per_minute, clock)
         self._tokens = _pace(tokens_per_minute, clock)
         self._sleep = sleep
-        self._pulse = Pulse(name, clock)
+        self.pulse = Pulse(name, clock) if pulse is None else pulse
 
     async def call(self, model: Model, request: Request) -> Reply:
         """Ask the model within the limits; `AccessError` once the server counts as dead."""
         async with self._slots:
             if self._requests is not None or self._tokens is not None:
                 await self._turn(request)
-            self._pulse.check()
+            self.pulse.check()
             try:
                 reply = await model.complete(request)
             except Unreached:
-                self._pulse.missed()
-                self._pulse.check()
+                self.pulse.missed()
+                self.pulse.check()
+                raise
+            except Down:
+                self.pulse.failed()
                 raise
             except ModelError:
-                self._pulse.answered()
+                self.pulse.answered()
                 raise
-            self._pulse.answered()
+            self.pulse.answered()
             if self._tokens is not None:
                 self._tokens.settle(_really(reply.usage, estimate_input(request)))
             return reply

@@ -32,6 +32,13 @@ class Unreached(ModelError):
         super().__init__(message, retryable=True)
 
 
+class Down(ModelError):
+    """The server answers that it cannot answer: a status from 500 up. Retryable."""
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message, retryable=True, retry_after=retry_after)
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """On whose behalf we called, for messages. What it says never holds the secret."""
@@ -70,6 +77,8 @@ def classify(answer: Answer, caller: Caller) -> ModelError | AccessError:
         return AccessError(caller.say(f"{problem} ({told})"))
     if status in _WAITING_HELPS or status >= 500:
         after = retry_after(answer.headers)
+        if status >= 500:
+            return Down(caller.say(told), after)
         return ModelError(caller.say(told), retryable=True, retry_after=after)
     parameter = _parameter(answer)
     if parameter is None:

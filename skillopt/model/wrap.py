@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from skillopt.core.chat import Model, Reply, Request
 from skillopt.core.ports import Work
 from skillopt.errors import ModelError, Refused, Unusable
-from skillopt.model.endpoint import Endpoint
+from skillopt.model.endpoint import Endpoint, Pulse
 from skillopt.model.prices import Tariff
 from skillopt.model.purse import Purse, worst_case
 
@@ -40,6 +40,8 @@ class Retrying:
     max_wait: float = 30.0
     patience: float | None = None
     """Seconds after which no further try starts."""
+    server: Pulse | None = None
+    """Whether the server is down: such an outage is waited for, however many tries it takes."""
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     random: Callable[[], float] = random.random
@@ -52,7 +54,7 @@ class Retrying:
     async def complete(self, request: Request) -> Reply:
         """Answer, possibly late."""
         start = self.clock()
-        tried = 0
+        tried, failures, heard = 0, 0, -1
         while True:
             try:
                 return await self.inner.complete(request)
@@ -60,8 +62,14 @@ class Retrying:
                 if not error.retryable:
                     raise
                 failed = error
-            tried += 1
-            wait = self._wait(failed, tried)
+            tried, failures = tried + 1, failures + 1
+            # As long as nobody gets an answer, it is not this request that is at fault.
+            if self.server is not None:
+                silent = heard in (-1, self.server.answers)
+                heard = self.server.answers
+                if silent and self.server.waited_for:
+                    tried = min(tried, self.tries - 1)
+            wait = self._wait(failed, failures)
             if reason := self._surrender(failed, tried, self.clock() - start + wait):
                 kind = Unusable if isinstance(failed, Unusable) else ModelError
                 raise kind(f"{failed} ({reason})") from failed

@@ -20,6 +20,7 @@ from skillopt.core.events import (
     Stepped,
     Stopped,
     Ticked,
+    Waiting,
 )
 from skillopt.core.rollout import Rollout
 from skillopt.core.state import State
@@ -82,7 +83,7 @@ class Projector:
 
     def __call__(self, event: Event | Signal) -> None:
         """Take in an event that was recorded; write the files that a fact changes."""
-        if isinstance(event, PhaseOpened | Ticked | PhaseClosed):
+        if isinstance(event, PhaseOpened | Ticked | PhaseClosed | Waiting):
             return
         chapter = self._chronicle.add(event)
         if isinstance(event, Stopped):

@@ -8,8 +8,8 @@ import pytest
 
 from skillopt.aio import map_all
 from skillopt.core.chat import Message, Reply, Request, Usage
-from skillopt.errors import AccessError, ConfigError, ModelError
-from skillopt.model.endpoint import Endpoint
+from skillopt.errors import AccessError, ConfigError, ModelError, Unavailable
+from skillopt.model.endpoint import Endpoint, Pulse
 from skillopt.model.failures import Unreached
 from skillopt.model.scripted import Scripted
 
@@ -83,13 +83,13 @@ async def test_a_caller_that_goes_away_gives_its_place_back() -> None:
 
 async def test_a_dead_server_is_given_up_for_everybody() -> None:
     time = Time()
-    endpoint = Endpoint("http://h", clock=time.clock)
+    endpoint = Endpoint("http://h", pulse=Pulse("http://h", time.clock, 30.0))
     await endpoint.call(UP, ASK)
     for _ in range(19):
         with pytest.raises(Unreached):
             await endpoint.call(DOWN, ASK)
     time.now = 31.0
-    with pytest.raises(AccessError, match=r"http://h has not answered for 31 s \(20 calls"):
+    with pytest.raises(Unavailable, match=r"http://h has not answered for 31 s \(20 calls"):
         await endpoint.call(DOWN, ASK)
     with pytest.raises(AccessError):
         await endpoint.call(UP, ASK)
