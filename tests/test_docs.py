@@ -69,3 +69,22 @@ def test_the_readme_says_why_it_is_not_installed_by_name() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "pip install -e ." in text
     assert "on the public package index is the original" in text
+
+
+def test_guides_are_where_users_of_the_original_look_for_them() -> None:
+    for name in ("new-backend.md", "new-benchmark.md"):
+        page = ROOT / "docs" / "guide" / name
+        assert page in PAGES
+        assert blocks(page, "python")
+
+
+def test_every_extra_of_the_original_can_be_installed_and_all_has_what_each_extra_has() -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    section = text.partition("[project.optional-dependencies]")[2].partition("\n[")[0]
+    extras = {
+        name: set(re.findall(r'"([^"]+)"', listed))
+        for name, listed in re.findall(r"^(\w+) = \[(.*?)\]$", section, re.DOTALL | re.MULTILINE)
+    }
+    assert {"alfworld", "claude", "qwen", "docs", "webui", "all"} <= extras.keys()
+    others = [needs for name, needs in extras.items() if name not in {"all", "dev"}]
+    assert extras["all"] == set().union(*others)

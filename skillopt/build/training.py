@@ -137,6 +137,7 @@ def _run(
         reviewer=reviewer(config.optimizer, asker),
         gate=gate,
         slow_gate=slow_gate,
+        guides_best=not config.optimizer.slow_update_gate_with_selection,
         meta_reflector=meta_reflector(config.optimizer, asker),
         pruner=pruner(config, witness),
         sampling=sampling(config),

@@ -37,6 +37,7 @@ from skillopt.evaluation.statistics import Interval
 from skillopt.store.ahead import Ahead
 from skillopt.store.cache import Reused
 from skillopt.store.candidates import tried
+from skillopt.store.chronicle import Chapter
 from skillopt.store.layout import Layout
 from skillopt.store.reader import RunReader
 from skillopt.store.receipts import by_role, unpriced
@@ -92,6 +93,19 @@ def tally(steps: Sequence[Stepped]) -> str:
         f"{found.accepts} accepted, {found.rejects} rejected, {found.skips} skipped"
         f"{f' ({found.screened} screened out)' if found.screened else ''}"
     )
+
+
+def forced(chapters: Iterable[Chapter]) -> list[str]:
+    """What guidance that met no gate did to the score of the best skill on val, a line each."""
+    return [
+        f"forced slow update, epoch {chapter.fact.epoch}: best skill on val "
+        f"{chapter.before.best.value:.3f} -> {chapter.after.best.value:.3f} "
+        f"({chapter.after.best.value - chapter.before.best.value:+.3f})"
+        for chapter in chapters
+        if isinstance(chapter.fact, EpochClosed)
+        and chapter.fact.decision is not None
+        and chapter.fact.decision.action == "force_accept"
+    ]
 
 
 def lost(facts: Iterable[Fact]) -> str:

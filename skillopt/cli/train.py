@@ -29,6 +29,7 @@ from skillopt.cli.report import (
     best_at,
     cost,
     few_val,
+    forced,
     lost,
     next_commands,
     rejections,
@@ -100,6 +101,7 @@ def summarise(out: Path, screen: Screen, *, label: str = "") -> None:
             *few_val(reader.state),
             "",
             tally(reader.steps),
+            *forced(reader.chapters),
             rejections(reader.facts),
             lost(reader.facts),
             "",
@@ -170,10 +172,18 @@ def _introduce(brief: Brief, screen: Screen) -> None:
     if files := brief.skill.references:
         screen.tell(f"skill SKILL.md with {count(len(files), 'reference')}")
     screen.tell(f"run directory {brief.out}")
+    if config.optimizer.use_slow_update:
+        screen.tell(f"[slow update] acceptance={_acceptance(config)}")
     with suppress(RolloutError):  # a task that cannot be opened is the run's own matter
         screen.tell(f"the whole run, estimated: {one_line(estimated(brief))}")
     for each in doubts(config):
         screen.warn(each)
+
+
+def _acceptance(config: Config) -> str:
+    if config.optimizer.slow_update_gate_with_selection:
+        return "gate (guidance must be better on val)"
+    return "force (guidance goes into the current and the best skill; its effect on val is told)"
 
 
 def _recall(training: Training, before: State | None, screen: Screen) -> None:

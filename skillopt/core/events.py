@@ -81,6 +81,8 @@ class Decision:
     """
     incumbent: Measured | None = None
     """The current skill as it is known after this, if it was measured again for this."""
+    best: Measured | None = None
+    """What becomes best instead of the candidate: the best skill with the same guidance."""
 
 
 @dataclass(frozen=True, slots=True)

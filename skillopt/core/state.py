@@ -164,7 +164,7 @@ class State:
         if not decision.accepted:
             return state
         new = decision.candidate
-        best = new if decision.new_best else state.best
+        best = decision.best or (new if decision.new_best else state.best)
         return replace(state, current=new, best=best, pool=(*state.pool, new))
 
     def _know(self, again: Measured | None) -> State:

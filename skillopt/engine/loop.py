@@ -130,6 +130,8 @@ async def close_epoch(run: Run, state: State, move: EpochEnd) -> State:
     guided, size = await run.shorten(state, guided)
     fitting = None if size and size.too_long else guided
     decision = await run.decide(state, fitting, origin, move.step, run.slow_gate)
+    if run.guides_best and decision is not None and review.guidance is not None:
+        decision = await run.guide_best(state, decision, review.guidance)
     fact = EpochClosed(
         move=move.id,
         epoch=move.epoch,

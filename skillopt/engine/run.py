@@ -49,6 +49,8 @@ class Run:
     gate: Gate
     slow_gate: Gate
     """The gate for guidance at the end of an epoch."""
+    guides_best: bool = False
+    """Whether guidance is forced: into the current and the best skill, whatever it does to them."""
     meta_reflector: MetaReflector | None = None
     """For plans with meta reflections."""
     pruner: Pruner | None = None
@@ -162,6 +164,22 @@ class Run:
         )
         heard = await hearing.hold(skill, origin, step, state.current)
         return replace(self._conclude(state, heard, hearing), level=level, rivals=rivals)
+
+    async def guide_best(self, state: State, decision: Decision, guidance: str) -> Decision:
+        """Forced guidance goes into the best skill as well, measured like everything else."""
+        best = state.best.skill
+        if best.digest == state.current.skill.digest:
+            return replace(decision, new_best=True)
+        guided = best.with_guidance(guidance)
+        if self.shortener and estimate(guided.render()) > self.shortener.limit:
+            return decision
+        rounds = range(self.sampling.replicates)
+        evaluation = await self.bench.measure(
+            guided, "val", self.val, "evaluate", replicates=rounds
+        )
+        value = self.slow_gate.value(guided, evaluation)
+        known = decision.candidate
+        return replace(decision, best=Measured(guided, evaluation, value, known.origin, known.step))
 
     def _conclude(self, state: State, heard: Heard, hearing: Hearing) -> Decision:
         gate = hearing.gate

@@ -241,7 +241,7 @@ def _slow_action(fact: EpochClosed, decision: Decision | None) -> Json:
 def _target(decision: Decision) -> str:
     if not decision.accepted:
         return "none"
-    return "current_and_best" if decision.new_best else "current"
+    return "current_and_best" if decision.new_best or decision.best else "current"
 
 
 def _meta_result(fact: EpochClosed, wall: float) -> Json:

@@ -66,6 +66,7 @@ def summary(chronicle: Chronicle, state: State, spent: Spent, config: Mapping[st
         "selection_saved": _saved(chronicle.chapters),
         "race_attempts": sum(heat.attempts for step in chronicle.steps for heat in step.heats),
         "epoch_stats": _epoch_stats(chronicle.chapters),
+        **forced_guidance(chronicle.chapters),
         "tried": [
             {
                 "move": each.move,
@@ -120,6 +121,24 @@ def stopped(note: Stopped | None) -> Json:
             "dollars": None if note.rest.dollars is None else list(note.rest.dollars),
         }
     return {"stopped": told}
+
+
+def forced_guidance(chapters: Iterable[Chapter]) -> Json:
+    """What guidance that met no gate did to the score on val; nothing where there was none."""
+    told = [
+        {
+            "epoch": chapter.fact.epoch,
+            "current_before": chapter.before.current.value,
+            "current_after": chapter.after.current.value,
+            "best_before": chapter.before.best.value,
+            "best_after": chapter.after.best.value,
+        }
+        for chapter in chapters
+        if isinstance(chapter.fact, EpochClosed)
+        and chapter.fact.decision is not None
+        and chapter.fact.decision.action == "force_accept"
+    ]
+    return {"forced_slow_updates": told} if told else {}
 
 
 def _saved(chapters: Iterable[Chapter]) -> int:
