@@ -179,13 +179,15 @@ def run_uncut(folder: Path, *, epochs: int = 2, **more: object) -> Uncut:
     return asyncio.run(run())
 
 
-async def killed(job: Job, sim: Simulator, moment: int, calls: int) -> int:
-    """Kill a run of so many calls at a moment; how many calls were finished and not kept."""
+async def killed(
+    job: Job, sim: Simulator, moment: int, calls: int, by: signal.Signals = signal.SIGKILL
+) -> int:
+    """Stop a run of so many calls at a moment; how many calls were finished and not kept."""
     process = await job.apart()
     kill_at = random.Random(moment).randrange(1, calls)
     while sim.stats().requests < kill_at and process.returncode is None:  # noqa: ASYNC110
         await asyncio.sleep(0.001)
-    process.send_signal(signal.SIGKILL)
+    process.send_signal(by)
     await process.communicate()
     return await until_quiet(sim) - kept_calls(job.out)
 
@@ -197,11 +199,13 @@ async def finished(job: Job) -> None:
     assert process.returncode == 0, errors.decode()
 
 
-async def kill_and_resume(moment: int, uncut: Uncut, out: Path) -> None:
-    """Kill the same run at a moment, start it again, and find that nothing shows or costs more."""
+async def kill_and_resume(
+    moment: int, uncut: Uncut, out: Path, by: signal.Signals = signal.SIGKILL
+) -> None:
+    """Stop the same run at a moment, start it again, and find that nothing shows or costs more."""
     async with Simulator(seed=1, latency=(0.0, 0.01)) as sim:
         job = replace(uncut.job, url=sim.url, out=out)
-        lost = await killed(job, sim, moment, uncut.calls)
+        lost = await killed(job, sim, moment, uncut.calls, by)
         assert 0 <= lost <= job.workers + job.analysts
         await finished(job)
         assert told(job.out) == uncut.says
