@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help quickstart test quick explore test-slow test-local check format lint types coverage bench clean
+.PHONY: help quickstart test quick explore test-slow test-local agents test-agents test-lowest check format lint types coverage bench clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -29,13 +29,13 @@ quickstart: $(VENV)/$(if $(SIM),.installed,.embedded) ## a first run with a real
 	$(BIN)/skillopt quickstart --yes $(if $(SIM),--sim)
 
 test: $(VENV)/.developing ## the tests, with a short version of the slow ones
-	$(BIN)/python -m pytest -q -m 'not slow and not weights' -n $(JOBS)
+	$(BIN)/python -m pytest -q -m 'not slow and not weights and not agents' -n $(JOBS)
 	$(BIN)/python -m pytest -q -m weights -k 0.5b
 
 PARTS := $(addprefix tests/,config core datasets engine envs evaluation gradient harness optimizer prompts store)
 
 quick: $(VENV)/.developing ## the tests of single parts, in under a minute; the others make whole runs
-	$(BIN)/python -m pytest -q -m 'not slow and not weights' -n $(JOBS) $(PARTS) tests/test_architecture.py tests/test_protected.py
+	$(BIN)/python -m pytest -q -m 'not slow and not weights and not agents' -n $(JOBS) $(PARTS) tests/test_architecture.py tests/test_protected.py
 
 SEED ?= $(shell $(PYTHON) -c 'import random; print(random.randrange(2**32))')
 
@@ -55,6 +55,26 @@ test-local: $(VENV)/.developing $(VENV)/.embedded ## tests with real weights, wh
 	$(BIN)/skillopt model fetch qwen2.5-coder-1.5b
 	$(BIN)/python -m pytest -q -m weights
 
+AGENTS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/skillopt/agents
+PROGRAMS := @anthropic-ai/claude-code@2.1.197 @github/copilot@1.0.102 @openai/codex@0.166.0
+
+agents: ## install the programs that can be models (860 MB in the user's cache; needs npm)
+	@if command -v npm >/dev/null; then \
+	  mkdir -p "$(AGENTS)" && npm install --prefix "$(AGENTS)" --no-save --no-audit --no-fund --loglevel error $(PROGRAMS); \
+	else echo "npm is not installed: tests with real programs are skipped"; fi
+
+test-agents: $(VENV)/.developing agents ## tests with the real programs claude, codex and copilot, which are installed first
+	SKILLOPT_AGENTS="$(AGENTS)" $(BIN)/python -m pytest -q -m agents -n $(JOBS)
+
+LOWEST := .venv-lowest
+
+test-lowest: $(VENV)/.developing ## the tests with the lowest version of every dependency that pyproject.toml allows
+	$(BIN)/python -m pip install --quiet uv
+	rm -rf $(LOWEST)
+	$(PYTHON) -m venv $(LOWEST)
+	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable '.[dev]'
+	SKILLOPT_LOWEST=1 $(LOWEST)/bin/python -m pytest -q -m 'not slow and not weights and not agents' -n $(JOBS)
+
 check: format lint types coverage ## format, lint, types, tests with coverage
 
 format: $(VENV)/.developing ## is everything formatted?
@@ -70,7 +90,7 @@ MEASURING := $(addprefix tests/,core engine store evaluation optimizer gradient 
 
 coverage: $(VENV)/.developing ## the core parts must have 95 % branch coverage by their tests and those of the loop
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -q -m 'not slow and not weights' -n $(JOBS) $(MEASURING)
+	$(BIN)/coverage run -m pytest -q -m 'not slow and not weights and not agents' -n $(JOBS) $(MEASURING)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=95 --include='skillopt/core/*,skillopt/engine/*,skillopt/store/*,skillopt/evaluation/*'
 
@@ -78,4 +98,4 @@ bench: $(VENV)/.developing ## overhead, side by side with skillopt 0.2.0 from Py
 	$(BIN)/python benchmarks/overhead.py
 
 clean: ## remove what can be made again
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage*
+	rm -rf $(VENV) $(LOWEST) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage*

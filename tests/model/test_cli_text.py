@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -96,7 +97,9 @@ async def test_a_program_answers_in_an_empty_folder_and_sees_no_foreign_secret(
     (call,) = program.calls
     assert call["files"] == []
     assert not os.path.exists(call["cwd"])  # noqa: PTH110, ASYNC240 - nobody else waits
-    assert call["environment"]["HOME"] == "/home/me"
+    home = call["environment"]["HOME"]
+    assert home != "/home/me"
+    assert not os.path.exists(home)  # noqa: PTH110, ASYNC240 - nobody else waits
     assert "OPENAI_API_KEY" not in call["environment"]
     assert "SSH_AUTH_SOCK" not in call["environment"]
 
@@ -131,14 +134,12 @@ async def test_codex_gets_everything_on_standard_input_and_its_shell_is_off(
     assert reply.usage == Usage(1, 35, 7, 20)
 
 
-async def test_copilot_gets_the_prompt_as_an_argument_and_its_tokens_are_estimated(
-    tmp_path: Path,
-) -> None:
+async def test_copilot_gets_everything_on_standard_input_and_no_tools(tmp_path: Path) -> None:
     program = made(tmp_path, "copilot")
     reply = await model_of("copilot", program).complete(ASKED)
     (call,) = program.calls
-    assert after(call, "-p").endswith("Was ist groß?")
-    assert "--available-tools=" in call["arguments"]
+    assert call["stdin"] == "<instructions>\nBe brief.\n</instructions>\n\nWas ist groß?"
+    assert after(call, "--available-tools") == "none"
     assert reply.usage == Usage(1, 5, 3, estimated=1)
 
 
@@ -302,9 +303,128 @@ def test_what_a_program_cannot_do_is_refused_before_the_first_call(
     assert program.calls == []
 
 
-async def test_a_prompt_that_is_too_long_for_an_argument_is_refused(tmp_path: Path) -> None:
-    program = made(tmp_path, "copilot")
-    long = Request(stage="analyst", messages=(Message("user", "x" * 130_000),))
-    with pytest.raises(Refused, match=r"at most 120,000 bytes, and this one has 130,000"):
-        await model_of("copilot", program).complete(long)
-    assert program.calls == []
+@pytest.mark.parametrize("name", KINDS)
+async def test_a_prompt_may_be_longer_than_an_argument(name: str, tmp_path: Path) -> None:
+    program = made(tmp_path, name)
+    long = Request(stage="analyst", messages=(Message("user", "x" * 300_000),))
+    await model_of(name, program).complete(long)
+    (call,) = program.calls
+    assert call["stdin"] == "x" * 300_000
+
+
+SHOW_HOME = """
+import pathlib
+home = pathlib.Path(os.environ["HOME"])
+found = [each for each in home.rglob("*") if each.is_file()]
+files = {str(each.relative_to(home)): each.read_text() for each in found}
+with open(os.path.join(os.path.dirname(sys.argv[0]), "home.json"), "w") as file:
+    json.dump(files, file)
+"""
+USERS_FILES = {
+    ".codex/auth.json": '{"login": "codex"}',
+    ".codex/config.toml": "model = 'mine'",
+    ".codex/work.config.toml": "model = 'work'",
+    ".codex/AGENTS.md": "planted",
+    ".claude/.credentials.json": '{"login": "claude"}',
+    ".claude/CLAUDE.md": "planted",
+    ".claude.json": "{}",
+    ".copilot/config.json": '// made by the program\n{"copilotTokens": {"me": "t"}, "model": "x"}',
+    ".copilot/mcp-config.json": "{}",
+    "Library/Keychains/login.keychain-db": "keys",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "profile", "url", "seen"),
+    [
+        ("claude", "", "", {".claude/.credentials.json": '{"login": "claude"}'}),
+        ("claude", "", "http://127.0.0.1:1", {}),
+        ("codex", "", "", {".codex/auth.json": '{"login": "codex"}'}),
+        ("codex", "", "http://127.0.0.1:1", {}),
+        (
+            "codex",
+            "work",
+            "",
+            {
+                ".codex/auth.json": '{"login": "codex"}',
+                ".codex/work.config.toml": "model = 'work'",
+            },
+        ),
+        ("copilot", "", "", {".copilot/config.json": '{"copilotTokens": {"me": "t"}}'}),
+        ("copilot", "", "http://127.0.0.1:1", {}),
+    ],
+)
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_of_the_users_home_a_program_sees_the_log_in_only(
+    name: str, profile: str, url: str, seen: dict[str, str], elsewhere: bool, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    for path, text in USERS_FILES.items():
+        (home / path).parent.mkdir(parents=True, exist_ok=True)
+        (home / path).write_text(text, encoding="utf-8")
+    variables = {**SHELL, "HOME": str(home)}
+    if elsewhere:
+        (home / f".{name}").rename(tmp_path / "moved")
+        folder = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME", "copilot": "COPILOT_HOME"}
+        variables[folder[name]] = str(tmp_path / "moved")
+    program = make_program(tmp_path / "bin", name, SHOW_HOME + KINDS[name][1])
+    extra = {"path": str(program.path), "profile": profile}
+    model = model_of(name, program, extra=extra, base_url=url, variables=Secrets(variables))
+    await model.complete(ASKED)
+    assert json.loads((tmp_path / "bin" / "home.json").read_text("utf-8")) == seen
+
+
+RENEWS = """
+new = os.path.join(os.environ["HOME"], ".codex", "auth.json")
+{before}
+with open(new, "w") as file:
+    file.write({text!r})
+"""
+
+
+@pytest.mark.parametrize("before", ["", "os.unlink(new)"], ids=["through the link", "beside it"])
+async def test_a_renewed_log_in_is_kept(before: str, tmp_path: Path) -> None:
+    own = tmp_path / "home" / ".codex" / "auth.json"
+    own.parent.mkdir(parents=True)
+    own.write_text('{"token": "old"}', encoding="utf-8")
+    renews = RENEWS.format(before=before, text='{"token": "new"}')
+    program = make_program(tmp_path / "bin", "codex", renews + KINDS["codex"][1])
+    variables = Secrets({**SHELL, "HOME": str(tmp_path / "home")})
+    await model_of("codex", program, variables=variables).complete(ASKED)
+    assert own.read_text("utf-8") == '{"token": "new"}'
+    assert [each.name for each in own.parent.iterdir()] == ["auth.json"]
+
+
+async def test_a_half_written_log_in_is_not_kept(tmp_path: Path) -> None:
+    own = tmp_path / "home" / ".codex" / "auth.json"
+    own.parent.mkdir(parents=True)
+    own.write_text('{"token": "old"}', encoding="utf-8")
+    renews = RENEWS.format(before="os.unlink(new)", text='{"tok')
+    program = make_program(tmp_path / "bin", "codex", renews + KINDS["codex"][1])
+    variables = Secrets({**SHELL, "HOME": str(tmp_path / "home")})
+    await model_of("codex", program, variables=variables).complete(ASKED)
+    assert own.read_text("utf-8") == '{"token": "old"}'
+
+
+async def test_claude_tells_the_tokens_of_all_models_that_it_asked(tmp_path: Path) -> None:
+    told = {
+        "inputTokens": 10,
+        "outputTokens": 2,
+        "cacheReadInputTokens": 3,
+        "cacheCreationInputTokens": 4,
+    }
+    says = {**CLAUDE_SAYS, "num_turns": 2, "modelUsage": {"big": told, "small": told}}
+    program = make_program(tmp_path, "claude", prints(says))
+    reply = await model_of("claude", program).complete(ASKED)
+    assert reply.usage == Usage(2, 34, 4, 6, 0.0125)
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("output", ["", "no JSON", '{"type": "unknown"}', "[" * 5000, "\\udcff"])
+async def test_an_output_that_nobody_understands_is_worth_a_retry(
+    name: str, output: str, tmp_path: Path
+) -> None:
+    program = make_program(tmp_path, name, f"print({output!r})")
+    with pytest.raises(ModelError) as caught:
+        await model_of(name, program).complete(ASKED)
+    assert caught.value.retryable

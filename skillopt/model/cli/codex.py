@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import ClassVar, Final, cast
 
 from skillopt.core.chat import Model, Usage
 from skillopt.model.cli.dialect import Asked, Command, Heard, events, number
+from skillopt.model.cli.home import Place
 from skillopt.model.cli.text import TextProgram
 from skillopt.model.provider import Json, Transport
 from skillopt.model.settings import ModelSettings
@@ -16,11 +17,36 @@ _HARMLESS = {"agent_message", "reasoning", "error", "todo_list"}
 """Items of a turn that touch nothing."""
 
 
-class CodexCli:
-    """`codex exec`: in a read-only sandbox, with its shell, search and servers switched off."""
+_PLAIN: Final = "You answer with text. You have no tools."
+"""Stands in for the program's own instructions, which make it a coding agent."""
+_OFF: Final = {
+    f"features.{name}": False
+    for name in (
+        "apps", "enable_request_compression", "goals", "hooks", "image_generation", "memories",
+        "multi_agent", "plugins", "shell_tool", "skill_search", "sleep_tool", "tool_suggest",
+        "unbounded_connection_retries", "unified_exec", "view_image",
+    )
+}  # fmt: skip
+_SETTINGS: Final[Mapping[str, object]] = {
+    **_OFF,
+    "approval_policy": "never",
+    "web_search": "disabled",
+    "tools.experimental_request_user_input": {"enabled": False},
+    "project_doc_max_bytes": 0,
+    "skills.include_instructions": False,
+    "include_permissions_instructions": False,
+    "include_environment_context": False,
+    "include_apps_instructions": False,
+    "analytics.enabled": False,
+}
+_PROVIDER: Final = "skillopt"
 
-    key_variables: ClassVar[tuple[str, ...]] = ()
-    url_variables: ClassVar[tuple[str, ...]] = ()
+
+class CodexCli:
+    """`codex exec`: in a read-only sandbox, with its tools, servers and own words switched off."""
+
+    key_variables: ClassVar[tuple[str, ...]] = ("CODEX_API_KEY",)
+    url_variables: ClassVar[tuple[str, ...]] = ("OPENAI_BASE_URL",)
     key_required: ClassVar[bool] = False
     default_url: ClassVar[str] = ""
     takes_shared_effort: ClassVar[bool] = True
@@ -30,8 +56,10 @@ class CodexCli:
     path_key: ClassVar[str] = "codex_exec_path"
     path_variables: ClassVar[tuple[str, ...]] = ("CODEX_EXEC_PATH", "CODEX_CLI_BIN", "CODEX_PATH")
     key_name: ClassVar[str] = "CODEX_API_KEY"
-    home_name: ClassVar[str] = "CODEX_HOME"
-    variables: ClassVar[tuple[str, ...]] = ("CODEX_API_KEY", "CODEX_HOME", "OPENAI_BASE_URL")
+    server_key_name: ClassVar[str] = "CODEX_API_KEY"
+    folder: ClassVar[str] = ".codex"
+    folder_variable: ClassVar[str] = "CODEX_HOME"
+    variables: ClassVar[tuple[str, ...]] = ("CODEX_API_KEY",)
     efforts: ClassVar[tuple[str, ...]] = ("none", "minimal", "low", "medium", "high", "xhigh")
     login: ClassVar[str] = "run `codex login`, or set CODEX_API_KEY"
 
@@ -41,29 +69,36 @@ class CodexCli:
         del http
         return TextProgram.create(settings, cls())
 
-    def command(self, asked: Asked, work: Path, side: Path) -> Command:
+    def credentials(self, asked: Asked) -> tuple[str, ...]:
+        """The file of the log-in, and the profile if one is asked for."""
+        profile = asked.extra.get("profile")
+        chosen = (f"{profile}.config.toml",) if profile else ()
+        return chosen if asked.base_url else ("auth.json", *chosen)
+
+    def command(self, asked: Asked, place: Place) -> Command:
         """Everything goes to standard input."""
-        del side
-        changes: dict[str, object] = {
-            "approval_policy": "never",
-            "web_search": "disabled",
-            "features.shell_tool": False,
-            "mcp_servers": {},
-        }
+        instructions = place.side / "instructions.md"
+        instructions.write_text(_PLAIN, encoding="utf-8")
+        changes: dict[str, object] = {**_SETTINGS, "model_instructions_file": str(instructions)}
         if asked.effort:
             changes["model_reasoning_effort"] = asked.effort
         arguments = ["exec", "--json", "--ephemeral", "--sandbox", "read-only"]
-        arguments += ["--skip-git-repo-check", "--color", "never", "--cd", str(work)]
+        arguments += ["--skip-git-repo-check", "--color", "never", "--cd", str(place.work)]
         if asked.model:
             arguments += ["--model", asked.model]
-        if profile := asked.extra.get("profile"):
+        profile = asked.extra.get("profile")
+        if profile:
             arguments += ["--profile", str(profile)]
+        if asked.base_url or not profile:
+            changes["model_provider"] = _PROVIDER
+            changes[f"model_providers.{_PROVIDER}"] = _provider(asked)
         for key, value in changes.items():
-            arguments += ["-c", f"{key}={json.dumps(value)}"]
+            arguments += ["-c", f"{key}={_toml(value)}"]
         return Command([*arguments, "-"], asked.whole)
 
-    def read(self, out: str) -> Heard:
+    def read(self, out: str, place: Place) -> Heard:
         """The last message of the agent; the turn must have been completed."""
+        del place
         text: str | None = None
         usage: Usage | None = None
         problem = tool = ""
@@ -79,7 +114,8 @@ class CodexCli:
                 ):
                     tool = kind
                 case {"type": "turn.completed", **rest}:
-                    usage, problem = _usage(rest.get("usage")), ""
+                    usage = _usage(rest.get("usage"))
+                    problem = "" if text and text.strip() else "an empty answer"
                 case {"type": "turn.failed", "error": {"message": str(said)}} | {
                     "type": "error",
                     "message": str(said),
@@ -88,6 +124,32 @@ class CodexCli:
                 case _:
                     pass
         return Heard(text, usage, problem, tool)
+
+
+def _provider(asked: Asked) -> dict[str, object]:
+    """OpenAI as the program knows it, but without retries of its own, which take a while."""
+    provider: dict[str, object] = {
+        "name": "OpenAI",
+        "wire_api": "responses",
+        "supports_websockets": False,
+        "request_max_retries": 0,
+        "stream_max_retries": 0,
+    }
+    if asked.base_url:
+        provider["base_url"] = asked.base_url
+    if asked.keyed:
+        provider["env_key"] = "CODEX_API_KEY"
+    elif not asked.base_url:
+        provider["requires_openai_auth"] = True
+    return provider
+
+
+def _toml(value: object) -> str:
+    """A value as TOML writes it on one line."""
+    if isinstance(value, Mapping):
+        table = cast("Mapping[str, object]", value)
+        return "{" + ", ".join(f"{key} = {_toml(each)}" for key, each in table.items()) + "}"
+    return json.dumps(value)
 
 
 def _usage(counts: Json) -> Usage | None:

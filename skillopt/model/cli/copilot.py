@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import ClassVar, Final
+import json
+import re
+from typing import ClassVar, Final, cast
 
-from skillopt.core.chat import Model
-from skillopt.errors import Refused
-from skillopt.model.cli.dialect import Asked, Command, Heard, events
+from skillopt.core.chat import Model, Usage
+from skillopt.model.cli.dialect import Asked, Command, Heard, events, number
+from skillopt.model.cli.home import Place
 from skillopt.model.cli.text import TextProgram
-from skillopt.model.provider import Transport
+from skillopt.model.provider import Json, Transport
 from skillopt.model.settings import ModelSettings
 
-_LONGEST: Final = 120_000
-"""Bytes of one argument; Linux takes no more than 128 KiB."""
+_USAGE: Final = "usage.json"
+_LOGIN: Final = {
+    "copilotTokens", "copilot_tokens", "loggedInUsers", "logged_in_users", "lastLoggedInUser",
+    "last_logged_in_user",
+}  # fmt: skip
+"""Keys of the program's `config.json` that say who is logged in; it holds other things too."""
+_COMMENT: Final = re.compile(r"(?m)^\s*//.*$")
 
 
 class CopilotChat:
-    """`copilot -p`: no tools, no servers, no custom instructions. It does not count tokens."""
+    """`copilot` with a prompt on standard input: no tools, no servers, no custom instructions."""
 
     key_variables: ClassVar[tuple[str, ...]] = ()
-    url_variables: ClassVar[tuple[str, ...]] = ()
+    url_variables: ClassVar[tuple[str, ...]] = ("COPILOT_PROVIDER_BASE_URL",)
     key_required: ClassVar[bool] = False
     default_url: ClassVar[str] = ""
     takes_shared_effort: ClassVar[bool] = False
@@ -30,12 +36,17 @@ class CopilotChat:
     path_key: ClassVar[str] = "copilot_exec_path"
     path_variables: ClassVar[tuple[str, ...]] = ("COPILOT_EXEC_PATH",)
     key_name: ClassVar[str] = "COPILOT_GITHUB_TOKEN"
-    home_name: ClassVar[str] = "COPILOT_HOME"
+    server_key_name: ClassVar[str] = "COPILOT_PROVIDER_API_KEY"
+    folder: ClassVar[str] = ".copilot"
+    folder_variable: ClassVar[str] = "COPILOT_HOME"
     variables: ClassVar[tuple[str, ...]] = (
         "COPILOT_GITHUB_TOKEN",
         "GH_TOKEN",
         "GITHUB_TOKEN",
-        "COPILOT_HOME",
+        "COPILOT_PROVIDER_API_KEY",
+        "COPILOT_PROVIDER_BEARER_TOKEN",
+        "COPILOT_PROVIDER_TYPE",
+        "COPILOT_PROVIDER_WIRE_API",
     )
     efforts: ClassVar[tuple[str, ...]] = ()
     login: ClassVar[str] = "run `copilot` once and log in, or set COPILOT_GITHUB_TOKEN"
@@ -46,23 +57,26 @@ class CopilotChat:
         del http
         return TextProgram.create(settings, cls())
 
-    def command(self, asked: Asked, work: Path, side: Path) -> Command:
-        """The prompt is an argument: the program takes it in no other way without a terminal."""
-        del work, side
-        size = len(asked.whole.encode("utf-8", "replace"))
-        if size > _LONGEST:
-            raise Refused(
-                f"copilot takes a prompt of at most {_LONGEST:,} bytes, and this one has {size:,}; "
-                "lower gradient.minibatch_size, or choose another backend for this role"
-            )
-        arguments = ["-p", asked.whole, "--output-format", "json", "--stream", "off"]
-        arguments += ["--no-color", "--log-level", "none", "--disable-builtin-mcps"]
-        arguments += ["--no-custom-instructions", "--available-tools="]
+    def credentials(self, asked: Asked) -> tuple[str, ...]:
+        """None as it is: the file of the log-in holds settings too."""
+        del asked
+        return ()
+
+    def command(self, asked: Asked, place: Place) -> Command:
+        """Everything goes to standard input."""
+        if not asked.base_url:
+            _log_in(place)
+        arguments = ["--output-format", "json", "--stream", "off", "--no-color"]
+        arguments += ["--log-level", "none", "--disable-builtin-mcps", "--no-custom-instructions"]
+        # A tool that does not exist: an empty list would switch nothing off.
+        arguments += ["--available-tools", "none"]
+        arguments += ["--usage-output-file", str(place.side / _USAGE)]
         if asked.model:
             arguments += ["--model", asked.model]
-        return Command(arguments)
+        quiet = {"COPILOT_AUTO_UPDATE": "false", "XDG_CACHE_HOME": str(place.owner.cache)}
+        return Command(arguments, asked.whole, {**quiet, **_server(asked)})
 
-    def read(self, out: str) -> Heard:
+    def read(self, out: str, place: Place) -> Heard:
         """All messages of the assistant, joined."""
         said: list[str] = []
         problem = tool = ""
@@ -82,4 +96,47 @@ class CopilotChat:
                     problem = text
                 case _:
                     pass
-        return Heard("".join(said) if said else None, None, problem, tool)
+        text = "".join(said)
+        return Heard(text if text.strip() else None, _usage(place), problem, tool)
+
+
+def _server(asked: Asked) -> dict[str, str]:
+    """Another provider than GitHub; nothing is then asked of GitHub."""
+    if not asked.base_url:
+        return {}
+    return {"COPILOT_PROVIDER_BASE_URL": asked.base_url, "COPILOT_OFFLINE": "true"}
+
+
+def _log_in(place: Place) -> None:
+    try:
+        text = (place.owner.folder / "config.json").read_text("utf-8")
+        found: object = json.loads(_COMMENT.sub("", text))
+    except (OSError, ValueError, RecursionError):
+        return
+    if isinstance(found, dict):
+        config = cast("dict[str, object]", found)
+        kept = {key: value for key, value in config.items() if key in _LOGIN}
+        file = place.folder / "config.json"
+        file.touch(mode=0o600)
+        file.write_text(json.dumps(kept), encoding="utf-8")
+
+
+def _usage(place: Place) -> Usage | None:
+    try:
+        found = cast("Json", json.loads((place.side / _USAGE).read_text("utf-8")))
+    except (OSError, ValueError, RecursionError):
+        return None
+    match found:
+        case {"modelMetrics": dict(models)}:
+            return sum(map(_tokens, models.values()), Usage()) if models else None
+        case _:
+            return None
+
+
+def _tokens(metrics: Json) -> Usage:
+    match metrics:
+        case {"requests": {"count": int(calls)}, "usage": {**counts}}:
+            sent, cached = number(counts.get("inputTokens")), number(counts.get("cacheReadTokens"))
+            return Usage(calls, sent, number(counts.get("outputTokens")), min(sent, cached))
+        case _:
+            return Usage()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol, cast
 
 from skillopt.core.chat import Message, Usage
+from skillopt.model.cli.home import Place
 from skillopt.model.provider import Json
 
 
@@ -21,6 +21,10 @@ class Asked:
     effort: str
     system: str
     prompt: str
+    base_url: str
+    """Blank: the provider that the program has been made for."""
+    keyed: bool
+    """Whether there is a key; else the program is logged in."""
     extra: Mapping[str, object]
     """Settings that only this program has."""
 
@@ -38,6 +42,8 @@ class Command:
 
     arguments: Sequence[str]
     stdin: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Variables beyond those that every call has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +72,30 @@ class Dialect(Protocol):
     """Variables that may hold another path."""
     key_name: ClassVar[str]
     """The variable under which the program looks for a key."""
-    home_name: ClassVar[str]
-    """The variable that names the folder of its settings."""
+    server_key_name: ClassVar[str]
+    """The same for a server that `base_url` names."""
+    folder: ClassVar[str]
+    """The folder in the user's home that holds its settings and credentials."""
+    folder_variable: ClassVar[str]
+    """The variable that names another such folder."""
     variables: ClassVar[tuple[str, ...]]
-    """Further variables that the program needs, secrets among them."""
+    """Variables that let it in, secrets among them."""
     efforts: ClassVar[tuple[str, ...]]
     login: ClassVar[str]
     """How to log in."""
 
-    def command(self, asked: Asked, work: Path, side: Path) -> Command:
-        """How to ask in the empty folder `work`; files may be put into `side`."""
+    def credentials(self, asked: Asked) -> tuple[str, ...]:
+        """Files of the program's folder that it may see, and nothing else of the user's.
+
+        A log-in is for the provider's own server and for no other that `base_url` names.
+        """
         ...
 
-    def read(self, out: str) -> Heard:
+    def command(self, asked: Asked, place: Place) -> Command:
+        """How to ask; files may be put into `place`, but not into its `work`."""
+        ...
+
+    def read(self, out: str, place: Place) -> Heard:
         """Take the output apart; what is not understood is passed over."""
         ...
 

@@ -1,4 +1,4 @@
-"""A program as a model: called anew for each question, in an empty folder, without tools."""
+"""A program as a model: called anew for each question, in a home of its own, without tools."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from skillopt.core.chat import Reply, Request, Usage
 from skillopt.errors import AccessError, ConfigError, Refused
 from skillopt.model.abilities import check_abilities
-from skillopt.model.cli.dialect import Asked, Dialect, converse
+from skillopt.model.cli.dialect import Asked, Dialect, Heard, converse
+from skillopt.model.cli.home import Owner, temporary_home
 from skillopt.model.cli.process import Finished, run
 from skillopt.model.cli.troubles import classify
 from skillopt.model.failures import Unreached
@@ -22,14 +22,13 @@ from skillopt.model.tokens import counted
 DEFAULT_MODEL: Final = "default"
 """The name that leaves the choice of the model to the program."""
 _EVERYWHERE: Final = (
-    "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TERM",
-    "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR",
+    "PATH", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "XDG_RUNTIME_DIR",
     "DBUS_SESSION_BUS_ADDRESS", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS",
     "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
     "http_proxy", "https_proxy", "all_proxy", "no_proxy",
-    "SYSTEMROOT", "COMSPEC", "PATHEXT", "APPDATA", "LOCALAPPDATA", "USERPROFILE", "TEMP", "TMP",
+    "SYSTEMROOT", "COMSPEC", "PATHEXT", "APPDATA", "LOCALAPPDATA",
 )  # fmt: skip
-"""What any program needs to start, find its own settings and reach the network."""
+"""What any program needs to start, to open the user's keyring and to reach the network."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +40,8 @@ class TextProgram:
     path: str
     fingerprint: str
     timeout: float
+    owner: Owner
+    keyed: bool
     environment: Mapping[str, str] = field(repr=False)
     secrets: frozenset[str] = field(repr=False)
 
@@ -58,7 +59,11 @@ class TextProgram:
                 f"{backend} has no reasoning effort {settings.effort!r} (known: {known}); "
                 f"change it for the {settings.role} model"
             )
-        environment, secrets = _environment(settings, dialect)
+        environment = {name: settings.variables.setting(name) for name in _EVERYWHERE}
+        private = {name: settings.variables.get(name) for name in dialect.variables}
+        key_name = dialect.server_key_name if settings.base_url else dialect.key_name
+        if settings.api_key is not None:
+            private[key_name] = settings.api_key
         profile, timeout = settings.extra.get("profile"), settings.extra.get("timeout")
         return cls(
             settings=settings,
@@ -67,8 +72,14 @@ class TextProgram:
             fingerprint=f"{backend}/{settings.name}/effort={settings.effort or None}"
             + (f"/profile={profile}" if profile else ""),
             timeout=timeout if isinstance(timeout, float) else settings.timeout,
-            environment=environment,
-            secrets=secrets,
+            owner=_owner(settings, dialect),
+            keyed=bool(private.get(key_name)),
+            environment={
+                name: value
+                for name, value in {**environment, **private, "NO_COLOR": "1"}.items()
+                if value is not None
+            },
+            secrets=frozenset(value for value in private.values() if value is not None),
         )
 
     async def complete(self, request: Request) -> Reply:
@@ -81,10 +92,11 @@ class TextProgram:
             effort=request.effort or self.settings.effort or "",
             system=system,
             prompt=prompt,
+            base_url=self.settings.base_url,
+            keyed=self.keyed,
             extra=self.settings.extra,
         )
-        finished = await self._call(asked)
-        heard = self.dialect.read(finished.out)
+        finished, heard = await self._call(asked)
         if heard.tool:
             raise AccessError(
                 f"{self._who} used the tool {heard.tool!r} although it was given none, so its "
@@ -107,24 +119,21 @@ class TextProgram:
         if request.temperature is not None:
             raise Refused(f"{self._who} has no temperature, and the request asks for one")
 
-    async def _call(self, asked: Asked) -> Finished:
+    async def _call(self, asked: Asked) -> tuple[Finished, Heard]:
         program = shutil.which(self.path, path=self.environment.get("PATH"))
         if program is None:
             raise AccessError(
                 f"{self._who}: there is no program {self.path!r} on PATH; install it, or set "
                 f"model.{self.dialect.path_key}"
             )
-        with (
-            TemporaryDirectory(prefix="skillopt-", ignore_cleanup_errors=True) as empty,
-            TemporaryDirectory(prefix="skillopt-", ignore_cleanup_errors=True) as beside,
-        ):
-            work, side = Path(empty), Path(beside)
-            command = self.dialect.command(asked, work, side)
+        dialect = self.dialect
+        with temporary_home(self.owner, dialect.folder, dialect.credentials(asked)) as place:
+            command = dialect.command(asked, place)
             try:
-                return await run(
+                finished = await run(
                     [program, *command.arguments],
-                    env=self.environment,
-                    cwd=work,
+                    env={**self.environment, **place.variables, **command.environment},
+                    cwd=place.work,
                     stdin=command.stdin,
                     timeout=self.timeout,
                 )
@@ -133,6 +142,7 @@ class TextProgram:
                 raise Unreached(f"{self._who} did not answer within {limit}") from error
             except OSError as error:
                 raise AccessError(f"{self._who} cannot be started: {error.strerror}") from error
+            return finished, dialect.read(finished.out, place)
 
 
 def _path(settings: ModelSettings, dialect: Dialect) -> str:
@@ -142,17 +152,14 @@ def _path(settings: ModelSettings, dialect: Dialect) -> str:
     return str(Path(given).expanduser()) if given else dialect.program
 
 
-def _environment(
-    settings: ModelSettings, dialect: Dialect
-) -> tuple[dict[str, str], frozenset[str]]:
-    """Variables for the program, and those of their values that nobody may see."""
-    look = settings.variables
-    found = {name: look.setting(name) for name in _EVERYWHERE}
-    private = {name: look.get(name) for name in dialect.variables}
-    if settings.api_key is not None:
-        private[dialect.key_name] = settings.api_key
-    if isinstance(home := settings.extra.get("home"), str) and home:
-        found[dialect.home_name] = str(Path(home).expanduser())
-    given = {name: value for name, value in {**found, **private}.items() if value is not None}
-    secrets = frozenset(value for value in private.values() if value is not None)
-    return {**given, "NO_COLOR": "1"}, secrets
+def _owner(settings: ModelSettings, dialect: Dialect) -> Owner:
+    look = settings.variables.setting
+    home = Path(look("HOME", "USERPROFILE") or Path.home())
+    own = settings.extra.get("home")
+    given = (own if isinstance(own, str) else "") or look(dialect.folder_variable)
+    cache = look("XDG_CACHE_HOME")
+    return Owner(
+        home,
+        Path(given).expanduser() if given else home / dialect.folder,
+        Path(cache) if cache else home / ".cache",
+    )
