@@ -6,10 +6,21 @@ from typing import TYPE_CHECKING  # noqa: TID251 - for laziness, not for a cycle
 
 if TYPE_CHECKING:
     from skillopt.api import (
+        Result,
+        attribute,
+        attribute_async,
+        calibrate,
+        calibrate_async,
+        check,
+        check_async,
+        doctor,
+        doctor_async,
         estimate,
         estimate_async,
         evaluate,
         evaluate_async,
+        list_runs,
+        load_run,
         train,
         train_async,
     )
@@ -18,12 +29,23 @@ if TYPE_CHECKING:
 __version__ = "0.3.0"
 
 __all__ = [
+    "Result",
     "Score",
     "__version__",
+    "attribute",
+    "attribute_async",
+    "calibrate",
+    "calibrate_async",
+    "check",
+    "check_async",
+    "doctor",
+    "doctor_async",
     "estimate",
     "estimate_async",
     "evaluate",
     "evaluate_async",
+    "list_runs",
+    "load_run",
     "train",
     "train_async",
 ]

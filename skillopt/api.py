@@ -5,22 +5,31 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import wraps
 from html import escape
 from pathlib import Path
+from shlex import quote
 from typing import ParamSpec, TypeAlias, TypeVar
 
 from skillopt.aio import run_blocking
+from skillopt.build.attributing import Inquiry, inquire
+from skillopt.build.attributing import attribute as leave_out
 from skillopt.build.brief import Brief, Supplied, prepare
+from skillopt.build.calibrating import calibrate as measure_noise
+from skillopt.build.calibrating import terms
+from skillopt.build.checkup import Check, check_data, check_disk, check_models
 from skillopt.build.estimate import estimate as run_estimate
 from skillopt.build.evaluating import Examinee, Verdict
 from skillopt.build.evaluating import evaluate as run_evaluation
+from skillopt.build.integrity import Spending, check_config, check_skill
 from skillopt.build.outlay import Estimate
 from skillopt.build.training import open_training
-from skillopt.config.load import load_config
+from skillopt.config.load import load_config, load_kept
 from skillopt.config.schema import Config, Role
+from skillopt.config.secrets import Secrets
+from skillopt.core.attribution import Attribution
 from skillopt.core.callables import identify, reference, used
 from skillopt.core.chat import Model, Usage
 from skillopt.core.events import Event, Signal
@@ -32,19 +41,24 @@ from skillopt.core.state import State
 from skillopt.core.task import Split
 from skillopt.datasets.rows import rows_of
 from skillopt.datasets.splits import AUTO, Splits, by_ratio
-from skillopt.errors import ConfigError
+from skillopt.errors import ConfigError, DataError, StoreError
+from skillopt.evaluation.calibration import Advice, Calibration, Terms
 from skillopt.evaluation.gates import Metric
+from skillopt.evaluation.integrity.findings import Finding
 from skillopt.evaluation.report import Claim, claim
 from skillopt.evaluation.statistics import Interval, interval
 from skillopt.model.scripted import PlainCallable, from_callable
 from skillopt.progress import Progress
 from skillopt.store.packages import read_skill
+from skillopt.store.reader import RunReader
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Rows: TypeAlias = Sequence[Mapping[str, object]]
 ModelLike: TypeAlias = str | PlainCallable
 """A model's name, or a function from prompt to answer."""
+ConfigLike: TypeAlias = str | Path | Config | None
+"""A YAML file, or a configuration that was loaded already."""
 SkillLike: TypeAlias = str | Path | None
 """A path (of a document, or of a package's folder), the text of a document, or None for what the
 configuration says."""
@@ -146,7 +160,7 @@ def _metric(state: State) -> Metric:
 
 
 async def train_async(
-    config: str | Path | None = None,
+    config: ConfigLike = None,
     *,
     train: Rows | None = None,
     val: Rows | None = None,
@@ -204,7 +218,7 @@ async def train_async(
                 f"target {model.role('target').model}, optimizer {model.role('optimizer').model}"
             )
             shown.tell(f"skillopt: {named}; run directory {brief.out}")
-        async with open_training(brief, _watching(watch, shown)) as training:
+        async with open_training(brief, _watching(watch, shown), _variables(config)) as training:
             state = await training.go()
             best, spent = state.best.skill.render(), training.meter.total
             result = Result(best, state, training.layout.root, spent)
@@ -214,7 +228,7 @@ async def train_async(
 
 
 async def estimate_async(
-    config: str | Path | None = None,
+    config: ConfigLike = None,
     *,
     train: Rows | None = None,
     val: Rows | None = None,
@@ -249,7 +263,7 @@ async def estimate_async(
 
 async def evaluate_async(
     skill: str | Path,
-    config: str | Path | None = None,
+    config: ConfigLike = None,
     *,
     rows: Rows | None = None,
     split: str = "all",
@@ -259,6 +273,7 @@ async def evaluate_async(
     settings: Mapping[str, object] | None = None,
     watch: Watcher | None = None,
     progress: bool = True,
+    secrets: Secrets | None = None,
 ) -> Verdict:
     """Measure a skill on rows, or on a split of the configuration's data.
 
@@ -277,17 +292,259 @@ async def evaluate_async(
     )
     with _in_use(scorer, target):
         shown = Progress() if progress else None
-        return await run_evaluation(settled, examinee, _watching(watch, shown))
+        return await run_evaluation(
+            settled, examinee, _watching(watch, shown), secrets or _variables(config)
+        )
+
+
+async def check_async(
+    config: ConfigLike = None,
+    *,
+    train: Rows | None = None,
+    val: Rows | None = None,
+    test: Rows | None = None,
+    data: Rows | None = None,
+    scorer: str | Callable[..., object] | None = None,
+    target: str | None = None,
+    skill: SkillLike = None,
+    trained: str | Path | None = None,
+    sample: int | None = None,
+    settings: Mapping[str, object] | None = None,
+    watch: Watcher | None = None,
+    secrets: Secrets | None = None,
+) -> list[Finding]:
+    """Whether data and scorer can be trusted, or whether a trained skill keeps to the rules.
+
+    `check` does the same for callers that do not await. Arguments as in `train`; no model is
+    asked, unless `sample` says on how many val items the target is tried without a skill.
+
+    Args:
+        config: As in `train`, or a run directory, whose best skill is checked.
+        train: As in `train`.
+        val: As in `train`.
+        test: As in `train`.
+        data: As in `train`.
+        scorer: As in `train`.
+        target: The name of the model that `sample` asks.
+        skill: The skill to start from.
+        trained: A skill that came out of a training, to be checked on the same data.
+        sample: Val items on which the target model is asked; that may cost money.
+        settings: As in `train`.
+        watch: Called with every event, if the target is asked.
+        secrets: Variables of the environment that were read already.
+    """
+    document = _skill(trained)
+    if (folder := _folder(config)) is not None:
+        return await _check_run(folder, document)
+    more = dict(settings or {})
+    splits = _splits(train, val, test, data, more)
+    settled = _configure(config, splits, scorer, target, None, None, more)
+    if document is not None:
+        return await check_skill(settled, document, _skill(skill), splits)
+    spending = None
+    if sample is not None:
+        spending = Spending(sample, _watching(watch), secrets or _variables(config))
+    return await check_config(settled, spending, Supplied(splits=splits, skill=_skill(skill)))
+
+
+def _folder(config: ConfigLike) -> Path | None:
+    """The run directory, if it is one that is named."""
+    return Path(config) if isinstance(config, str | Path) and Path(config).is_dir() else None
+
+
+async def _check_run(folder: Path, skill: Skill | None) -> list[Finding]:
+    """The best skill of a run, or another one, on the data that its own settings name."""
+    with RunReader(folder) as reader:
+        best = reader.state.best.skill if skill is None else skill
+        initial = reader.state.initial.skill
+        instead = f"skillopt check CONFIG --skill {quote(str(reader.layout.best_skill))}"
+        try:
+            kept = reader.config
+        except StoreError as error:
+            raise StoreError(f"{error}\nwithout it: {instead}") from error
+    try:
+        return await check_skill(load_kept(kept), best, initial)
+    except (ConfigError, DataError) as error:
+        raise type(error)(f"{error}\nif the data has moved: {instead}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """How noisy scores are, and what that means for a run."""
+
+    measured: Calibration
+    terms: Terms
+    """The error rates that the configuration asks for."""
+
+    @property
+    def advice(self) -> Advice:
+        """Gate, replicates and val size with which a gain of the wanted size is seen."""
+        return self.measured.advice(self.terms)
+
+
+async def calibrate_async(
+    config: ConfigLike = None,
+    *,
+    train: Rows | None = None,
+    val: Rows | None = None,
+    test: Rows | None = None,
+    data: Rows | None = None,
+    scorer: str | Callable[..., object] | None = None,
+    target: ModelLike | None = None,
+    optimizer: ModelLike | None = None,
+    skill: SkillLike = None,
+    out: str | Path | None = None,
+    effect: float = 0.05,
+    power: float = 0.8,
+    settings: Mapping[str, object] | None = None,
+    watch: Watcher | None = None,
+    progress: bool = True,
+) -> Noise:
+    """Measure the first skill at least twice, and tell how noisy its scores are.
+
+    `calibrate` does the same for callers that do not await. Arguments as in `train`; attempts are
+    kept in the run directory, so that training does not pay for them again.
+
+    Args:
+        config: As in `train`.
+        train: As in `train`.
+        val: As in `train`.
+        test: As in `train`.
+        data: As in `train`.
+        scorer: As in `train`.
+        target: As in `train`.
+        optimizer: As in `train`.
+        skill: As in `train`.
+        out: As in `train`.
+        effect: The gain that the run should be able to see.
+        power: How likely it should see such a gain.
+        settings: As in `train`.
+        watch: As in `train`.
+        progress: As in `train`.
+    """
+    brief = _brief(
+        config=config,
+        train=train,
+        val=val,
+        test=test,
+        data=data,
+        scorer=scorer,
+        target=target,
+        optimizer=optimizer,
+        skill=skill,
+        out=out,
+        settings=settings or {},
+    )
+    shown = Progress() if progress else None
+    with _in_use(scorer, target, optimizer):
+        return await noise_of(brief, effect=effect, power=power, watch=_watching(watch, shown))
+
+
+async def noise_of(
+    brief: Brief,
+    *,
+    effect: float,
+    power: float,
+    watch: Watcher,
+    secrets: Secrets | None = None,
+) -> Noise:
+    """The same for a training that was read and checked already."""
+    found = await measure_noise(brief, watch, secrets)
+    return Noise(found, terms(brief, effect=effect, power=power))
+
+
+async def attribute_async(
+    run: str | Path | Inquiry,
+    *,
+    tasks: int = 40,
+    settings: Mapping[str, object] | None = None,
+    watch: Watcher | None = None,
+    progress: bool = True,
+    secrets: Secrets | None = None,
+) -> Attribution:
+    """What each rule of a run's best skill is worth, by leaving it out, and where it comes from.
+
+    `attribute` does the same for callers that do not await. The models are those of the run's own
+    settings; functions given in Python must be importable by their names.
+
+    Args:
+        run: A run directory, or what `skillopt.build.attributing.inquire` found in one.
+        tasks: Val tasks to try each rule on.
+        settings: Settings to change, such as `env.data_path` where data has moved.
+        watch: As in `train`.
+        progress: As in `train`.
+        secrets: Variables of the environment that were read already.
+    """
+    if isinstance(run, Inquiry):
+        inquiry = run
+    else:
+        with RunReader(Path(run)) as reader:
+            config = load_kept({**reader.config, **(settings or {})})
+            inquiry = inquire(config, reader, tasks)
+    shown = Progress() if progress else None
+    return await leave_out(inquiry, _watching(watch, shown), secrets)
+
+
+async def doctor_async(
+    config: ConfigLike = None,
+    *,
+    offline: bool = False,
+    settings: Mapping[str, object] | None = None,
+    secrets: Secrets | None = None,
+) -> list[Check]:
+    """Whether everything is there that a run needs: data, disk, keys, servers and answers.
+
+    `doctor` does the same for callers that do not await. Without a configuration and settings,
+    only the disk is looked at.
+
+    Args:
+        config: A YAML file.
+        offline: Whether to ask no model.
+        settings: As in `train`.
+        secrets: Variables of the environment that were read already.
+    """
+    if config is None and not settings:
+        return [check_disk(Path.cwd())]
+    settled = _configure(config, None, None, None, None, None, settings or {})
+    known = secrets or _variables(config)
+    return [*check_data(settled), *await check_models(settled, known, offline=offline)]
+
+
+def load_run(folder: str | Path) -> Result:
+    """The result of a run directory, finished or under way, without touching it."""
+    with RunReader(Path(folder)) as reader:
+        spent = sum(reader.spent().values(), Usage())
+        best = reader.state.best.skill.render()
+        return Result(best, reader.state, reader.layout.root, spent)
+
+
+def list_runs(folder: str | Path = "outputs") -> list[Result]:
+    """The runs below a folder that have begun, in the order of their names."""
+    found: list[Result] = []
+    for each in sorted(path for path in Path(folder).glob("*") if path.is_dir()):
+        with suppress(StoreError):  # no run, or none that has begun
+            found.append(load_run(each))
+    return found
 
 
 train = _front_door(train_async)
 estimate = _front_door(estimate_async)
 evaluate = _front_door(evaluate_async)
+check = _front_door(check_async)
+calibrate = _front_door(calibrate_async)
+attribute = _front_door(attribute_async)
+doctor = _front_door(doctor_async)
+
+
+def _variables(config: ConfigLike) -> Secrets:
+    """The environment, with the `.env` file beside the configuration."""
+    beside = Path(config).parent if isinstance(config, str | Path) else None
+    return Secrets.load(project=beside)
 
 
 def _brief(
     *,
-    config: str | Path | None,
+    config: ConfigLike,
     train: Rows | None,
     val: Rows | None,
     test: Rows | None,
@@ -310,11 +567,12 @@ def _brief(
         "optimizer": _callable(optimizer),
     }
     own: dict[Role, Model] = {role: model for role, model in given.items() if model is not None}
-    return prepare(settled, Supplied(splits=splits, models=own, skill=_skill(skill)))
+    supplied = Supplied(splits=splits, models=own, skill=_skill(skill))
+    return prepare(settled, supplied, _variables(config))
 
 
 def _configure(
-    config: str | Path | None,
+    config: ConfigLike,
     splits: Splits | None,
     scorer: str | Callable[..., object] | None,
     target: ModelLike | None,
@@ -332,6 +590,8 @@ def _configure(
         **_named("optimizer", optimizer),
     }
     values |= {key: value for key, value in given.items() if value is not None}
+    if isinstance(config, Config):
+        return load_kept(config.flat() | values) if values else config
     return load_config(None if config is None else Path(config), values=values)
 
 

@@ -421,3 +421,72 @@ def test_a_run_is_not_continued_with_another_callable_of_the_same_name(
     assert attempt("a").state == attempt("a").state
     with pytest.raises(StoreError, match=rf"{'scorer' if role == 'scorer' else role}.*state="):
         attempt("b")
+
+
+def test_every_command_has_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = small_run(tmp_path / "outputs" / "one", progress=False)
+    loaded = skillopt.load_run(tmp_path / "outputs" / "one")
+    assert (loaded.state, loaded.best_skill, loaded.spent) == (
+        result.state, result.best_skill, result.spent,
+    )  # fmt: skip
+    (tmp_path / "outputs" / "other").mkdir()
+    assert [each.out.name for each in skillopt.list_runs()] == ["one"]
+    with pytest.raises(StoreError, match="not a directory"):
+        skillopt.load_run(tmp_path / "none")
+
+    found = skillopt.check(train=TRAIN, val=VAL, test=TEST, scorer=closeness, skill="Add.")
+    verdicts = {each.check: each.verdict for each in found}
+    assert verdicts["data"] == "ok"
+    assert verdicts["bare prompt"] == "left out"
+    found = skillopt.check(train=TRAIN, val=VAL, skill="Add.", trained=result.best_skill)
+    assert "gold in the skill" in {each.check for each in found}
+
+    noise = skillopt.calibrate(
+        train=TRAIN, val=VAL, target=pupil, optimizer=teacher, skill="Add.",
+        out=tmp_path / "noise", progress=False,
+    )  # fmt: skip
+    assert (noise.measured.tasks, noise.measured.flipping) == (4, 0.0)
+    assert noise.advice.gate == "strict"
+
+    checks = skillopt.doctor(offline=True)
+    assert [each.what for each in checks] == ["disk"]
+
+
+def test_a_run_tells_what_its_rules_are_worth(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    (tmp_path / "own_models.py").write_text(OWN_MODELS, encoding="utf-8")
+    (tmp_path / "rows.jsonl").write_text(
+        "\n".join(json.dumps(row) for row in rows(1, 30)), encoding="utf-8"
+    )
+    (tmp_path / "start.md").write_text("You add numbers.", encoding="utf-8")
+    skillopt.train(
+        out=tmp_path / "run",
+        progress=False,
+        settings={
+            **QUICK,
+            "model.backend": "scripted",
+            "model.target": "own_models:target",
+            "model.optimizer": "own_models:optimizer",
+            "data_path": "rows.jsonl",
+            "skill_init": "start.md",
+        },
+    )
+    found = skillopt.attribute(tmp_path / "run", tasks=4, progress=False)
+    assert [each.worth.gain > 0 for each in found.rules] == [True]
+
+
+OWN_MODELS = f"""
+def target(prompt):
+    if " + " not in prompt:
+        return "OK"
+    number = int(prompt.rsplit(" + ", 1)[1])
+    return str(2 * number) if "double" in prompt.lower() else "I do not know"
+
+
+def optimizer(prompt):
+    return {analysis("- Double the number.")!r}
+"""

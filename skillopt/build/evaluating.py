@@ -28,7 +28,6 @@ from skillopt.store.desk import QuestionDesk
 from skillopt.store.files import Scribe, write_atomic, write_json
 from skillopt.store.layout import Layout, RolloutFolder
 from skillopt.store.lock import RunLock
-from skillopt.store.packages import read_skill
 from skillopt.store.unrecorded import Unrecorded
 
 _NOTHING: Mapping[str, Score] = {}
@@ -66,11 +65,6 @@ class Examinee:
     split: str = "all"
     splits: Splits | None = None
     target: Model | None = None
-
-
-def examinee_from(path: Path, split: str) -> Examinee:
-    """A skill from a file, or from the folder of a package."""
-    return Examinee(skill=read_skill(path), name=str(path), split=split)
 
 
 async def evaluate(

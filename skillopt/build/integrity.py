@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from skillopt.build.brief import prepare
+from skillopt.build.brief import Supplied, prepare
 from skillopt.build.data import World, few_to_decide, open_world, told_cut, validation_tasks
 from skillopt.build.models import preflight
 from skillopt.build.pricing import caps_of, prices_of
@@ -20,7 +20,7 @@ from skillopt.core.ports import Environment, Episode, TellsGold, Watcher
 from skillopt.core.rollout import Evaluation, Score, Trajectory
 from skillopt.core.skill import Skill
 from skillopt.core.task import Gold, Split, Task
-from skillopt.datasets.splits import SPLITS
+from skillopt.datasets.splits import SPLITS, Splits
 from skillopt.errors import EnvironmentFault, RolloutError, SkilloptError, attributed_to
 from skillopt.evaluation.integrity.copying import copying
 from skillopt.evaluation.integrity.duplicates import duplicates
@@ -46,10 +46,12 @@ class Spending:
     secrets: Secrets
 
 
-async def check_config(config: Config, spending: Spending | None = None) -> list[Finding]:
+async def check_config(
+    config: Config, spending: Spending | None = None, supplied: Supplied | None = None
+) -> list[Finding]:
     """Everything about data, scorer and first skill; models are asked only with leave to spend."""
     try:
-        brief = prepare(config)
+        brief = prepare(config, supplied)
         items, instructions = await _read(brief.world.environment)
     except SkilloptError as error:
         return [Finding("data", "bad", "cannot be used", str(error))]
@@ -65,16 +67,18 @@ async def check_config(config: Config, spending: Spending | None = None) -> list
     ]
 
 
-async def check_skill(config: Config, skill: Skill, initial: Skill | None = None) -> list[Finding]:
+async def check_skill(
+    config: Config, skill: Skill, initial: Skill | None = None, splits: Splits | None = None
+) -> list[Finding]:
     """Whether a trained skill has the items in it instead of what they teach.
 
     Without the initial skill, that of the configuration is what it is compared with.
     """
     if initial is None:
-        brief = prepare(config)
+        brief = prepare(config, Supplied(splits=splits))
         world, initial = brief.world, brief.skill
     else:
-        world = open_world(config, LEARNING)
+        world = open_world(config, LEARNING, splits)
     return await scan_skill(world.environment, skill, initial)
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rich.text import Text
 
+from skillopt.api import attribute_async
 from skillopt.build.attributing import Inquiry, inquire
-from skillopt.build.attributing import attribute as leave_out
 from skillopt.cli.arguments import Given
 from skillopt.cli.phrases import ACTIONS, consumed, count, gain, quoted, some, spelt
 from skillopt.cli.progress import reporting
@@ -53,7 +53,7 @@ def attribute(session: Session, given: Given, folder: Path, *, tasks: int, dry: 
 
     async def measure() -> Attribution:
         with reporting(screen) as watch:
-            return await leave_out(inquiry, watch, secrets)
+            return await attribute_async(inquiry, watch=watch, progress=False, secrets=secrets)
 
     found = run(measure(), screen, lambda: _FAREWELL)
     screen.show(_table(found.rules), "", _tally(found))

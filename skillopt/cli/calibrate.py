@@ -5,9 +5,8 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
+from skillopt.api import Noise, noise_of
 from skillopt.build.brief import prepare
-from skillopt.build.calibrating import calibrate as measure_noise
-from skillopt.build.calibrating import terms
 from skillopt.cli.arguments import Given
 from skillopt.cli.phrases import count
 from skillopt.cli.progress import reporting
@@ -29,12 +28,12 @@ def calibrate(session: Session, given: Given, *, effect: float, power: float) ->
     for each in brief.world.warnings:
         screen.warn(each)
 
-    async def measure() -> Calibration:
+    async def measure() -> Noise:
         with reporting(screen) as watch:
-            return await measure_noise(brief, watch, secrets)
+            return await noise_of(brief, effect=effect, power=power, watch=watch, secrets=secrets)
 
     found = run(measure(), screen, lambda: _FAREWELL)
-    screen.show(*report(found, terms(brief, effect=effect, power=power)))
+    screen.show(*report(found.measured, found.terms))
 
 
 _STEADY = (

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 from rich.text import Text
 
-from skillopt.build.data import read_skill
-from skillopt.build.integrity import Spending, check_config, check_skill
+from skillopt.api import check_async
 from skillopt.cli.arguments import Given
-from skillopt.cli.phrases import count, quoted
+from skillopt.cli.phrases import count
 from skillopt.cli.progress import reporting
 from skillopt.cli.render import Screen
 from skillopt.cli.running import run
 from skillopt.cli.session import Session
 from skillopt.cli.settings import configured, unlocked
 from skillopt.cli.tables import Table
-from skillopt.config.load import load_kept
 from skillopt.config.secrets import Secrets
-from skillopt.errors import ConfigError, DataError, StoreError
 from skillopt.evaluation.integrity.findings import Finding, Verdict
-from skillopt.store.reader import RunReader
 
 _STYLES: dict[Verdict, str] = {"ok": "green", "look": "yellow", "bad": "bold red", "left out": ""}
 
@@ -46,11 +42,9 @@ def check(
                 "a run is checked with its own settings; for others: "
                 "skillopt check CONFIG KEY=VALUE --skill FILE"
             )
-        work = _of_run(given.config, skill)
-    elif skill is not None:
-        work = check_skill(configured(given, screen), read_skill(skill))
+        work = check_async(given.config, trained=skill)
     else:
-        work = _of_config(given, sample, secrets, screen)
+        work = _of_config(given, skill, sample, secrets, screen)
     found = run(work, screen, lambda: "interrupted")
     bad = sum(each.verdict == "bad" for each in found)
     if as_json:
@@ -65,37 +59,13 @@ def check(
 
 
 async def _of_config(
-    given: Given, sample: int | None, secrets: Secrets, screen: Screen
+    given: Given, skill: Path | None, sample: int | None, secrets: Secrets, screen: Screen
 ) -> list[Finding]:
     config = configured(given, screen)
-    if sample is None:
-        return await check_config(config)
+    if sample is None or skill is not None:
+        return await check_async(config, trained=skill)
     with reporting(screen) as watch:
-        return await check_config(config, Spending(sample, watch, secrets))
-
-
-def _of_run(folder: Path, skill: Path | None) -> Coroutine[object, object, list[Finding]]:
-    """The best skill of a run, or another one, on the data that its own settings name."""
-    with RunReader(folder) as reader:
-        best = reader.state.best.skill if skill is None else read_skill(skill)
-        initial = reader.state.initial.skill
-        kept = reader.layout.best_skill
-        try:
-            settings = reader.config
-        except StoreError as error:
-            raise StoreError(f"{error}\nwithout it: {_instead(kept)}") from error
-
-    async def work() -> list[Finding]:
-        try:
-            return await check_skill(load_kept(settings), best, initial)
-        except (ConfigError, DataError) as error:
-            raise type(error)(f"{error}\nif the data has moved: {_instead(kept)}") from error
-
-    return work()
-
-
-def _instead(skill: Path) -> str:
-    return f"skillopt check CONFIG --skill {quoted(skill)}"
+        return await check_async(config, sample=sample, watch=watch, secrets=secrets)
 
 
 def show(found: Sequence[Finding], session: Session, screen: Screen) -> None:

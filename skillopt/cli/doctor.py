@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from rich.text import Text
 
-from skillopt.build.checkup import Check, State, check_data, check_disk, check_models
+from skillopt.api import doctor_async
+from skillopt.build.checkup import Check, State
 from skillopt.cli.arguments import Given
 from skillopt.cli.machine import check_machine
 from skillopt.cli.phrases import count
@@ -25,13 +25,9 @@ def doctor(session: Session, given: Given, *, offline: bool) -> int:
     screen = Screen()
     secrets = unlocked(session, given.config)
     checks = check_machine(secrets)
-    if given.blank:
-        checks.append(check_disk(Path.cwd()))
-    else:
-        config = configured(given, screen)
-        checks += check_data(config)
-        work = check_models(config, secrets, offline=offline)
-        checks += run(work, screen, lambda: "interrupted")
+    config = None if given.blank else configured(given, screen)
+    work = doctor_async(config, offline=offline, secrets=secrets)
+    checks += run(work, screen, lambda: "interrupted")
     _show(checks, session, screen)
     failures = sum(each.state == "failure" for each in checks)
     if failures:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rich.text import Text
 
-from skillopt.build.evaluating import Verdict, examinee_from
-from skillopt.build.evaluating import evaluate as run_evaluation
+from skillopt.api import evaluate_async
+from skillopt.build.evaluating import Verdict
 from skillopt.cli.arguments import Given
 from skillopt.cli.phrases import hard, paid
 from skillopt.cli.progress import reporting
@@ -28,11 +28,12 @@ def evaluate(session: Session, given: Given, skill: Path, split: str) -> None:
     screen = Screen()
     secrets = unlocked(session, given.config)
     config = configured(given, screen)
-    examinee = examinee_from(skill, split)
 
     async def measure() -> Verdict:
         with reporting(screen) as watch:
-            return await run_evaluation(config, examinee, watch, secrets)
+            return await evaluate_async(
+                skill, config, split=split, watch=watch, progress=False, secrets=secrets
+            )
 
     verdict = run(measure(), screen, lambda: _FAREWELL)
     for warning in verdict.warnings:
