@@ -46,6 +46,8 @@ class Purse:
     start: float = field(init=False)
     held: Usage = field(default_factory=Usage)
     """Worst cases of the calls under way."""
+    overrun: int = 0
+    """The most tokens by which a reply has exceeded what was set aside for it."""
     _freed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -79,6 +81,16 @@ class Purse:
         given = sum(estimate(each.text) for each in request.messages)
         return replace(usage, input=given, output=estimate(answer), estimated=1)
 
+    def compare(self, worst: Usage, used: Usage) -> None:
+        """Remember whether a call took more than it was said to take at most."""
+        self.overrun = max(self.overrun, tokens(used) - tokens(worst))
+
+    @property
+    def _why(self) -> str:
+        if not self.overrun:
+            return ""
+        return f" (replies took up to {self.overrun:,} tokens more than max_tokens allows)"
+
     def _against(self, worst: Usage, what: str) -> str | None:
         """Why this call may not start now, if so."""
         caps, spent = self.caps, self.meter.total
@@ -86,10 +98,10 @@ class Purse:
         if caps.calls is not None and after.calls > caps.calls:
             return _reached("calls", f"{caps.calls:,}", f"{spent.calls:,} were made")
         if caps.tokens is not None and tokens(after) > caps.tokens:
-            used = f"{tokens(spent):,} were used"
+            used = f"{tokens(spent):,} were used{self._why}"
             return _reached("tokens", f"{caps.tokens:,}", used, what, f"{tokens(worst):,}")
         if caps.dollars is not None and after.dollars > caps.dollars:
-            used = f"{_money(spent.dollars)} were spent"
+            used = f"{_money(spent.dollars)} were spent{self._why}"
             return _reached("dollars", _money(caps.dollars), used, what, _money(worst.dollars))
         if caps.minutes is not None and self.clock() - self.start >= caps.minutes * 60:
             return _reached("minutes", f"{caps.minutes:g}", "they are over")

@@ -171,6 +171,7 @@ class Metered:
             dollars = used.dollars if self.price is None else self.price.cost(used)
             usage = replace(used, calls=1, dollars=dollars)
             self.purse.meter.add(self.role, request.stage, usage)
+            self.purse.compare(worst, usage)
         return replace(reply, usage=usage)
 
 

@@ -158,3 +158,15 @@ def test_the_worst_price_is_charged_whatever_the_provider_had_cached() -> None:
     dear = Price(input=1.0, output=0.0, cached_input=3.0)
     assert dear.most(Usage(1, 1_000_000)) == 3.0
     assert PRICE.most(Usage(1, 1_000_000, 1_000_000)) == 10.0
+
+
+async def test_a_model_that_writes_more_than_it_may_ends_the_run_and_is_told() -> None:
+    purse = Purse(Meter(), Caps(tokens=2000))
+    long = Reply(text="and so on", usage=Usage(1, 10, 5000))
+    model = Metered(Scripted(lambda _: long), "target", purse, None, 100)
+    asked = Request(stage="rollout", messages=(Message("user", "Why?"),))
+    await model.complete(asked)
+    with pytest.raises(
+        BudgetSpent, match=r"5,010 were used \(replies took up to 4,\d+ tokens more"
+    ):
+        await model.complete(asked)
