@@ -25,8 +25,8 @@ $(VENV)/.developing: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
 
-quickstart: $(VENV)/$(if $(SIM),.installed,.embedded) ## a first run with a real model on the CPU; SIM=1: simulated, in seconds
-	$(BIN)/skillopt quickstart --yes $(if $(SIM),--sim)
+quickstart: $(VENV)/$(if $(SIM),.installed,.embedded) ## a first run with a real model on the CPU; SIM=1: simulated, in seconds; SEED=n: another order of the data
+	$(BIN)/skillopt quickstart --yes $(if $(SIM),--sim) $(if $(SEED),--seed $(SEED) --out skillopt-quickstart-$(SEED))
 
 test: $(VENV)/.developing ## the tests, with a short version of the slow ones
 	$(BIN)/python -m pytest -q -m 'not slow and not weights and not agents' -n $(JOBS)

@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 FOLDER = Path(__file__).parent.parent / "skillopt" / "quickstart" / "data"
-SIZES = {"train": 32, "val": 32, "test": 60}
+SIZES = {"train": 24, "val": 24, "test": 48}
 MONTHS = [
     "January",
     "February",
@@ -60,42 +60,34 @@ DATES = (
     "{name} here. Could the {item} be delivered on {when}? I am home all day.",
     "The {item} I ordered should come on {when}, please leave it with the porter.",
 )
-TEAMS = {
-    "FIN-01": (
-        "I was charged twice for the same {item}.",
-        "The invoice for the {item} shows the wrong amount.",
-        "My card was debited but the shop says I still owe money for the {item}.",
-        "Please send me a receipt for what I paid for the {item}.",
-        "The discount was not taken off my bill for the {item}.",
-        "Why is there an extra fee on my bill for the {item}?",
-        "I paid for the {item} by bank transfer and the payment is not shown.",
+MOODS = {
+    "POS": (
+        "The {item} is lovely, thank you so much!",
+        "I am delighted, it looks even better than in the picture.",
+        "Great service, everything came a day early.",
+        "My daughter adores her new {item}. We will order again.",
+        "What a beautiful thing! It was worth every cent.",
+        "{name} here, just to say that all works perfectly.",
+        "Quick help on the phone yesterday, I am very happy with your team.",
+        "Best {item} I have ever owned. Five stars!",
+        "Wow, your driver even carried the {item} upstairs. Wonderful people.",
+        "I will recommend your shop to all my friends.",
+        "The repair took ten minutes and cost nothing, fantastic!",
+        "We love how quiet the new {item} is.",
     ),
-    "LOG-02": (
-        "The {item} should have been delivered three days ago and is not here.",
-        "The courier left the {item} at the wrong house.",
-        "Tracking says my {item} has been in the same depot for a week.",
-        "Can the {item} be delivered in the evening instead?",
-        "The driver did not ring, so the {item} went back to the depot.",
-        "Where is the parcel with my {item}? The tracking page is stuck.",
-        "Please ship the {item} to my office and not to my home.",
-    ),
-    "RMA-03": (
-        "I do not like the {item} and want to send it back.",
-        "The {item} arrived broken, I want to return it.",
-        "How do I return the {item}? I have changed my mind.",
-        "I would like to exchange the {item} for a larger one.",
-        "The {item} is the wrong colour, please take it back.",
-        "I sent the {item} back but the return is still not confirmed.",
-        "Please send me a return label for the {item}.",
-    ),
-    "SYS-04": (
-        "I cannot log in to your website to order the {item}.",
-        "The app crashes whenever I open the page of the {item}.",
-        "My password reset link for the shop does not work.",
-        "The website shows an error when I put the {item} in the basket.",
-        "The search on your website does not load any more.",
-        "Your app does not start since the last update.",
-        "I get error 500 when I open my account page.",
+    "NEG": (
+        "The {item} is terrible, I want my money back.",
+        "I am very disappointed, it broke after one day.",
+        "Awful hotline, nobody ever answers my calls.",
+        "My son hates the {item} you sent. Never again.",
+        "How ugly! A complete waste of money.",
+        "{name} writing, and I am angry: nothing works at all.",
+        "Three weeks of waiting, this is unacceptable.",
+        "Worst {item} in years. One star!",
+        "Your driver was rude and threw my {item} over the fence.",
+        "I will warn everybody I know about this shop.",
+        "You charged me twice and refuse to apologise, outrageous!",
+        "The new {item} rattles all night and drives us mad.",
     ),
 }
 WEIGHTS = (
@@ -114,13 +106,13 @@ ORDERS = (
 )
 ASKED = {
     "delivery date": "Which delivery date does the customer ask for?",
-    "team": "Which team takes care of this?",
+    "mood": "What is the mood of the customer?",
     "weight": "What does it weigh?",
     "order number": "What is the order number?",
 }
 
 
-def note(kind: str, rng: random.Random) -> tuple[str, str]:
+def note(kind: str, rng: random.Random, moods: list[tuple[str, str]]) -> tuple[str, str]:
     item, name = rng.choice(ITEMS), rng.choice(NAMES)
     if kind == "delivery date":
         year, month, day = rng.choice((2026, 2027)), rng.randint(1, 12), rng.randint(1, 28)
@@ -130,9 +122,10 @@ def note(kind: str, rng: random.Random) -> tuple[str, str]:
         )
         text = rng.choice(DATES).format(item=item, name=name, when=when)
         return text, f"{year}-{month:02d}-{day:02d}"
-    if kind == "team":
-        code = rng.choice(sorted(TEAMS))
-        return rng.choice(TEAMS[code]).format(item=item), code
+    if kind == "mood":
+        # Each once: the same words about another item would be known from training.
+        text, code = moods.pop()
+        return text.format(item=item, name=name), code
     if kind == "weight":
         n = rng.choice((f"{rng.randint(2, 60)}", f"{rng.randint(1, 29)}.{rng.randint(1, 9)}"))
         return rng.choice(WEIGHTS).format(item=item, name=name, n=n), f"{n} kg"
@@ -143,19 +136,23 @@ def note(kind: str, rng: random.Random) -> tuple[str, str]:
 def rows() -> dict[str, list[dict[str, str]]]:
     rng = random.Random(7)  # noqa: S311 - for reproducible rows
     kinds = list(ASKED)
+    mixed = [
+        rng.sample([(text, code) for text in texts], len(texts)) for code, texts in MOODS.items()
+    ]
+    moods = [each for pair in zip(*mixed, strict=True) for each in pair]
     seen: set[str] = set()
     made: dict[str, list[dict[str, str]]] = {}
     for split, size in SIZES.items():
         made[split] = []
         while len(made[split]) < size:
             kind = kinds[len(made[split]) % len(kinds)]
-            text, answer = note(kind, rng)
+            text, answer = note(kind, rng, moods)
             if text in seen:
                 continue
             seen.add(text)
             asked = f"Note: {text}\n{ASKED[kind]}"
             name = f"{split}-{len(made[split]) + 1:02d}"
-            made[split].append({"id": name, "kind": kind, "input": asked, "answer": answer})
+            made[split].append({"id": name, "input": asked, "answer": answer})
     return made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -42,12 +43,14 @@ from skillopt.datasets.rows import rows_of
 from skillopt.datasets.splits import AUTO, Splits, by_ratio
 from skillopt.errors import ConfigError, DataError, StoreError
 from skillopt.evaluation.calibration import Advice, Calibration, Terms
+from skillopt.evaluation.gates import Metric
 from skillopt.evaluation.integrity.findings import Finding
-from skillopt.evaluation.report import Claim, claim, mean, metric_of
-from skillopt.evaluation.statistics import Interval
+from skillopt.evaluation.report import Claim, claim
+from skillopt.evaluation.statistics import Interval, interval
 from skillopt.model.scripted import PlainCallable, from_callable
 from skillopt.progress import Progress
 from skillopt.store.packages import read_skill
+from skillopt.store.proposers import useless
 from skillopt.store.reader import RunReader
 
 P = ParamSpec("P")
@@ -83,20 +86,18 @@ class Result:
     out: Path
     """The run directory; the same call continues there."""
     spent: Usage
+    problem: str = ""
+    """Why this is no result, with what to do: every reply of the optimizer was unusable."""
 
     @property
     def score(self) -> float:
-        """The best skill on the validation tasks, by `evaluation.gate_metric`.
-
-        These tasks have chosen it, so this flatters; `test_score` does not.
-        """
-        return metric_of(self.state)(self.state.best.evaluation)
+        """The best skill on the validation tasks."""
+        return self.state.best.value
 
     @property
     def test_score(self) -> float | None:
-        """The best skill on the test tasks, by the same metric; None without an exam."""
-        exam = self.state.exam
-        return None if exam is None else metric_of(self.state)(exam.best)
+        """The best skill on the test tasks; None without an exam."""
+        return None if self.state.exam is None else self.state.exam.best.hard
 
     @property
     def split(self) -> Split:
@@ -128,11 +129,12 @@ class Result:
         return f"{self.spent.calls:,} calls, {tokens:,} tokens{dollars}"
 
     def _mean(self, evaluation: Evaluation) -> Interval:
-        return mean(evaluation, metric_of(self.state))
+        return interval(_metric(self.state).marks(evaluation).values())
 
     def __repr__(self) -> str:
         change = f"{self.split} {self.before.mean:.3f} -> {self.after.mean:.3f}"
-        return f"Result({change}; {self.claim.words()}; {self.cost}; {str(self.out)!r})"
+        problem = f"; {self.problem}" if self.problem else ""
+        return f"Result({change}; {self.claim.words()}; {self.cost}; {str(self.out)!r}{problem})"
 
     def _repr_html_(self) -> str:
         """For notebooks."""
@@ -147,6 +149,18 @@ class Result:
             f"{escape(str(self.out))}</p><details><summary>best skill</summary>"
             f"<pre>{escape(self.best_skill)}</pre></details>"
         )
+
+
+def _metric(state: State) -> Metric:
+    """The number that the skills of a run are ranked by, as its record tells."""
+
+    def told(key: str, default: object) -> object:
+        found = state.identity.get(f"evaluation.{key}")
+        return default if found is None else json.loads(found)
+
+    name, share = told("gate_metric", "hard"), told("gate_mixed_weight", 0.5)
+    weights = {"hard": 0.0, "soft": 1.0, "mixed": float(str(share))}
+    return Metric(weights[str(name)])
 
 
 async def train_async(
@@ -211,7 +225,8 @@ async def train_async(
         async with open_training(brief, _watching(watch, shown), _variables(config)) as training:
             state = await training.go()
             best, spent = state.best.skill.render(), training.meter.total
-            result = Result(best, state, training.layout.root, spent)
+            problem = useless(training.run.journal.record.events())
+            result = Result(best, state, training.layout.root, spent, problem)
         if shown is not None:
             shown.tell(f"done: {result.claim.words()}; {result.cost}")
         return result
@@ -505,7 +520,7 @@ def load_run(folder: str | Path) -> Result:
     with RunReader(Path(folder)) as reader:
         spent = sum(reader.spent().values(), Usage())
         best = reader.state.best.skill.render()
-        return Result(best, reader.state, reader.layout.root, spent)
+        return Result(best, reader.state, reader.layout.root, spent, useless(reader.facts))
 
 
 def list_runs(folder: str | Path = "outputs") -> list[Result]:

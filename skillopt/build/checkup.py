@@ -11,9 +11,12 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from typing_extensions import assert_never
+
 from skillopt.aio import map_all
 from skillopt.build.brief import prepare
 from skillopt.build.models import plug, roles_of, settled
+from skillopt.build.rehearsal import rehearse
 from skillopt.config.schema import Config, Role, RoleModel
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Message, Model, Reply, Request, Tool
@@ -22,6 +25,7 @@ from skillopt.model.failures import place
 from skillopt.model.http import Http
 from skillopt.model.provider import Answer, Transport
 from skillopt.prompts.jsonish import read_object
+from skillopt.prompts.library import Library
 
 State: TypeAlias = Literal["ok", "note", "warning", "failure"]
 
@@ -110,11 +114,11 @@ async def _check_role(
     known = f"{role.model} by {role.backend}{where}{key}"
     if offline:
         return [Check(what, "note", f"{known}; not asked")]
-    return await _ask(what, known, role, plugged.wire)
+    return await _ask(what, known, config, role, plugged.wire)
 
 
-async def _ask(what: str, known: str, role: RoleModel, model: Model) -> list[Check]:
-    """A tiny question, then one for JSON and one that wants a tool called."""
+async def _ask(what: str, known: str, config: Config, role: RoleModel, model: Model) -> list[Check]:
+    """A tiny question, one that wants a tool called, and one of the kind that a run asks."""
     start = time.perf_counter()
     try:
         await _say(model, _HELLO, 16)
@@ -127,7 +131,37 @@ async def _ask(what: str, known: str, role: RoleModel, model: Model) -> list[Che
     took = f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
     answered = f"{known}; answered in {took}"
     first = Check(what, "warning" if slow else "ok", answered, slow)
-    return [first, await _json(role, model), await _tools(role, model)]
+    optimizer = role.role == "optimizer"
+    fit = await (_reflection(config, model) if optimizer else _json(role, model))
+    return [first, fit, await _tools(role, model)]
+
+
+async def _reflection(config: Config, model: Model) -> Check:
+    """A question about failed attempts, as the configured proposer asks it."""
+    what = "optimizer, reflection"
+    try:
+        prompts = prepare(config).prompts
+    except SkilloptError:
+        prompts = Library()  # what is wrong with the data is told elsewhere
+    found = await rehearse(config, model, prompts)
+    kind = f"a question about failed attempts (gradient.proposer: {found.asked})"
+    match found.outcome:
+        case "usable":
+            return Check(what, "ok", f"{kind} got a usable reply")
+        case "not asked":
+            return Check(what, "note", "the configured proposer asks no model")
+        case "nothing proposed":
+            advice = "it read three plain failures and proposed nothing; try another model"
+            return Check(what, "warning", f"{kind} got no proposal", advice)
+        case "no answer":
+            return Check(what, "failure", f"{kind} got no reply", found.told)
+        case "unusable":
+            advice = (
+                f"{found.told}. Choose a more capable model.optimizer, raise "
+                "model.optimizer_max_tokens, or set gradient.proposer=instruct for a small model"
+            )
+            return Check(what, "failure", f"{kind} got no usable reply", advice)
+    assert_never(found.outcome)
 
 
 async def _json(role: RoleModel, model: Model) -> Check:
@@ -138,10 +172,7 @@ async def _json(role: RoleModel, model: Model) -> Check:
         return Check(what, "warning", "no answer", str(error))
     if read_object(reply.text, {"ok"}) is not None:
         return Check(what, "ok", "answers with JSON when asked to")
-    if role.role == "target":
-        return Check(what, "note", "does not answer with JSON; few environments need it")
-    advice = "choose a more capable model, or gradient.proposer: instruct"
-    return Check(what, "warning", "does not answer with JSON", advice)
+    return Check(what, "note", "does not answer with JSON; few environments need it")
 
 
 async def _tools(role: RoleModel, model: Model) -> Check:

@@ -25,6 +25,7 @@ from skillopt.core.task import Task
 from skillopt.core.tokens import estimate as tokens_in
 from skillopt.engine.plan import EpochEnd, Exam, MetaReflection, Move, Pruning, Step
 from skillopt.errors import EnvironmentFault, attributed_to
+from skillopt.gradient.instruct import MOST_SHOWN
 from skillopt.optimizer.trial import EXCHANGES
 
 _PROBES = 20
@@ -145,7 +146,9 @@ class Outlook:
             yield self._question("learning rate", "lr_autonomous", MAYBE, edits, 2000)
         if config.optimizer.select_mode == "trial":
             each = config.optimizer.trial_tasks
-            tried = found.proposals * (each + 1) + (EXCHANGES + 1) * self._used(move) * each
+            # Once alone; and once more beside lines that are proposed for deletion.
+            alone = each * (1 if config.gradient.proposer == ("instruct",) else 2)
+            tried = found.proposals * alone + (EXCHANGES + 1) * self._used(move) * each
             yield self._attempts("trial", Range(0, tried), edits + self._used(move))
         elif move.budget is not None:
             yield self._question("ranking", f"ranking{form.suffix}", MAYBE, edits, 2000)
@@ -208,7 +211,7 @@ class Outlook:
             most = gradient.evidence_tokens or gradient.explore_turns * 8 * self._attempt
             yield self._question("explore", "explore", found.explore, edits, most)
         if found.instruct.high:
-            short = 3 * 300 + tokens_in(self.brief.prompts.text("instruct"))
+            short = MOST_SHOWN + tokens_in(self.brief.prompts.text("instruct"))
             inputs = found.instruct * Range(50, short)
             outputs = found.instruct * Range(5, 160)
             yield Line("instructions", "optimizer", found.instruct, inputs, outputs)

@@ -46,12 +46,18 @@ _PAIRS: Mapping[str, frozenset[Change]] = {
 }
 
 
+def proposer_of(config: Config, asker: Asker, probing: Probing | None = None) -> Proposer:
+    """What turns attempts into proposals, as the settings say."""
+    lapses = _lapses(config.optimizer, asker)
+    return _proposer(config.gradient, form_of(config), asker, lapses, probing)
+
+
 def pipeline(config: Config, witness: Witness, asker: Asker) -> Pipeline:
     """The optimizer's stages; `witness` is how they reach the target."""
     form, lapses = form_of(config), _lapses(config.optimizer, asker)
     probing = _probing(config, witness, asker)
     return Pipeline(
-        reflect=_proposer(config.gradient, form, asker, lapses, probing),
+        reflect=proposer_of(config, asker, probing),
         aggregate=_aggregate(config.gradient, form, asker),
         rate=_rate(config.optimizer, asker),
         select=_select(config.optimizer, form, witness, asker),

@@ -8,6 +8,7 @@ from math import ceil
 from skillopt.build.brief import Brief
 from skillopt.build.outlay import NONE, Range
 from skillopt.engine.plan import Step
+from skillopt.gradient.groups import GROUPS
 
 MANY = 12
 """Proposals of a reflection, or changes of a step, that nothing bounds: so many as a rule."""
@@ -66,8 +67,9 @@ def _one(name: str, brief: Brief, move: Step) -> Proposing:
             asked = NONE if move.budget == 0 else turns
             return Proposing(explore=asked, leaves=2, proposals=bound(move.budget))
         case "instruct":
-            most = kinds * gradient.samples
-            return Proposing(instruct=Range(0, most), leaves=kinds, proposals=most)
+            groups = sum(min(GROUPS, len(batch)) for batch in move.batches)
+            most = groups * gradient.samples
+            return Proposing(instruct=Range(0, most), leaves=groups, proposals=most)
         case "patterns":
             leaves = kinds + len(move.batches)
             return Proposing(leaves=leaves, proposals=_RULES * leaves)

@@ -8,20 +8,22 @@ from skillopt.cli.phrases import (
     became,
     edits,
     growth,
+    hard,
     raced,
     repeats,
-    scored,
+    sample,
+    spread,
     train_score,
 )
 from skillopt.core.events import Begun, EpochClosed, Examined, Fact, MetaReflected, Pruned, Stepped
-from skillopt.evaluation.gates import Metric
 
 
-def line_for(fact: Fact, steps: int, metric: Metric) -> Text:
-    """What happened, in a run of so many steps and by its metric."""
+def line_for(fact: Fact, steps: int) -> Text:
+    """What happened, in a run of so many steps."""
     match fact:
         case Begun(initial):
-            return Text(f"initial skill: val {scored(initial.evaluation, metric)}")
+            found = f"{spread(hard(initial.evaluation))}, {sample(initial.evaluation)}"
+            return Text(f"initial skill: val {found}")
         case Stepped():
             return _step(fact, steps)
         case MetaReflected():
@@ -32,8 +34,8 @@ def line_for(fact: Fact, steps: int, metric: Metric) -> Text:
         case EpochClosed():
             return _epoch(fact)
         case Examined(initial=initial, best=best):
-            first = f"{metric(initial):.3f} initially"
-            return Text(f"exam: test {first}, now {scored(best, metric)}")
+            first, last = hard(initial).mean, spread(hard(best))
+            return Text(f"exam: test {first:.3f} initially, now {last}, {sample(best)}")
 
 
 def _step(fact: Stepped, steps: int) -> Text:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 SMALL = """gradient:
-  proposer: [instruct, patterns]   # short questions for a small model; rules from answers alone
-  samples: 2                       # instructions per kind of failure
+  proposer: instruct               # short questions: one instruction per group of failures
+  samples: 2                       # instructions per group
   merge_mode: union                # nothing to merge by questions
 
 optimizer:
   select_mode: trial               # try each proposal on a few of its tasks before the gate sees it
-  trial_tasks: 3
+  trial_tasks: 4
   learning_rate: 6                 # edits per step
   min_learning_rate: 6
   use_slow_update: false           # both need a capable optimizer

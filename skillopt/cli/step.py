@@ -11,12 +11,13 @@ from rich.text import Text
 from skillopt.cli.phrases import (
     count,
     growth,
+    hard,
     outcome,
     rated,
     repeats,
     sample,
-    scored,
     some,
+    spread,
     train_score,
 )
 from skillopt.cli.render import indented
@@ -26,8 +27,6 @@ from skillopt.core.events import Stepped
 from skillopt.core.proposal import Appendix, Draft, Finding, Proposal, Rewritten
 from skillopt.core.references import MAIN
 from skillopt.core.rollout import FULL_MARKS
-from skillopt.evaluation.gates import EQUAL
-from skillopt.evaluation.report import metric_of
 from skillopt.store.chronicle import Chapter
 
 
@@ -114,11 +113,20 @@ def _edits(fact: Stepped) -> Iterator[RenderableType]:
     if draft.rewritten is None:
         for proposal, placement in zip(draft.chosen.proposals, draft.report, strict=False):
             yield from _edit(proposal, placement)
+        yield from _left_out(draft)
         return
     for proposal in draft.chosen.proposals:
         yield Text(f"{_kind(proposal.edit)}  {_evidence_for(proposal)}")
         yield from _content(proposal)
+    yield from _left_out(draft)
     yield from _rewritten(draft.rewritten)
+
+
+def _left_out(draft: Draft) -> Iterator[RenderableType]:
+    """Proposals that were not chosen, each with its text and the reason."""
+    for each in draft.chosen.dropped:
+        yield Text(f"left out  {_evidence_for(each.proposal)}: {each.reason}", style="yellow")
+        yield indented(": ".join(filter(None, _texts(each.proposal.edit))), "dim")
 
 
 def _named(draft: Draft) -> str:
@@ -224,18 +232,13 @@ def _verdict(fact: Stepped, chapter: Chapter) -> Iterator[RenderableType]:
     if decision is None:
         return
     old, new = chapter.before.current.evaluation, decision.candidate.evaluation
-    metric = metric_of(chapter.before)
-    yield f"current    val {scored(old, metric)}"
-    if decision.bounded:
-        found = f"{metric.name} {rated(decision)} (a bound), {sample(new)}"
-    else:
-        found = scored(new, metric)
-    yield f"candidate  val {found}  (digest {new.skill})"
+    yield f"current    val {spread(hard(old))}, {sample(old)}"
+    found = f"at most {rated(decision)[3:]}" if decision.saved else spread(hard(new))
+    yield f"candidate  val {found}, {sample(new)}  (digest {new.skill})"
     yield f"reason     {decision.reason}"
     both = [task for task in new.scores if task in old.scores]
-    changes = {task: metric.difference(new.scores[task], old.scores[task]) for task in both}
-    gained = [task for task, change in changes.items() if change > EQUAL]
-    lost = [task for task, change in changes.items() if change < -EQUAL]
+    gained = [task for task in both if new.scores[task].hard > old.scores[task].hard]
+    lost = [task for task in both if new.scores[task].hard < old.scores[task].hard]
     if gained:
         yield Text(f"better on  {', '.join(gained)}", style="green")
     if lost:

@@ -32,6 +32,7 @@ from skillopt.cli.report import (
     forced,
     lost,
     next_commands,
+    proposers,
     rejections,
     reused,
     scores,
@@ -47,8 +48,9 @@ from skillopt.core.events import Begun, Event, Signal
 from skillopt.core.ports import TellsGold
 from skillopt.core.state import State, replay
 from skillopt.engine.plan import Step
-from skillopt.errors import BudgetSpent, RolloutError
+from skillopt.errors import BudgetSpent, RolloutError, Unusable
 from skillopt.store.layout import Layout
+from skillopt.store.proposers import useless
 from skillopt.store.reader import RunReader
 
 
@@ -60,6 +62,14 @@ def train(session: Session, given: Given) -> None:
     summarise(brief.out, screen)
     _distrust(brief, screen)
     screen.show("", next_commands(brief.out))
+    insist(brief.out)
+
+
+def insist(out: Path) -> None:
+    """Refuse to call a run a success whose optimizer never gave a usable reply."""
+    with RunReader(out) as reader:
+        if problem := useless(reader.facts):
+            raise Unusable(problem)
 
 
 def conduct(config: Config, screen: Screen, secrets: Secrets, again: Given) -> Brief:
@@ -102,6 +112,7 @@ def summarise(out: Path, screen: Screen, *, label: str = "") -> None:
             "",
             tally(reader.steps),
             *forced(reader.chapters),
+            proposers(reader.facts),
             rejections(reader.facts),
             lost(reader.facts),
             "",

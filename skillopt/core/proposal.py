@@ -105,6 +105,14 @@ class Bundle:
 
 
 @dataclass(frozen=True, slots=True)
+class Dropped:
+    """A proposal that was not chosen, and why."""
+
+    proposal: Proposal
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Selection:
     """The proposals kept within the budget, in order of priority."""
 
@@ -113,6 +121,8 @@ class Selection:
     indices: tuple[int, ...] | None = None
     """Places in the merged bundle, when a ranking was asked for."""
     problem: str = ""
+    dropped: tuple[Dropped, ...] = ()
+    """The others, each with a reason; empty in records that do not say."""
 
 
 @dataclass(frozen=True, slots=True)

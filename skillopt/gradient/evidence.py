@@ -6,9 +6,10 @@ from collections.abc import AsyncIterable, Sequence
 from dataclasses import dataclass
 
 from skillopt.core.rollout import Rollout, Score
+from skillopt.prompts.digest import shorten
 
-SHORT = 400
-"""Characters of a task that a case shows."""
+ROOM = 120
+"""Tokens of a task, and again of an answer, that a case shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,14 @@ class Case:
     right: str
     """The reference answer, if the feedback tells it."""
     passed: bool
+
+    def told(self) -> str:
+        """Task, answer and right answer; of long texts the start and the end."""
+        return (
+            f"Task: {shorten(self.task, ROOM)}\n"
+            f"Answered: {shorten(self.said, ROOM) or '(nothing)'}\n"
+            f"Right answer: {self.right}"
+        )
 
 
 def case_of(rollout: Rollout) -> Case | None:

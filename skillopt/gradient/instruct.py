@@ -1,4 +1,4 @@
-"""Reflection for small models: one failure pattern, a few short cases, one instruction in return.
+"""Reflection for small models: one group of failures, a few short cases, one instruction back.
 
 Asked for edits as JSON, a small model edits the tasks. Asked for one sentence, it writes a rule;
 the edit around it is made here, and trials and the gate judge it.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from skillopt.aio import map_all
 from skillopt.core.edits import Append
@@ -18,26 +19,26 @@ from skillopt.core.proposal import Finding, Pattern, Proposal
 from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
-from skillopt.gradient.evidence import SHORT, Case, by_kind, read_cases
+from skillopt.gradient.evidence import ROOM, Case, read_cases
+from skillopt.gradient.groups import Group, contrasting, grouped
 from skillopt.prompts.ask import Asker
 
-_CASES = 3
-_LONGEST = 60
+_CASES = 6
+"""Failed cases of a group that one question shows."""
+_SOLVED = 2
+"""Solved ones, which show what is right already."""
+MOST_SHOWN = (_CASES + _SOLVED) * 3 * ROOM
+"""Tokens of the cases in one question, at most."""
+_SHORTEST, _LONGEST = 4, 60
 """Words of an instruction."""
+_TOLD = 200
+"""Characters of a reply that cannot be used, as it is told."""
 _LEAD = re.compile(r"^(?:\**instruction:?\**:?|[-*]|\d+[.)])\s*", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    batch: int
-    number: int
-    kind: str
-    failed: list[Case]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instruct:
-    """Asks several times for one instruction per kind of failed task."""
+    """Asks several times for one instruction per group of failed tasks."""
 
     asker: Asker
     samples: int = 3
@@ -51,43 +52,48 @@ class Instruct:
         *,
         budget: int | None,
     ) -> tuple[Finding, ...]:
-        """One finding per kind of task that failed."""
-        groups: list[_Group] = []
+        """One finding per group of tasks that failed."""
+        groups: list[tuple[int, Group]] = []
         for batch, stream in enumerate(batches):
-            for kind, cases in by_kind(await read_cases(stream)).items():
-                failed = [case for case in cases if not case.passed and case.right]
-                if failed:
-                    groups.append(_Group(batch, len(groups), kind, failed))
+            groups += [(batch, group) for group in grouped(await read_cases(stream))]
         with self.asker.journal.phase("reflect", len(groups) * self.samples) as progress:
-            return tuple(await map_all(lambda group: self._find(group, progress), groups))
 
-    async def _find(self, group: _Group, progress: Phase) -> Finding:
-        shown = group.failed[:_CASES]
-        tasks = tuple(case.id for case in shown)
+            async def find(number: int) -> Finding:
+                batch, group = groups[number]
+                return await self._find(group, batch, number, progress)
 
-        async def sample(number: int) -> str:
-            said = await self._sample(shown, number)
+            return tuple(await map_all(find, range(len(groups))))
+
+    async def _find(self, group: Group, batch: int, number: int, progress: Phase) -> Finding:
+        shown = [*contrasting(group.failed, _CASES), *contrasting(group.solved, _SOLVED)]
+
+        async def sample(replicate: int) -> str:
+            said = await self._sample(shown, replicate)
             progress.tick("done" if said else "failed")
             return said
 
         said = await map_all(sample, range(self.samples))
-        rules = dict.fromkeys(rule for each in said if (rule := instruction_in(each, shown)))
-        pattern = Pattern(f"wrong {group.kind}", len(group.failed), "", tasks)
+        read = [instruction_in(each, shown) for each in said]
+        rules = dict.fromkeys(each.rule for each in read if not each.problem)
+        unused = [f"not used, {each.problem}: {each.rule!r}" for each in read if each.problem]
+        tasks = tuple(sorted(case.id for case in group.failed))
+        pattern = Pattern(f"wrong: {group.name}", len(group.failed), "", tasks)
         return Finding(
             source="failure",
-            batch=group.batch,
-            number=group.number,
+            batch=batch,
+            number=number,
             tasks=tasks,
+            reasoning="\n".join(unused) if rules else "",
             patterns=(pattern,),
             proposals=tuple(
                 Proposal(Append(f"- {rule}"), "failure", tasks, pattern.name, by="instruct")
                 for rule in rules
             ),
-            problem="" if rules else "no usable instruction came back",
+            problem="" if rules else f"no usable instruction came back; {'; '.join(unused)}",
         )
 
     async def _sample(self, cases: Sequence[Case], replicate: int) -> str:
-        shown = "\n\n".join(_tell(number, case) for number, case in enumerate(cases, start=1))
+        shown = "\n\n".join(case.told() for case in cases)
         temperature = self.temperature if replicate else 0.0
         try:
             return await self.asker.say(
@@ -101,21 +107,32 @@ _GREEDY = re.compile(r"\b(?:all|any|every)\s+(?:tasks?|questions?|cases?|notes?)
 """An instruction drawn from one kind of task that claims all of them."""
 
 
-def instruction_in(reply: str, cases: Sequence[Case]) -> str:
-    """The instruction in a reply, if it is one: short, general, and of no single task."""
+class Instruction(NamedTuple):
+    """What a reply says to do, and why it cannot be used, if so."""
+
+    rule: str
+    problem: str = ""
+
+
+def instruction_in(reply: str, cases: Sequence[Case]) -> Instruction:
+    """The instruction in a reply: it must be short, general, and of no single task."""
     text = _LEAD.sub("", reply.strip())
     text = text.split("\n\n", 1)[0].replace("\n", " ").strip().strip('"')
     sentences = re.split(r"(?<=[.!?])\s+", text)
     text = " ".join(sentences[:2]).strip()
-    words = text.split()
-    if not 4 <= len(words) <= _LONGEST or "<" in text or _GREEDY.search(text):
-        return ""
-    copied = [case for case in cases if len(case.task) > 20 and case.task[:40] in text]
-    return "" if copied else text
+    problem = _problem(text, cases)
+    return Instruction(text[:_TOLD] if problem else text, problem)
 
 
-def _tell(number: int, case: Case) -> str:
-    return (
-        f"Case {number}\nTask: {case.task[:SHORT]}\n"
-        f"The assistant answered: {case.said[:SHORT] or '(nothing)'}\nRight answer: {case.right}"
-    )
+def _problem(text: str, cases: Sequence[Case]) -> str:
+    words = len(text.split())
+    if words < _SHORTEST:
+        return "too short" if text else "empty"
+    if words > _LONGEST:
+        return "too long"
+    if "<" in text:
+        return "markup"
+    if _GREEDY.search(text):
+        return "it claims every task"
+    copied = any(len(case.task) > 20 and case.task[:40] in text for case in cases)
+    return "it repeats a task" if copied else ""

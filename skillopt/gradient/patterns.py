@@ -47,9 +47,9 @@ class Patterns:
             for kind, cases in by_kind(all_cases).items():
                 failed = [case for case in cases if not case.passed and case.right]
                 if len(failed) >= _FEW:
-                    edits = _edits(kind, cases, failed)
                     name = f"wrong {kind}"
-                    findings.append(_finding(batch, len(findings), name, failed, edits))
+                    if edits := _edits(kind, cases, failed):
+                        findings.append(_finding(batch, len(findings), name, failed, edits))
             if blamed := _blamed(skill, [case for case in all_cases if not case.passed]):
                 wordy = [case for case in all_cases if not case.passed and case.right]
                 edits = [Delete(line) for line in blamed]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from skillopt.core.changes import Rewrite
 from skillopt.core.memory import Memory
-from skillopt.core.proposal import Bundle, Selection
+from skillopt.core.proposal import Bundle, Dropped, Selection
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
 from skillopt.prompts.ask import Asker, Question
@@ -18,6 +19,8 @@ from skillopt.prompts.sections import (
     proposals_section,
     skill_section,
 )
+
+ZERO = "the learning rate of this step is 0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +37,7 @@ class Select:
         if budget is None or len(merged.proposals) <= budget:
             return Selection(merged.proposals)
         if budget == 0:
-            return Selection()
+            return replace(_chosen(merged, (), ZERO), indices=None)
         with self.asker.journal.phase("select", 1) as progress:
             sections = [
                 skill_section(skill),
@@ -58,8 +61,7 @@ class Select:
                 return _most_supported(merged, budget, str(error))
             progress.tick()
         indices = _usable(answer, merged)[:budget]
-        chosen = tuple(merged.proposals[index] for index in indices)
-        return Selection(chosen, answer.reasoning, tuple(indices))
+        return _chosen(merged, indices, "the ranking put others first", answer.reasoning)
 
 
 class OneBody:
@@ -88,5 +90,16 @@ def _most_supported(merged: Bundle, budget: int, problem: str) -> Selection:
     by_support = sorted(
         range(len(merged.proposals)), key=lambda index: -merged.proposals[index].support
     )
-    chosen = tuple(merged.proposals[index] for index in by_support[:budget])
-    return Selection(chosen, indices=tuple(by_support[:budget]), problem=problem)
+    why = "others have more support"
+    return replace(_chosen(merged, by_support[:budget], why), problem=problem)
+
+
+def _chosen(merged: Bundle, indices: Sequence[int], why: str, reasoning: str = "") -> Selection:
+    """The proposals at these places; the others are left out for a reason."""
+    others = [each for n, each in enumerate(merged.proposals) if n not in indices]
+    return Selection(
+        tuple(merged.proposals[n] for n in indices),
+        reasoning,
+        tuple(indices),
+        dropped=tuple(Dropped(each, why) for each in others),
+    )

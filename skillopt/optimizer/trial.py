@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from skillopt.aio import map_all
 from skillopt.core.edits import Delete, apply_edits
 from skillopt.core.journal import Journal, Phase
 from skillopt.core.memory import Memory
-from skillopt.core.proposal import Bundle, Proposal, Selection
+from skillopt.core.proposal import Bundle, Dropped, Proposal, Selection
 from skillopt.core.rollout import Rollout, Score
 from skillopt.core.skill import Skill
 from skillopt.optimizer.locate import forgiving
+from skillopt.optimizer.select import ZERO
 from skillopt.optimizer.update import edits_in
 
 EXCHANGES = 5
@@ -30,31 +31,44 @@ class Try(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """Keeps the proposals that repair most together, one per pattern. Asks no optimizer.
+    """Keeps the proposals that repair most together. Asks no optimizer.
 
-    A rule that contradicts a line shows its worth only when that line is gone, so rules are tried
-    without the lines that are proposed for deletion; the lines stay if the rules do not need it.
-    Rules that are good alone may spoil each other, so the best of each pattern are tried together,
-    and exchanged or left out while that repairs more.
+    Every rule is tried on `tasks` of the tasks that speak for it. A rule is kept if it repairs a
+    task that no better rule repairs. A rule that contradicts a line shows its worth only when that
+    line is gone, so rules are tried without the lines that are proposed for deletion; the lines
+    stay if the rules do not need it. Rules that are good alone may spoil each other, so they are
+    tried together, and exchanged or left out while that repairs more. What is not kept is told
+    with the reason.
     """
 
     attempt: Try
     journal: Journal
     tasks: int = 4
-    """How many tasks of its pattern a proposal is tried on."""
+    """How many of its tasks a proposal is tried on."""
 
     async def __call__(
         self, skill: Skill, merged: Bundle, memory: Memory, *, budget: int | None
     ) -> Selection:
         """At most `budget` proposals: deletions, then rules, those that repaired most first."""
         if budget == 0 or not merged.proposals:
-            return Selection()
+            return Selection(dropped=tuple(Dropped(each, ZERO) for each in merged.proposals))
         rejected = {edit for entry in memory.steps for edit in entry.rejected}
-        fresh = [n for n, each in enumerate(merged.proposals) if each.edit not in rejected]
         with self.journal.phase("trial") as progress:
-            court = _Court(self, progress, skill, merged.proposals)
-            kept, told = await court.choose(fresh, budget)
-        return Selection(tuple(merged.proposals[n] for n in kept), told, tuple(kept))
+            court = _Court(self, progress, skill, merged.proposals, budget)
+            for n, each in enumerate(merged.proposals):
+                if each.edit in rejected:
+                    court.drop(n, "it was part of a candidate that the gate rejected")
+            kept = await court.choose()
+        return Selection(
+            tuple(merged.proposals[n] for n in kept),
+            court.told,
+            tuple(kept),
+            dropped=tuple(
+                Dropped(each, court.dropped[n])
+                for n, each in enumerate(merged.proposals)
+                if n not in kept
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,71 +79,86 @@ class _Court:
     progress: Phase
     skill: Skill
     proposals: Sequence[Proposal]
+    budget: int | None
+    dropped: dict[int, str] = field(default_factory=dict[int, str])
+    """Why proposals are not kept."""
+    repaired: dict[int, set[str]] = field(default_factory=dict[int, set[str]])
+    """The tasks that a rule repairs alone."""
 
-    async def choose(self, fresh: Sequence[int], budget: int | None) -> tuple[list[int], str]:
-        """The proposals to keep, and what was seen."""
-        deletions = [n for n in fresh if isinstance(self.proposals[n].edit, Delete)][:budget]
-        patterns: dict[str, list[int]] = {}
-        for number in fresh:
-            if not isinstance(self.proposals[number].edit, Delete):
-                patterns.setdefault(self.proposals[number].why, []).append(number)
-        tried = await map_all(lambda rules: self._alone(deletions, rules), list(patterns.values()))
-        repaired = {n: count for some in tried for n, count in some.items()}
-        if not repaired:
-            cleared = await self._alone([], deletions)
-            return list(cleared), _told(cleared)
-        if not await self._needed(deletions, repaired):
+    @property
+    def told(self) -> str:
+        """What was seen."""
+        each = "; ".join(f"{n}: repaired {len(it)}" for n, it in sorted(self.repaired.items()))
+        return f"tried on their own tasks: {each or 'nothing repaired one'}"
+
+    def drop(self, number: int, reason: str) -> None:
+        """Leave a proposal out; the first reason counts."""
+        self.dropped.setdefault(number, reason)
+
+    async def choose(self) -> list[int]:
+        """The proposals to keep."""
+        fresh = [n for n in range(len(self.proposals)) if n not in self.dropped]
+        deletions = [n for n in fresh if isinstance(self.proposals[n].edit, Delete)]
+        rules = [n for n in fresh if n not in deletions]
+        for number in deletions[self.budget :]:
+            self.drop(number, self._beyond())
+        deletions = deletions[: self.budget]
+        await map_all(lambda n: self._alone(deletions, n), rules)
+        if not self.repaired:
+            # No rule is worth a line, but the line may be what was wrong.
+            await map_all(lambda n: self._alone([], n), deletions)
+            return [n for n in deletions if n in self.repaired]
+        if not await self._needed(deletions):
+            for number in deletions:
+                self.drop(number, "the rules work with the line as well as without it")
             deletions = []
-        rules = await self._together(deletions, list(patterns.values()), repaired, budget)
-        return [*deletions, *rules], _told(repaired)
+        return [*deletions, *await self._together(deletions)]
 
-    async def _alone(self, base: Sequence[int], rules: Sequence[int]) -> dict[int, int]:
-        """What each rule repairs on top of the base, up to the first that leaves nothing open."""
-        repaired: dict[int, int] = {}
-        for number in rules:
-            tasks = self._tasks(number)
-            count = await self._repairs([*base, number], tasks[:1])
-            # What does not repair its first task is seldom worth a second look.
-            if count:
-                count += await self._repairs([*base, number], tasks[1:])
-                repaired[number] = count
-            self.progress.tick("done" if count else "failed")
-            if count == len(tasks):
-                break
-        return repaired
+    async def _alone(self, base: Sequence[int], number: int) -> None:
+        """What a proposal repairs on top of the base."""
+        tasks = self._tasks(number)
+        changed = self._changed([*base, number])
+        if changed is None:
+            self.drop(number, "it changes nothing in the skill")
+            return
+        rollouts = await self.trial.attempt(changed, tasks)
+        passed = _passed(rollouts)
+        if passed:
+            self.repaired[number] = passed
+        else:
+            scored = sum(isinstance(each.outcome, Score) for each in rollouts)
+            unscored = f" ({len(tasks) - scored} without a score)" if scored < len(tasks) else ""
+            self.drop(number, f"alone it repaired none of {len(tasks)} tasks{unscored}")
+        self.progress.tick("done" if passed else "failed")
 
-    async def _needed(self, deletions: Sequence[int], repaired: Mapping[int, int]) -> bool:
-        """Whether some rule fails on its first task while the lines still stand."""
+    async def _needed(self, deletions: Sequence[int]) -> bool:
+        """Whether some rule repairs less while the lines still stand."""
         if not deletions:
             return False
-        for number in repaired:
-            if not await self._repairs([number], self._tasks(number)[:1]):
+        for number, passed in sorted(self.repaired.items()):
+            if not await self._passing([number], sorted(passed)) >= passed:
                 return True
         return False
 
-    async def _together(
-        self,
-        deletions: Sequence[int],
-        patterns: Sequence[Sequence[int]],
-        repaired: Mapping[int, int],
-        budget: int | None,
-    ) -> list[int]:
-        """Start from the best rule of each pattern; exchange rules while that repairs more."""
-        best = [
-            max(known, key=lambda n: (repaired[n], -n))
-            for rules in patterns
-            if (known := [n for n in rules if n in repaired])
-        ]
-        best.sort(key=lambda n: (-repaired[n], n))
-        chosen = best if budget is None else best[: budget - len(deletions)]
+    async def _together(self, deletions: Sequence[int]) -> list[int]:
+        """Start from rules that repair most between them; exchange while that repairs more."""
+        chosen = self._cover(deletions)
         probes = list(dict.fromkeys(task for n in chosen for task in self._tasks(n)))
         passed = await self._passing([*deletions, *chosen], probes)
         left = EXCHANGES
         while left and len(passed) < len(probes):
-            for other in self._exchanges(chosen, patterns, passed):
+            for other in self._exchanges(chosen, passed):
                 left -= 1
                 now = await self._passing([*deletions, *other], probes)
                 if len(now) > len(passed):
+                    for number in set(chosen) - set(other):
+                        self.drop(
+                            number,
+                            f"without it {len(now)} of {len(probes)} tried tasks are repaired "
+                            f"together, with it {len(passed)}",
+                        )
+                    for number in other:
+                        self.dropped.pop(number, None)
                     chosen, passed = other, now
                     break
                 if not left:
@@ -138,40 +167,54 @@ class _Court:
                 break
         return chosen
 
-    def _exchanges(
-        self, chosen: Sequence[int], patterns: Sequence[Sequence[int]], passed: set[str]
-    ) -> Iterator[list[int]]:
-        """Neighbours of a choice: other rules, where tasks still fail first; then one rule less."""
+    def _cover(self, deletions: Sequence[int]) -> list[int]:
+        """Rules by what they repair, each of which repairs a task that none before it does."""
+        chosen: list[int] = []
+        done: set[str] = set()
+        ranked = sorted(self.repaired, key=lambda n: (-len(self.repaired[n]), n))
+        for number in ranked:
+            tried = f"alone it repaired {len(self.repaired[number])} of {len(self._tasks(number))}"
+            if self.repaired[number] <= done:
+                self.drop(number, f"{tried} tasks, all of which rules that are kept repair too")
+            elif self.budget is not None and len(chosen) >= self.budget - len(deletions):
+                self.drop(number, f"{tried} tasks; {self._beyond()}")
+            else:
+                chosen.append(number)
+                done |= self.repaired[number]
+        return chosen
+
+    def _exchanges(self, chosen: Sequence[int], passed: set[str]) -> Iterator[list[int]]:
+        """Neighbours of a choice: another rule for the tasks that fail; then one rule less."""
         broken = [n for n in chosen if not passed.issuperset(self._tasks(n))]
         rest = [n for n in chosen if n not in broken]
         for number in (*broken, *rest):
-            rules = next(rules for rules in patterns if number in rules)
-            for other in rules:
-                if other != number:
+            for other in sorted(self.repaired):
+                if other not in chosen and self.repaired[other] & self.repaired[number]:
                     yield [other if n == number else n for n in chosen]
         for number in (*rest, *broken):
             if len(chosen) > 1:
                 yield [n for n in chosen if n != number]
 
-    async def _passing(self, numbers: Sequence[int], tasks: Sequence[str]) -> set[str]:
+    def _changed(self, numbers: Sequence[int]) -> Skill | None:
         edits = edits_in(self.proposals[n] for n in numbers)
         changed = apply_edits(self.skill, edits, forgiving).skill
-        if changed.digest == self.skill.digest:
-            return set()
-        rollouts = await self.trial.attempt(changed, tasks)
-        return {each.task for each in rollouts if _passed(each)}
+        return None if changed.digest == self.skill.digest else changed
 
-    async def _repairs(self, numbers: Sequence[int], tasks: Sequence[str]) -> int:
-        return len(await self._passing(numbers, tasks)) if tasks else 0
+    async def _passing(self, numbers: Sequence[int], tasks: Sequence[str]) -> set[str]:
+        changed = self._changed(numbers)
+        return set() if changed is None else _passed(await self.trial.attempt(changed, tasks))
 
-    def _tasks(self, number: int) -> tuple[str, ...]:
-        return self.proposals[number].tasks[: self.trial.tasks]
+    def _tasks(self, number: int) -> list[str]:
+        """Tasks of a proposal, spread over all that speak for it."""
+        tasks = self.proposals[number].tasks
+        most = min(self.trial.tasks, len(tasks))
+        return [tasks[k * len(tasks) // most] for k in range(most)]
+
+    def _beyond(self) -> str:
+        return f"the learning rate allows {self.budget} edits in this step"
 
 
-def _passed(rollout: Rollout) -> bool:
-    return isinstance(rollout.outcome, Score) and rollout.outcome.passed
-
-
-def _told(repaired: Mapping[int, int]) -> str:
-    told = "; ".join(f"{n}: repaired {count}" for n, count in sorted(repaired.items()))
-    return f"tried on their own tasks: {told or 'nothing repaired one'}"
+def _passed(rollouts: Sequence[Rollout]) -> set[str]:
+    return {
+        each.task for each in rollouts if isinstance(each.outcome, Score) and each.outcome.passed
+    }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from skillopt.core.chat import Message, Model, Request
+from skillopt.core.chat import Message, Model, Request, Speaker
 from skillopt.core.journal import Journal
 from skillopt.errors import Refused, Unusable
 from skillopt.prompts.digest import Digest
@@ -16,6 +17,7 @@ from skillopt.prompts.jsonish import read_object
 from skillopt.prompts.library import Library
 
 T = TypeVar("T", bound=BaseModel)
+_RULED = re.compile(r"^---$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +55,18 @@ class Asker:
     async def say(
         self, stage: str, prompt: str, section: str, *, temperature: float, replicate: int
     ) -> str:
-        """Ask for plain text; each replicate is a fresh answer."""
-        messages = (Message("system", self.prompts.text(prompt)), Message("user", section))
+        """Ask for plain text; each replicate is a fresh answer.
+
+        In the prompt, lines of `---` may set off examples: what was asked, what was answered, and
+        so on in turn. A small model copies an example that stands in its instructions; one that
+        was said before, it follows.
+        """
+        told, *turns = (each.strip() for each in _RULED.split(self.prompts.text(prompt)))
+        speakers: list[Speaker] = ["user", "assistant"]
+        shown = [Message(speakers[n % 2], text) for n, text in enumerate(turns)]
         request = Request(
             stage=stage,
-            messages=messages,
+            messages=(Message("system", told), *shown, Message("user", section)),
             max_tokens=160,
             temperature=temperature,
             replicate=replicate,

@@ -233,7 +233,8 @@ def _attempt(rollout: Rollout, excerpt: Excerpt) -> str:
     inner = [
         f"<task>\n{excerpt.task}\n</task>",
         *turns,
-        f"<answer>\n{excerpt.answer}\n</answer>",
+        # Not <answer>: a reply may hold a section of that name, or talk about one.
+        f"<agent_reply>\n{excerpt.answer}\n</agent_reply>",
         f"<feedback>\n{excerpt.feedback}\n</feedback>",
     ]
     name = f'id={quoteattr(rollout.task)} kind={quoteattr(rollout.kind)} score="{mark}"'

@@ -33,6 +33,10 @@ def draft_files(folder: StepFolder, draft: Draft) -> Iterator[tuple[Path, bytes]
             "reasoning": draft.chosen.reasoning,
             "selected_indices": list(draft.chosen.indices),
         }
+    if draft.chosen.dropped:
+        ranked["dropped"] = [
+            {**_proposal(each.proposal), "reason": each.reason} for each in draft.chosen.dropped
+        ]
     yield folder.merged, json_bytes(merged)
     if draft.rate is not None:
         yield folder.rate, json_bytes(rate_json(draft.rate))

@@ -21,6 +21,7 @@ from skillopt.store.candidates import tried
 from skillopt.store.chronicle import Chapter, Chronicle
 from skillopt.store.files import Json
 from skillopt.store.history import measured
+from skillopt.store.proposers import replies, shares
 from skillopt.store.receipts import Spent, tokens
 
 
@@ -50,6 +51,7 @@ def counts(steps: Sequence[Stepped]) -> Counts:
 
 def summary(chronicle: Chronicle, state: State, spent: Spent, config: Mapping[str, object]) -> Json:
     """What came out so far. Scores come with the number of items and of failed attempts."""
+    facts = [each.fact for each in chronicle.chapters]
     return {
         "version": f"skillopt-{chronicle.version}",
         "config": dict(config),
@@ -74,17 +76,32 @@ def summary(chronicle: Chronicle, state: State, spent: Spent, config: Mapping[st
                 "edits": each.edits,
                 "gist": each.gist,
                 "score": each.decision.candidate.value,
-                "score_is_upper_bound": each.decision.bounded,
                 "saved": each.decision.saved,
                 "inconclusive": each.decision.inconclusive,
                 "reason": each.decision.reason,
             }
             for each in tried(each.fact for each in chronicle.chapters)
         ],
+        "proposers": {
+            each.by: {
+                "proposed": each.proposed,
+                "tried": each.tried,
+                "accepted": each.accepted,
+                "asks_model": each.asks_model,
+            }
+            for each in shares(facts)
+        },
+        "optimizer_replies": _replies(facts),
         **_exam_part(state),
         "total_wall_time_s": round(sum(each.wall for each in chronicle.chapters), 3),
         "token_summary": tokens(spent),
     }
+
+
+def _replies(facts: Sequence[Fact]) -> Json:
+    found = replies(facts)
+    told: Json = {"asked": found.asked, "unusable": found.unusable}
+    return told | ({"last_problem": found.last_problem} if found.last_problem else {})
 
 
 def failures(facts: Iterable[Fact]) -> dict[str, int]:

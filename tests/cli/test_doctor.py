@@ -10,6 +10,8 @@ from support_wire import WireServer, completion, says
 
 from skillopt.testing.simulator import Simulator
 
+USABLE = json.dumps({"edits": [{"op": "append", "content": "- Write dates as YYYY-MM-DD."}]})
+
 
 def row(done: Done, what: str) -> str:
     return next(line for line in done.out.splitlines() if line.startswith(f"{what}  "))
@@ -40,7 +42,8 @@ async def test_a_server_that_calls_tools_is_told_apart_from_one_that_takes_none(
     tmp_path: Path,
 ) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "clock", "arguments": "{}"}}
-    message = {"role": "assistant", "content": '{"ok": true}', "tool_calls": [call]}
+    fit = '{"ok": true, "edits": [{"op": "append", "content": "- Write dates as YYYY-MM-DD."}]}'
+    message = {"role": "assistant", "content": fit, "tool_calls": [call]}
     able = completion(choices=[{"index": 0, "message": message, "finish_reason": "tool_calls"}])
     async with WireServer([says(able)]) as server:
         make_project(tmp_path, server.url)
@@ -106,7 +109,7 @@ async def test_without_a_configuration_it_tells_what_the_machine_has(tmp_path: P
 @pytest.mark.parametrize(
     ("behaviour", "code", "told"),
     [
-        (prints({"type": "result", "result": json.dumps({"ok": True})}), 0, "answers with JSON"),
+        (prints({"type": "result", "result": USABLE}), 0, "got a usable reply"),
         (fails("Invalid API key · Please run /login"), 1, "run `claude` once and log in"),
     ],
 )
@@ -131,3 +134,26 @@ async def test_answers_by_hand_are_no_failure(tmp_path: Path) -> None:
         done = await skillopt("doctor", "c.yaml", "optimizer_backend=handoff", cwd=tmp_path)
     assert done.code == 0, done.out
     assert " note " in row(done, "optimizer model")
+
+
+@pytest.mark.parametrize(
+    ("proposer", "reply", "code", "told"),
+    [
+        ("analyst", "I would rather talk about the weather.", 1, "got no usable reply"),
+        ("instruct", "No.", 1, "got no usable reply"),
+        ("instruct", "When asked for a date, write it as YYYY-MM-DD.", 0, "got a usable reply"),
+        ("patterns", "whatever", 0, "asks no model"),
+    ],
+)
+async def test_the_optimizer_is_asked_a_question_of_the_kind_that_the_run_will_ask(
+    proposer: str, reply: str, code: int, told: str, tmp_path: Path
+) -> None:
+    message = {"role": "assistant", "content": reply}
+    answer = completion(choices=[{"index": 0, "message": message, "finish_reason": "stop"}])
+    async with WireServer([says(answer)]) as server:
+        make_project(tmp_path, server.url)
+        done = await skillopt("doctor", "c.yaml", f"gradient.proposer={proposer}", cwd=tmp_path)
+    assert done.code == code, done.out
+    assert told in done.out
+    if code:
+        assert "gradient.proposer=instruct" in done.out

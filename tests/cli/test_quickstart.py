@@ -1,8 +1,16 @@
 from __future__ import annotations
 
+import asyncio
+import json
 from pathlib import Path
 
 from support_cli import Call, skillopt
+
+from skillopt.build.brief import prepare
+from skillopt.build.integrity import check_config
+from skillopt.cli.means import Means
+from skillopt.cli.quickstart import make_folder
+from skillopt.config.load import load_config
 
 
 async def test_quickstart_trains_offline_labels_it_simulated_and_is_done_at_once_again(
@@ -37,3 +45,29 @@ def test_a_folder_with_other_files_is_left_alone_unless_the_user_is_sure(
     assert done.code == 1
     assert "--yes" in done.err
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_the_first_job_is_sound_and_asks_the_model_for_every_rule(tmp_path: Path) -> None:
+    settings = {"backend": "local", "target": "some.gguf", "optimizer": "some.gguf"}
+    make_folder(tmp_path, Means("a model", settings), seed=1)
+    config = load_config(tmp_path / "config.yaml")
+    assert config.gradient.proposer == ("instruct",)
+    assert config.train.seed == 1
+    rows = [
+        json.loads(line)
+        for split in ("train", "val", "test")
+        for line in (tmp_path / "data" / split / "items.jsonl").read_text("utf-8").splitlines()
+    ]
+    assert {tuple(row) for row in rows} == {("id", "input", "answer")}
+    longest = max(len(row["answer"]) for row in rows)
+    assert longest * 4 < config.model.role("target").max_tokens * 3
+    found = asyncio.run(check_config(config))
+    assert [each for each in found if each.verdict == "bad"] == []
+    assert not prepare(config).world.warnings
+
+
+def test_the_simulated_run_says_who_proposed_what(call: Call, tmp_path: Path) -> None:
+    done = call("quickstart", "--sim", "--out", "first", cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert "analyst (asks the optimizer model): " in done.out
+    assert " accepted" in done.out

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -7,9 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from support_cli import Call, Trained, skillopt
+from support_cli import Call, Trained, make_project, skillopt
 
 from skillopt.store.reader import RunReader
+from skillopt.testing.simulator import Simulator
 
 
 async def test_the_overview_has_scores_steps_and_cost_by_role_and_stage(trained: Trained) -> None:
@@ -129,3 +131,28 @@ def test_a_reader_that_stops_reading_is_no_error(trained: Trained) -> None:
             check=False,
         )
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+async def test_every_proposal_that_a_trial_left_out_is_told_with_text_and_reason(
+    tmp_path: Path,
+) -> None:
+    async with Simulator() as simulator:
+        make_project(tmp_path, simulator.url)
+        done = await skillopt(
+            "train", "c.yaml", "optimizer.select_mode=trial", "gradient.merge_mode=union",
+            "optimizer.learning_rate=1", "optimizer.min_learning_rate=1", cwd=tmp_path,
+        )  # fmt: skip
+    assert done.code == 0, done.err
+    shown = await skillopt("show", "run", "--step", "1", cwd=tmp_path)
+    kept = json.loads(
+        (tmp_path / "run/steps/step_0001/ranked_edits.json").read_text(encoding="utf-8")
+    )
+    merged = json.loads(
+        (tmp_path / "run/steps/step_0001/merged_patch.json").read_text(encoding="utf-8")
+    )
+    assert kept["dropped"]
+    assert len(kept["edits"]) + len(kept["dropped"]) == len(merged["edits"])
+    for each in kept["dropped"]:
+        assert each["reason"]
+        assert " ".join(each["content"].split())[:40] in " ".join(shown.out.split())
+    assert shown.out.count("left out  by analyst") == len(kept["dropped"])

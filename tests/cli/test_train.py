@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from support_cli import Trained, finish, make_project, skillopt, started, until
+from support_wire import WireServer, completion, says
 
 from skillopt.testing.simulator import Simulator
 
@@ -323,3 +324,36 @@ async def test_a_model_named_by_a_variable_is_told_and_recorded_wherever_one_loo
     texts = [path for path in (tmp_path / "run").rglob("*") if path.suffix in {".json", ".jsonl"}]
     assert not [path for path in texts if "gpt-5.5" in path.read_text(encoding="utf-8")]
     assert "simulated-target" in (tmp_path / "run" / "events.jsonl").read_text(encoding="utf-8")
+
+
+async def test_an_optimizer_whose_every_reply_is_unusable_ends_with_code_3_and_what_to_do(
+    tmp_path: Path,
+) -> None:
+    chat = completion(
+        choices=[
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": "Let us talk about the weather."},
+                "finish_reason": "stop",
+            }
+        ]
+    )
+    async with WireServer([says(chat)]) as server:
+        make_project(tmp_path, server.url)
+        done = await skillopt("train", "c.yaml", cwd=tmp_path)
+        again = await skillopt("train", "c.yaml", cwd=tmp_path)
+    for each in (done, again):
+        assert each.code == 3, each.err
+        assert "replies were all unusable" in each.err
+        assert "skillopt doctor" in each.err
+        assert "optimizer replies that could not be used: 2 of 2 questions" in each.out
+    told = json.loads((tmp_path / "run" / "summary.json").read_text("utf-8"))
+    assert told["optimizer_replies"]["asked"] == told["optimizer_replies"]["unusable"] == 2
+
+
+def test_a_result_tells_who_proposed_what_and_how_much_of_it_was_accepted(trained: Trained) -> None:
+    assert "analyst (asks the optimizer model): " in trained.done.out
+    told = json.loads((trained.folder / "run" / "summary.json").read_text("utf-8"))
+    share = told["proposers"]["analyst"]
+    assert share["proposed"] >= share["tried"] >= share["accepted"] > 0
+    assert share["asks_model"] is True

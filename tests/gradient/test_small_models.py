@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 
 import pytest
 from support import Seen
@@ -16,6 +17,7 @@ from skillopt.core.rollout import Failure, Rollout, Score, Trajectory
 from skillopt.core.skill import Skill
 from skillopt.errors import Refused
 from skillopt.gradient.evidence import Case, expected_in
+from skillopt.gradient.groups import shape_of
 from skillopt.gradient.instruct import Instruct, instruction_in
 from skillopt.gradient.patterns import Patterns, form_of
 from skillopt.gradient.several import Several, Union
@@ -77,15 +79,16 @@ async def test_a_small_model_is_asked_about_one_kind_of_failure_at_a_time_in_pla
         return f"Instruction: {RULE} It is important. And more."
 
     findings = await found(Instruct(asker=asker(Scripted(says)), samples=2), *DATES, *TEAMS, DOWN)
-    assert [each.patterns[0].name for each in findings] == ["wrong due date", "wrong team"]
+    names = [each.patterns[0].name for each in findings]
+    assert [name.partition(",")[0] for name in names] == ["wrong: due date", "wrong: team"]
     assert len(asked) == 4
     assert {(each.temperature, each.replicate) for each in asked} == {(0.0, 0), (0.8, 1)}
-    first = asked[0].messages[1].text
-    assert first.count("Case ") == 3
+    first = asked[0].messages[-1].text
+    assert first.count("Task: ") == 5
     assert "team" not in first
     (proposal,) = findings[0].proposals
     assert proposal.edit == Append(f"- {RULE} It is important.")
-    assert (proposal.by, proposal.tasks) == ("instruct", ("d1", "d2", "d3"))
+    assert (proposal.by, proposal.tasks) == ("instruct", ("d1", "d2", "d3", "d4", "d5"))
 
 
 async def test_an_answer_that_is_no_instruction_is_recorded_as_a_problem() -> None:
@@ -102,21 +105,26 @@ async def test_an_answer_that_is_no_instruction_is_recorded_as_a_problem() -> No
 
 
 @pytest.mark.parametrize(
-    ("reply", "rule"),
+    ("reply", "problem"),
     [
-        (RULE, RULE),
-        (f"- {RULE}\n\nThis helps because dates vary.", RULE),
-        (f'**Instruction:** "{RULE}"', RULE),
-        ("Yes.", ""),
-        ("For all tasks, answer with the order number only.", ""),
-        ("word " * 80, ""),
-        ('{"op": "append", "content": "<x>"}', ""),
-        ("Answer Note d1: when? It was a long one with the right date.", ""),
+        (RULE, ""),
+        (f"- {RULE}\n\nThis helps because dates vary.", ""),
+        (f'**Instruction:** "{RULE}"', ""),
+        ("", "empty"),
+        ("Yes.", "too short"),
+        ("For all tasks, answer with the order number only.", "it claims every task"),
+        ("word " * 80, "too long"),
+        ('{"op": "append", "content": "<x>"}', "markup"),
+        ("Answer Note d1: when? It was a long one with the right date.", "it repeats a task"),
     ],
 )
-def test_an_instruction_is_short_general_and_plain(reply: str, rule: str) -> None:
+def test_an_instruction_is_short_general_and_plain_or_it_is_said_what_is_wrong(
+    reply: str, problem: str
+) -> None:
     case = Case("d1", "due date", "Note d1: when? It was a long one", "x", "y", passed=False)
-    assert instruction_in(reply, [case]) == rule
+    found = instruction_in(reply, [case])
+    assert found.problem == problem
+    assert problem or found.rule == RULE
 
 
 @pytest.mark.parametrize(
@@ -181,3 +189,83 @@ def test_the_reference_is_read_out_of_the_feedback() -> None:
     assert expected_in("wrong answer: expected 'it's 4', got 'x'") == "it's 4"
     assert expected_in("empty answer: expected '4'") == "4"
     assert expected_in("off by 3") == ""
+
+
+def asked(task: str, text: str, said: str, right: str) -> Rollout:
+    messages = (Message("user", text), Message("assistant", said))
+    return replace(attempt(task, "default", said, right), trajectory=Trajectory(messages, said))
+
+
+async def test_failures_are_grouped_without_a_kind_by_question_and_by_shape_of_the_answer() -> None:
+    dates = [asked(f"d{n}", f"On May {n}.\nWhen?", f"May {n}", f"2026-05-0{n}") for n in (1, 2, 3)]
+    moods = [
+        asked(f"m{n}", f"Note {n}.\nWhat mood?", "angry", right)
+        for n, right in enumerate(["NEG", "POS", "NEG", "POS"])
+    ]
+    solved = asked("m9", "Great.\nWhat mood?", "POS", "POS")
+    weights = [
+        asked(f"w{n}", f"How heavy is {name}?", f"{n}", f"{n} kg")
+        for n, name in ((7, "it"), (8, "the box"))
+    ]
+    names = [asked(f"n{who}", f"Who is {who}?", "nobody", who) for who in ("Al", "Bo")]
+    questions: list[str] = []
+
+    def says(request: Request) -> str:
+        questions.append(request.messages[-1].text)
+        return RULE
+
+    rollouts = [*weights, *dates, *names, solved, *moods]
+    findings = await found(Instruct(asker=asker(Scripted(says)), samples=1), *rollouts)
+    groups = [each.tasks for each in findings]
+    assert groups == [("m0", "m1", "m2", "m3"), ("d1", "d2", "d3"), ("w7", "w8"), ("nAl", "nBo")]
+    assert "Great." in questions[0], "a solved case of the group is shown beside the failed ones"
+
+
+async def test_failures_that_are_alone_of_their_sort_share_one_question() -> None:
+    lone = [
+        asked("a", "Who?", "x", "Al"),
+        asked("b", "When?", "x", "2026-05-01"),
+        asked("c", "How much?", "x", "7 kg"),
+    ]
+    findings = await found(Instruct(asker=asker(Scripted(lambda _: RULE)), samples=1), *lone)
+    assert [each.tasks for each in findings] == [("a", "b", "c")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "shape"),
+    [
+        ("2026-05-01", "9-9-9"),
+        ("15.6 kg", "9 a"),
+        ("FIN-01", "A-9"),
+        ("POS", "A"),
+        ("a small dog", "a"),
+        ("New York", "Aa"),
+        ("It is " + "very " * 12 + "late", "a text"),
+    ],
+)
+def test_the_shape_of_an_answer_is_what_it_is_made_of(answer: str, shape: str) -> None:
+    assert shape_of(answer) == shape
+
+
+async def test_the_question_after_a_long_context_is_shown() -> None:
+    shown: list[str] = []
+
+    def says(request: Request) -> str:
+        shown.append(request.messages[-1].text)
+        return RULE
+
+    text = f"The beginning. {'Some context. ' * 200}\nWhich date is asked for?"
+    long = asked("d1", text, "May 1", "2026-05-01")
+    await found(Instruct(asker=asker(Scripted(says)), samples=1), long)
+    assert "The beginning." in shown[0]
+    assert "Which date is asked for?" in shown[0]
+    assert len(shown[0]) < 1000
+
+
+async def test_a_reply_that_cannot_be_used_is_told_beside_the_ones_that_can() -> None:
+    def says(request: Request) -> str:
+        return RULE if request.replicate else "For every task, be kind to the customer."
+
+    (finding,) = await found(Instruct(asker=asker(Scripted(says)), samples=2), *DATES)
+    assert len(finding.proposals) == 1
+    assert "it claims every task: 'For every task, be kind" in finding.reasoning

@@ -46,7 +46,9 @@ async def test_within_the_budget_nothing_is_asked_and_budget_zero_chooses_nothin
     for budget in (4, 5):
         chosen = await select(Skill.parse("a"), MERGED, Memory(), budget=budget)
         assert chosen.proposals == MERGED.proposals
-    assert await select(Skill.parse("a"), MERGED, Memory(), budget=0) == Selection()
+    nothing = await select(Skill.parse("a"), MERGED, Memory(), budget=0)
+    assert nothing.proposals == ()
+    assert [each.proposal for each in nothing.dropped] == list(MERGED.proposals)
 
 
 async def test_without_a_usable_ranking_support_decides_and_it_is_said() -> None:

@@ -48,16 +48,50 @@ async def selected(
     return await trial(SKILL, Bundle(proposals), memory or Memory(), budget=budget)
 
 
-async def test_what_repairs_most_is_kept_one_per_pattern_and_what_repairs_nothing_is_not() -> None:
+async def test_a_rule_is_kept_if_it_repairs_what_no_better_one_does_and_the_rest_is_told() -> None:
     chosen = await selected(GOOD, BETTER, OTHER, BAD)
-    assert chosen.proposals == (BETTER, OTHER)
-    assert chosen.indices == (1, 2)
+    assert chosen.proposals == (BETTER,)
+    assert chosen.indices == (1,)
     assert "1: repaired 3" in chosen.reasoning
+    assert [(each.proposal, each.reason) for each in chosen.dropped] == [
+        (GOOD, "alone it repaired 1 of 4 tasks, all of which rules that are kept repair too"),
+        (OTHER, "alone it repaired 2 of 4 tasks, all of which rules that are kept repair too"),
+        (BAD, "alone it repaired none of 4 tasks (1 without a score)"),
+    ]
+
+
+async def test_two_rules_for_one_reason_are_both_kept_if_each_repairs_tasks_of_its_own() -> None:
+    async def apart(skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
+        right = {"a": "- one" in skill.body, "b": "- two" in skill.body}
+        return [
+            Rollout(task=each, skill="d", outcome=Score(float(right[each]), 0)) for each in tasks
+        ]
+
+    one, two = (
+        Proposal(Append(f"- {text}"), "failure", ("a", "b"), "dates") for text in ("one", "two")
+    )
+    trial = Trial(attempt=apart, journal=Journal(MemoryRecord(), Seen()))
+    chosen = await trial(SKILL, Bundle((one, two)), Memory(), budget=4)
+    assert chosen.proposals == (one, two)
+    assert chosen.dropped == ()
+
+
+async def test_a_rule_that_misses_its_first_task_is_still_tried_on_the_others() -> None:
+    async def late(skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
+        marks = {each: float(each != "a" and "- rule" in skill.body) for each in tasks}
+        return [Rollout(task=each, skill="d", outcome=Score(marks[each], 0)) for each in tasks]
+
+    rule = proposal(Append("- rule"), "dates")
+    trial = Trial(attempt=late, journal=Journal(MemoryRecord(), Seen()))
+    chosen = await trial(SKILL, Bundle((rule,)), Memory(), budget=4)
+    assert chosen.proposals == (rule,)
 
 
 async def test_the_budget_bounds_the_choice_and_zero_tries_nothing() -> None:
     assert (await selected(GOOD, BETTER, OTHER, budget=1)).proposals == (BETTER,)
-    assert await selected(GOOD, budget=0) == Selection()
+    nothing = await selected(GOOD, budget=0)
+    assert nothing.proposals == ()
+    assert [each.reason for each in nothing.dropped] == ["the learning rate of this step is 0"]
     assert await selected() == Selection()
 
 
@@ -84,10 +118,20 @@ async def test_a_rule_that_a_line_stands_against_is_tried_again_without_the_line
     assert alone.proposals == ()
 
 
-async def test_what_does_not_repair_its_first_task_is_not_tried_further() -> None:
+async def test_every_rule_is_tried_on_as_many_of_its_tasks_as_the_setting_says() -> None:
     TRIED.clear()
     await selected(BETTER, BAD)
-    assert sorted(TRIED) == [(0, 1), (3, 1), (3, 3), (3, 4)]
+    assert sorted(TRIED) == [(0, 4), (3, 4), (3, 4)]
+
+
+async def test_why_a_rule_was_not_even_tried_is_told_as_well() -> None:
+    rejected = Entry(step=1, action="reject", n_total=1, n_fail=1, rejected=(BETTER.edit,))
+    absent = proposal(Replace("absent", "x"), "dates")
+    chosen = await selected(BETTER, absent, memory=Memory((rejected,)))
+    assert [each.reason for each in chosen.dropped] == [
+        "it was part of a candidate that the gate rejected",
+        "it changes nothing in the skill",
+    ]
 
 
 async def test_what_breaks_the_repairs_of_others_stays_out() -> None:

@@ -38,7 +38,7 @@ def rollout(hard: float, *between: Message) -> Rollout:
 def test_an_attempt_shows_task_answer_and_feedback_but_not_the_skill_again() -> None:
     shown = attempt_section(rollout(0))
     assert shown.startswith('<attempt id="t1" kind="sum" score="0.00">\n<task>\n2 + 2\n</task>')
-    assert "<answer>\n5\n</answer>" in shown
+    assert "<agent_reply>\n5\n</agent_reply>" in shown
     assert "<feedback>\nwrong: expected 4\n</feedback>" in shown
     assert "the skill" not in shown
     assert "<conversation>" not in shown
@@ -182,3 +182,14 @@ def test_a_history_names_the_rules_that_were_pruned() -> None:
     assert "Pruning after step 4: accept_new_best." in shown
     assert 'Nothing was missed without: ["- Smile."].' in shown
     assert "Held-out score 0.5000 -> 0.5000." in shown
+
+
+def test_a_reply_that_holds_an_answer_section_stands_in_a_section_of_another_name() -> None:
+    said = "Thinking.\n<answer>5</answer>"
+    messages = (Message("user", "2 + 2"), Message("assistant", said))
+    attempt = Rollout(
+        task="t1", skill="d", outcome=Score(0, 0), trajectory=Trajectory(messages, said)
+    )
+    shown = attempt_section(attempt)
+    assert shown.count("<answer>") == 1
+    assert f"<agent_reply>\n{said}\n</agent_reply>" in shown
