@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -28,12 +28,20 @@ from skillopt.evaluation.integrity.findings import LEARNING, Finding, Item
 from skillopt.evaluation.integrity.labels import balance
 from skillopt.evaluation.integrity.leaks import brief_leaks, skill_leaks
 from skillopt.evaluation.integrity.shortcuts import shortcuts
-from skillopt.evaluation.integrity.trials import Trial, baseline, scorer
+from skillopt.evaluation.integrity.trials import (
+    Trial,
+    baseline,
+    formed_replies,
+    scorer,
+    wrong_replies,
+)
 from skillopt.store.layout import Layout
 from skillopt.store.unrecorded import Unrecorded
 
 _TRIED = 200
 """Items of a split whose answers are put to the scorer."""
+_SHAPED, _OTHERS = 20, 20
+"""Items of a split on which wrong answers are tried, and other items to take one from."""
 _UNTOLD = "the environment does not tell right answers; give it a method gold(task)"
 
 
@@ -133,12 +141,23 @@ async def _scorer(environment: Environment) -> Finding:
     trials: list[Trial] = []
     try:
         for split in SPLITS:
-            for task in _spread(environment.tasks(split), _TRIED):
-                gold = _gold(environment, task)
+            tasks = _spread(environment.tasks(split), _TRIED)
+            golds = [_gold(environment, task) for task in tasks]
+            shaped = {task.id for task in _spread(tasks, _SHAPED)}
+            for index, (task, gold) in enumerate(zip(tasks, golds, strict=True)):
                 reply = None if gold is None else gold.reply
                 right = None if reply is None else await _score(environment, task, reply)
                 empty = await _score(environment, task, "")
-                trials.append(Trial(f"{split} {task.told}", right, empty))
+                trial = Trial(f"{split} {task.told}", right, empty)
+                if task.id in shaped:
+                    rest = [each for each in (*golds[index + 1 :], *golds[:index]) if each]
+                    wrong, formed = wrong_replies(gold, rest[:_OTHERS]), formed_replies(gold)
+                    trial = replace(
+                        trial,
+                        wrong={k: await _score(environment, task, v) for k, v in wrong.items()},
+                        formed={k: await _score(environment, task, v) for k, v in formed.items()},
+                    )
+                trials.append(trial)
     except RolloutError as error:
         return Finding("scorer", "bad", "fails on a right or an empty answer", str(error))
     return scorer(trials)

@@ -25,6 +25,8 @@ from skillopt.store.reader import RunReader
 def blame(path: Path, run: Path | None) -> None:
     """Show every line."""
     screen = Screen()
+    if run is None and Layout(path).events.exists():
+        path, run = Layout(path).best_skill, path
     skill = read_skill(path)
     with RunReader(_run_of(path) if run is None else run) as reader:
         known = lineage(reader.facts)

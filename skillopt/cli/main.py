@@ -289,8 +289,8 @@ def attribute(ctx: click.Context, config: Path, *, tasks: int, dry_run: bool) ->
 def blame(skill: Path, run: Path | None) -> None:
     """Show every line of SKILL with its step, the evidence for it and what it is worth.
 
-    SKILL is a document or the folder of a package. Values are there once `skillopt attribute RUN`
-    was called.
+    SKILL is a run directory (its best skill), a document or the folder of a package. Values are
+    there once `skillopt attribute RUN` was called.
     """
     from skillopt.cli.blame import blame
 

@@ -71,6 +71,12 @@ def test_blame_shows_every_line_with_its_step_and_evidence(call: Call, trained: 
     assert any("step " in row for row in shown)
 
 
+def test_blame_of_a_run_shows_its_best_skill(call: Call, trained: Trained) -> None:
+    done = call("blame", "run", cwd=trained.folder)
+    assert done.code == 0, done.err
+    assert done.out == call("blame", "run/best_skill.md", cwd=trained.folder).out
+
+
 def test_blame_finds_the_run_of_any_of_its_files(call: Call, own_copy: Path) -> None:
     done = call("blame", "run/skills/skill_v0000.md", cwd=own_copy)
     assert done.code == 0, done.err

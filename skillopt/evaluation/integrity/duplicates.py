@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
@@ -42,14 +42,17 @@ class Twins:
 def twins(items: Sequence[Item]) -> list[Twins]:
     """All pairs of near duplicates, in the order of the items.
 
-    Jaccard over pairs of words that no template accounts for; the numbers must be alike to the
-    same degree, since the same words with other numbers are another task.
+    Jaccard over pairs of words, or over words in any order, that no template accounts for; the
+    numbers must be alike to the same degree, since the same words with other numbers are another
+    task.
     """
     groups = _identical(items)
     found = [pair for group in groups for pair in _echoes(group)]
     # Of identical briefs one stands for all.
     heads = [group[0] for group in groups]
-    found += [Twins(heads[i], heads[j], value) for i, j, value in _alike(_shingles(heads), heads)]
+    pairs = {(i, j): value for i, j, value in _alike(_shingles(heads, _words), heads)}
+    pairs |= {(i, j): value for i, j, value in _alike(_shingles(heads, _pairs), heads)}
+    found += [Twins(heads[i], heads[j], value) for (i, j), value in pairs.items()]
     place = {item.id: index for index, item in enumerate(items)}
     return sorted(found, key=lambda each: (place[each.one.id], place[each.other.id]))
 
@@ -120,9 +123,24 @@ def _echoes(group: Sequence[Item]) -> Iterator[Twins]:
         yield from (Twins(each, item, 1.0) for each in known.values() if each is not item)
 
 
-def _shingles(items: Sequence[Item]) -> list[list[tuple[str, str]]]:
-    """The telling pairs of words of each item, rarest first."""
-    sets = [set(pairwise(item.words)) for item in items]
+_LEAST = 5
+"""Words that must tell an item apart before their order may be ignored."""
+
+
+def _pairs(item: Item) -> set[tuple[str, ...]]:
+    return set(pairwise(item.words))
+
+
+def _words(item: Item) -> set[tuple[str, ...]]:
+    found: set[tuple[str, ...]] = {(word,) for word in item.words}
+    return found if len(found) >= _LEAST else set()
+
+
+def _shingles(
+    items: Sequence[Item], take: Callable[[Item], set[tuple[str, ...]]]
+) -> list[list[tuple[str, ...]]]:
+    """What tells each item apart, rarest first."""
+    sets = [take(item) for item in items]
     frequency = Counter(pair for pairs in sets for pair in pairs)
     most = max(5, int(_BOILERPLATE * len(items)))
     return [
@@ -135,7 +153,7 @@ def _shingles(items: Sequence[Item]) -> list[list[tuple[str, str]]]:
 
 
 def _alike(
-    shingles: Sequence[Sequence[tuple[str, str]]], items: Sequence[Item]
+    shingles: Sequence[Sequence[tuple[str, ...]]], items: Sequence[Item]
 ) -> Iterator[tuple[int, int, float]]:
     """Pairs above the threshold, exactly.
 
@@ -143,7 +161,7 @@ def _alike(
     few are compared.
     """
     sets = [set(each) for each in shingles]
-    seen: dict[tuple[str, str], list[int]] = defaultdict(list)
+    seen: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for index in sorted(range(len(sets)), key=lambda each: len(sets[each])):
         size = len(sets[index])
         rarest = shingles[index][: size - ceil(ALIKE * size) + 1]
@@ -152,7 +170,10 @@ def _alike(
             if len(sets[other]) < ALIKE * size:
                 continue
             value = _jaccard(sets[index], sets[other])
-            if value >= ALIKE and _jaccard(_numbers(items[index]), _numbers(items[other])) >= ALIKE:
+            least = _LEAST if len(shingles[index][0]) == 1 else 1
+            if size < least or value < ALIKE:
+                continue
+            if _jaccard(_numbers(items[index]), _numbers(items[other])) >= ALIKE:
                 yield min(index, other), max(index, other), min(value, 0.99)
         for pair in rarest:
             seen[pair].append(index)

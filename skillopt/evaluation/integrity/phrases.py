@@ -17,6 +17,7 @@ _RARELY = 5
 _SURE = 0.9
 _BY_LUCK = 0.001
 _ALONE = 0.95
+"""How often a cue must be right to spoil the data."""
 _ABOVE = 0.1
 """How much more than the most frequent label a cue must score to spoil the data."""
 
@@ -60,6 +61,6 @@ def label_cues(items: Sequence[Item]) -> list[Cue]:
         gains = score >= (1 + base) / 2 and hits >= _SURE * len(where)
         if gains and luck(hits, len(where), totals[named] / n) * len(phrases) <= _BY_LUCK:
             says = f"{' '.join(phrase)!r} in the brief goes with {named!r}"
-            spoils = score >= _ALONE and score >= base + _ABOVE
+            spoils = hits >= _ALONE * len(where) and score >= base + _ABOVE
             found.append(Cue(says, hits, frozenset(where), score, base, giveaway=spoils))
     return found

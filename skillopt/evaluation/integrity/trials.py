@@ -1,15 +1,26 @@
-"""What the scorer says to answers that are known to be right or empty, and a bare model's score."""
+"""What the scorer says to answers that are known to be right or wrong, and a bare model's score."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 from skillopt.core.rollout import Evaluation, Score
-from skillopt.evaluation.integrity.findings import Finding, few, percent
+from skillopt.core.task import Gold
+from skillopt.evaluation.integrity.findings import Finding, few, label, percent
 from skillopt.evaluation.statistics import interval, paired
 
 _SOLVED = 0.95
+_TOO_OFTEN, _OFTEN = 0.5, 0.2
+"""Shares of wrong answers with full marks that are bad, and that are worth a look."""
+_MOST = 0.5
+_NONSENSE = "zxqv wrong vqxz"
+_TAGGED = re.compile(r"(?s)(.*<answer>)(.*)(</answer>.*)")
+
+Wrong: TypeAlias = Literal["nonsense", "another item's answer", "another option", "other numbers"]
+Form: TypeAlias = Literal["case", "spaces"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +31,49 @@ class Trial:
     gold: Score | None
     """None where no right answer is known."""
     empty: Score
+    wrong: Mapping[Wrong, Score] = field(default_factory=dict[Wrong, Score])
+    """Wrong answers of the right shape."""
+    formed: Mapping[Form, Score] = field(default_factory=dict[Form, Score])
+    """The right answer in another case, or with more spaces."""
+
+
+def wrong_replies(gold: Gold | None, others: Sequence[Gold]) -> dict[Wrong, str]:
+    """Replies that deserve nothing but look right; `others`: the golds of other items."""
+    if gold is None or gold.reply is None:
+        return {"nonsense": _NONSENSE}
+    before, inside, after = _parts(gold.reply)
+    found: dict[Wrong, str] = {"nonsense": f"{before}{_NONSENSE}{after}"}
+    if gold.right is not None and len(gold.options) > 1:
+        letter = chr(ord("A") + (gold.right + 1) % len(gold.options))
+        return {**found, "another option": f"{before}{letter}{after}"}
+    accepted = {" ".join(each.casefold().split()) for each in gold.answers}
+    for other in others:
+        text = " ".join(_parts(other.reply or "")[1].casefold().split())
+        # An answer that holds the right one, or is held by it, may be right as well.
+        near = any(text in each or each in text for each in accepted)
+        if other.reply and not near and label(other) != label(gold):
+            found["another item's answer"] = other.reply
+            break
+    changed = re.sub(r"\d+", lambda number: str(7 * int(number[0]) + 13), inside)
+    if changed != inside:
+        found["other numbers"] = f"{before}{changed}{after}"
+    return found
+
+
+def formed_replies(gold: Gold | None) -> dict[Form, str]:
+    """The right reply in other forms that mean the same."""
+    if gold is None or gold.reply is None:
+        return {}
+    before, inside, after = _parts(gold.reply)
+    found: dict[Form, str] = {"spaces": f"{before} {inside}  {after}"}
+    other = inside.lower() if inside.lower() != inside else inside.upper()
+    return {**found, "case": f"{before}{other}{after}"} if other != inside else found
+
+
+def _parts(reply: str) -> tuple[str, str, str]:
+    """What stands before the answer, the answer, and what follows it."""
+    tagged = _TAGGED.fullmatch(reply)
+    return (tagged[1], tagged[2], tagged[3]) if tagged else ("", reply, "")
 
 
 def scorer(trials: Sequence[Trial]) -> Finding:
@@ -32,11 +86,36 @@ def scorer(trials: Sequence[Trial]) -> Finding:
     found = f"{known if judged else 'no gold answer is known'}; "
     found += f"{len(trials) - len(lavish)} of {len(trials)} empty answers get 0"
     if not unfair and not lavish:
-        return Finding(name, "ok" if judged else "look", found, "" if judged else _UNKNOWN)
+        return _shaped(trials, found) or Finding(
+            name, "ok" if judged else "look", found, "" if judged else _UNKNOWN
+        )
     advice = "mend the scorer or these answers: as it is, right answers lose or silence wins"
     shown = [f"{each.item}: gold gets {each.gold.hard:.2f}" for each in unfair if each.gold]
     shown += [f"{each.item}: an empty answer gets {each.empty.hard:.2f}" for each in lavish]
     return Finding(name, "bad", found, advice, few(shown))
+
+
+def _shaped(trials: Sequence[Trial], found: str) -> Finding | None:
+    """What wrong answers of the right shape tell; None where they get nothing."""
+    name = "scorer"
+    for kind in ("nonsense", "another item's answer", "another option", "other numbers"):
+        tried = [(each, each.wrong[kind]) for each in trials if kind in each.wrong]
+        passed = [each for each, score in tried if score.passed]
+        share = sum(score.hard for _, score in tried) / len(tried) if tried else 0.0
+        if share < _OFTEN:
+            continue
+        told = f"{found}; as a wrong answer, {kind} gets {share:.2f} on average"
+        advice = f"mend the scorer: {kind} should get nothing"
+        shown = few([f"{each.item}: {kind} gets full marks" for each in passed])
+        return Finding(name, "bad" if share >= _TOO_OFTEN else "look", told, advice, shown)
+    for form in ("case", "spaces"):
+        tried = [(each, each.formed[form]) for each in trials if form in each.formed]
+        lost = [each for each, score in tried if not score.passed]
+        if tried and len(lost) > _MOST * len(tried):
+            told = f"{found}; {form} alone decides in {len(lost)} of {len(tried)} right answers"
+            advice = f"right if the task is about {form}; otherwise make the scorer ignore it"
+            return Finding(name, "look", told, advice, few([each.item for each in lost]))
+    return None
 
 
 _UNKNOWN = "try the scorer on a few right answers yourself: no gold answer is known to try"

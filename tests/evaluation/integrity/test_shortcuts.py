@@ -103,6 +103,18 @@ def test_a_word_that_settles_the_label_is_bad() -> None:
     assert "'unsubscribe' in the brief goes with 'spam'" in found.found
 
 
+def test_a_word_that_is_always_right_on_a_part_of_the_items_is_bad() -> None:
+    chance = random.Random(3)
+    cued = [
+        asked(f"i{n}", f"{prose(chance, 12)} {'unsubscribe' * (n < 19)}", "spam")
+        if n < 30
+        else asked(f"i{n}", prose(chance, 12), "fine")
+        for n in range(60)
+    ]
+    found = shortcuts(cued)
+    assert (found.verdict, "right 19 of 19 times" in found.found) == ("bad", True)
+
+
 def test_labels_that_no_word_settles_are_ok() -> None:
     assert shortcuts(labelled(80)).verdict == "ok"
 
