@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -43,10 +42,9 @@ from skillopt.datasets.rows import rows_of
 from skillopt.datasets.splits import AUTO, Splits, by_ratio
 from skillopt.errors import ConfigError, DataError, StoreError
 from skillopt.evaluation.calibration import Advice, Calibration, Terms
-from skillopt.evaluation.gates import Metric
 from skillopt.evaluation.integrity.findings import Finding
-from skillopt.evaluation.report import Claim, claim
-from skillopt.evaluation.statistics import Interval, interval
+from skillopt.evaluation.report import Claim, claim, mean, metric_of
+from skillopt.evaluation.statistics import Interval
 from skillopt.model.scripted import PlainCallable, from_callable
 from skillopt.progress import Progress
 from skillopt.store.packages import read_skill
@@ -91,13 +89,17 @@ class Result:
 
     @property
     def score(self) -> float:
-        """The best skill on the validation tasks."""
-        return self.state.best.value
+        """The best skill on the validation tasks, by `evaluation.gate_metric`.
+
+        These tasks have chosen it, so this flatters; `test_score` does not.
+        """
+        return metric_of(self.state)(self.state.best.evaluation)
 
     @property
     def test_score(self) -> float | None:
-        """The best skill on the test tasks; None without an exam."""
-        return None if self.state.exam is None else self.state.exam.best.hard
+        """The best skill on the test tasks, by the same metric; None without an exam."""
+        exam = self.state.exam
+        return None if exam is None else metric_of(self.state)(exam.best)
 
     @property
     def split(self) -> Split:
@@ -129,7 +131,7 @@ class Result:
         return f"{self.spent.calls:,} calls, {tokens:,} tokens{dollars}"
 
     def _mean(self, evaluation: Evaluation) -> Interval:
-        return interval(_metric(self.state).marks(evaluation).values())
+        return mean(evaluation, metric_of(self.state))
 
     def __repr__(self) -> str:
         change = f"{self.split} {self.before.mean:.3f} -> {self.after.mean:.3f}"
@@ -149,18 +151,6 @@ class Result:
             f"{escape(str(self.out))}</p><details><summary>best skill</summary>"
             f"<pre>{escape(self.best_skill)}</pre></details>"
         )
-
-
-def _metric(state: State) -> Metric:
-    """The number that the skills of a run are ranked by, as its record tells."""
-
-    def told(key: str, default: object) -> object:
-        found = state.identity.get(f"evaluation.{key}")
-        return default if found is None else json.loads(found)
-
-    name, share = told("gate_metric", "hard"), told("gate_mixed_weight", 0.5)
-    weights = {"hard": 0.0, "soft": 1.0, "mixed": float(str(share))}
-    return Metric(weights[str(name)])
 
 
 async def train_async(

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import skillopt
 from skillopt.api import Result
 from skillopt.core.chat import Reply, Request, Usage
 from skillopt.core.events import Event, Examined, Signal, Stepped
+from skillopt.core.rollout import Score
 from skillopt.errors import ConfigError, DataError, SkillError, StoreError, Unmeasurable
 
 
@@ -58,6 +59,33 @@ def test_rows_a_scorer_and_two_functions_are_enough(tmp_path: Path) -> None:
     assert (result.state.initial.value, result.score, result.test_score) == (0.0, 1.0, 1.0)
     assert (tmp_path / "run" / "best_skill.md").read_text(encoding="utf-8") == result.best_skill
     assert result.spent.input >= 10
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [("hard", (0.0, 0.0)), ("soft", (0.75, 0.75)), ("mixed", (0.375, 0.375))],
+)
+def test_both_scores_of_a_result_speak_in_the_metric_of_the_run(
+    tmp_path: Path, metric: str, expected: tuple[float, float]
+) -> None:
+    def nearly(answer: str, row: Mapping[str, object]) -> Score:
+        return Score(0.0, 0.75 if answer == str(row["answer"]) else 0.25)
+
+    result = skillopt.train(
+        train=TRAIN,
+        val=VAL,
+        test=TEST,
+        scorer=nearly,
+        target=pupil,
+        optimizer=teacher,
+        skill="You add numbers." if metric == "hard" else "Double the number.",
+        out=tmp_path / "run",
+        settings={**QUICK, "gate_metric": metric, "gate_mixed_weight": 0.5},
+    )
+    assert (result.score, result.test_score) == expected
+    told = json.loads((tmp_path / "run" / "summary.json").read_bytes())
+    assert told["claim"]["metric"] == told["metric"]
+    assert (told["test_score"], told["test_hard"]) == (expected[1], 0.0)
 
 
 def test_the_same_call_again_continues_and_asks_nothing(tmp_path: Path) -> None:

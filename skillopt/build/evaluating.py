@@ -8,6 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from skillopt.build.data import exam_tasks, open_world
+from skillopt.build.judging import metric
 from skillopt.build.models import preflight, settled
 from skillopt.build.places import out_root, seats
 from skillopt.build.pricing import caps_of, prices_of
@@ -22,7 +23,8 @@ from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
 from skillopt.datasets.splits import SPLITS, Splits, resolve_split
 from skillopt.engine.series import Attempts
-from skillopt.evaluation.report import outcome
+from skillopt.evaluation.gates import Metric
+from skillopt.evaluation.report import HARD, outcome
 from skillopt.store.artefacts import conversation_files, result_rows
 from skillopt.store.desk import QuestionDesk
 from skillopt.store.files import Scribe, write_atomic, write_json
@@ -41,6 +43,8 @@ class Verdict:
     evaluations: Mapping[Split, Evaluation]
     spent: Usage
     out: Path
+    metric: Metric = HARD
+    """What skills are ranked by: `evaluation.gate_metric`."""
     warnings: tuple[str, ...] = ()
     """What the data made us wonder about."""
 
@@ -100,7 +104,7 @@ async def evaluate(
             split: Evaluation.of(examinee.skill.digest, split, rollouts)
             for split, rollouts in found.items()
         }
-        verdict = Verdict(examinee.skill, evaluations, spent, out, world.warnings)
+        verdict = Verdict(examinee.skill, evaluations, spent, out, metric(config), world.warnings)
         # Of several attempts at a task, the first is shown.
         first = [each for some in found.values() for each in some if each.replicate == 0]
         kept = {each.task: each for each in first}
@@ -147,6 +151,8 @@ def _summary(examinee: Examinee, verdict: Verdict) -> dict[str, object]:
         "n_items": whole.n + len(whole.failures),
         "hard": whole.hard,
         "soft": whole.soft,
-        **outcome(whole),
-        "splits": {split: outcome(each) for split, each in verdict.evaluations.items()},
+        **outcome(whole, verdict.metric),
+        "splits": {
+            split: outcome(each, verdict.metric) for split, each in verdict.evaluations.items()
+        },
     }

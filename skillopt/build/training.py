@@ -12,7 +12,7 @@ from skillopt import __version__
 from skillopt.aio import Nursery, map_all, nursery
 from skillopt.build.brief import ROLES, Brief
 from skillopt.build.data import cut_folder, validation_tasks, write_cut
-from skillopt.build.judging import course, gates, parents, pruner, sampling
+from skillopt.build.judging import course, gates, metric, parents, pruner, sampling
 from skillopt.build.models import Switchboard, preflight
 from skillopt.build.policies import limits, meta_reflector, pipeline, reviewer, shortener
 from skillopt.build.rest import rest
@@ -147,6 +147,7 @@ def _run(
         speculation=Speculation(witness.bench, group) if speculates(config) else None,
         race=None if way is None else Race(bench=witness.bench, course=way, gate=gate),
         parents=parents(config),
+        soft_weight=metric(config).soft_weight,
     )
 
 

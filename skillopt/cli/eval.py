@@ -10,7 +10,7 @@ from rich.text import Text
 from skillopt.api import evaluate_async
 from skillopt.build.evaluating import Verdict
 from skillopt.cli.arguments import Given
-from skillopt.cli.phrases import hard, paid
+from skillopt.cli.phrases import paid
 from skillopt.cli.progress import reporting
 from skillopt.cli.render import Screen
 from skillopt.cli.running import run
@@ -18,6 +18,7 @@ from skillopt.cli.session import Session
 from skillopt.cli.settings import configured, unlocked
 from skillopt.cli.tables import Table
 from skillopt.core.rollout import Evaluation
+from skillopt.evaluation.report import mean, shown_metrics
 
 _FAREWELL = "interrupted. Finished attempts are kept; the same command continues."
 _SHOWN = 3
@@ -53,17 +54,18 @@ def _scores(verdict: Verdict) -> Table:
     rows: dict[str, Evaluation] = {**verdict.evaluations}
     rounds = len(verdict.whole.rounds)
     every = [f"passed {rounds} of {rounds}"] if rounds else []
-    numbers = ("score", "soft", *every, "n", "failures")
-    made = Table("split", "score", "95 % interval", *numbers[1:], right=numbers)
+    chief, *others = shown_metrics(verdict.metric)
+    numbers = (chief.name, *(each.name for each in others), *every, "n", "failures")
+    made = Table("split", chief.name, "95 % interval", *numbers[1:], right=numbers)
     if len(rows) > 1:
         rows["all"] = verdict.whole
     for name, each in rows.items():
-        found = hard(each)
+        found = mean(each, chief)
         made.add_row(
             name,
             f"{found.mean:.3f}",
             f"[{found.low:.3f}, {found.high:.3f}]",
-            f"{each.soft:.3f}",
+            *(f"{other(each):.3f}" for other in others),
             *(f"{each.passed:.3f}" for _ in every),
             str(each.n),
             str(len(each.failures)),

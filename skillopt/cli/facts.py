@@ -8,22 +8,20 @@ from skillopt.cli.phrases import (
     became,
     edits,
     growth,
-    hard,
     raced,
     repeats,
-    sample,
-    spread,
+    scored,
     train_score,
 )
 from skillopt.core.events import Begun, EpochClosed, Examined, Fact, MetaReflected, Pruned, Stepped
+from skillopt.evaluation.gates import Metric
 
 
-def line_for(fact: Fact, steps: int) -> Text:
-    """What happened, in a run of so many steps."""
+def line_for(fact: Fact, steps: int, metric: Metric) -> Text:
+    """What happened, in a run of so many steps and by its metric."""
     match fact:
         case Begun(initial):
-            found = f"{spread(hard(initial.evaluation))}, {sample(initial.evaluation)}"
-            return Text(f"initial skill: val {found}")
+            return Text(f"initial skill: val {scored(initial.evaluation, metric)}")
         case Stepped():
             return _step(fact, steps)
         case MetaReflected():
@@ -34,8 +32,8 @@ def line_for(fact: Fact, steps: int) -> Text:
         case EpochClosed():
             return _epoch(fact)
         case Examined(initial=initial, best=best):
-            first, last = hard(initial).mean, spread(hard(best))
-            return Text(f"exam: test {first:.3f} initially, now {last}, {sample(best)}")
+            first = f"{metric(initial):.3f} initially"
+            return Text(f"exam: test {first}, now {scored(best, metric)}")
 
 
 def _step(fact: Stepped, steps: int) -> Text:

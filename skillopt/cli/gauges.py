@@ -11,6 +11,8 @@ from skillopt.core.events import Begun, Event, PhaseOpened, Progress, Signal, Ti
 from skillopt.core.rules import rules_in
 from skillopt.core.state import State
 from skillopt.engine.plan import EpochEnd, Exam, MetaReflection, Move, Plan, Pruning, Step
+from skillopt.evaluation.gates import Metric
+from skillopt.evaluation.report import metric_of
 from skillopt.model.meter import Meter
 
 _ENOUGH = 10
@@ -83,6 +85,11 @@ class Headway:
                 self.state, self.in_move = self.state.apply(event), 0
             case _:
                 pass
+
+    @property
+    def metric(self) -> Metric:
+        """What scores of the run are told in."""
+        return Metric() if self.state is None else metric_of(self.state)
 
     @property
     def steps(self) -> int:

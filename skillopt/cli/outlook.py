@@ -9,7 +9,7 @@ from skillopt.cli.phrases import dollars, duration, short
 def outlook(headway: Headway) -> str:
     """Scores, cost and time left."""
     state, spent = headway.state, headway.spent
-    best = f"best {state.best.value:.3f}" if state else ""
+    best = f"best {state.best.value:.3f} ({headway.metric.name}, val)" if state else ""
     left = "" if headway.left is None else f"{duration(headway.left)} left"
     tokens = f"{short(spent.calls)} calls, {short(spent.input + spent.output)} tokens"
     money = dollars(spent) if spent.dollars else ""

@@ -21,7 +21,9 @@ from skillopt.core.events import (
 from skillopt.core.proposal import Size
 from skillopt.core.rollout import Evaluation
 from skillopt.core.rules import Worth
-from skillopt.evaluation.statistics import Interval, interval
+from skillopt.evaluation.gates import Metric
+from skillopt.evaluation.report import mean
+from skillopt.evaluation.statistics import Interval
 
 ACTIONS: dict[Action, tuple[str, str]] = {
     "accept_new_best": ("accepted, new best", "green"),
@@ -62,7 +64,7 @@ def rated(decision: Decision | None) -> str:
     """The gate's number for a candidate; `<= 0.475` when it was not measured to the end."""
     if decision is None:
         return ""
-    return f"{'<= ' if decision.saved else ''}{decision.candidate.value:.3f}"
+    return f"{'<= ' if decision.bounded else ''}{decision.candidate.value:.3f}"
 
 
 def count(number: int, noun: str) -> str:
@@ -106,19 +108,14 @@ def dollars(usage: Usage) -> str:
     return f"${usage.dollars:,.2f}" if usage.dollars >= 0.1 else f"${usage.dollars:.4f}"
 
 
-def hard(evaluation: Evaluation) -> Interval:
-    """The mean hard score and how sure it is."""
-    return interval(score.hard for score in evaluation.scores.values())
-
-
-def soft(evaluation: Evaluation) -> Interval:
-    """The mean soft score and how sure it is."""
-    return interval(score.soft for score in evaluation.scores.values())
-
-
 def graded(evaluation: Evaluation) -> bool:
     """Whether the soft score says more than the hard one."""
     return any(score.hard != score.soft for score in evaluation.scores.values())
+
+
+def scored(evaluation: Evaluation, metric: Metric) -> str:
+    """`hard 0.475 [0.33, 0.62], n 40`."""
+    return f"{metric.name} {spread(mean(evaluation, metric))}, {sample(evaluation)}"
 
 
 def spread(found: Interval) -> str:

@@ -69,8 +69,9 @@ class Reporter:
 
     def _take(self, event: Event | Signal) -> None:
         if isinstance(event, Fact) and self.headway is not None:
-            self.screen.tell(line_for(event, self.headway.steps))
-        if self.headway is not None:
+            self.headway.add(event)
+            self.screen.tell(line_for(event, self.headway.steps, self.headway.metric))
+        elif self.headway is not None:
             self.headway.add(event)
         match event:
             case PhaseOpened(move, phase, total):

@@ -15,13 +15,11 @@ from skillopt.cli.phrases import (
     dollars,
     edits,
     graded,
-    hard,
     origin,
     paid,
     quoted,
     rated,
     short,
-    soft,
     spread,
     train_score,
 )
@@ -32,8 +30,8 @@ from skillopt.core.proposal import Size
 from skillopt.core.rollout import Evaluation
 from skillopt.core.state import State
 from skillopt.core.tokens import estimate
-from skillopt.evaluation.report import claim, lift
-from skillopt.evaluation.statistics import Interval
+from skillopt.evaluation.gates import Metric
+from skillopt.evaluation.report import claim, lift, mean, metric_of, shown_metrics
 from skillopt.store.ahead import Ahead
 from skillopt.store.cache import Reused
 from skillopt.store.candidates import tried
@@ -46,35 +44,32 @@ from skillopt.store.summary import counts, failures
 
 
 def scores(state: State, *, last: bool = False) -> Table:
-    """Val and test with 95 % intervals: initial and best skill; the last one too if asked for."""
+    """Val and test with 95 % intervals: initial and best skill; the last one too if asked for.
+
+    By the metric of the run first, then by the others where they differ.
+    """
     skills = ["initial [95 %]", "best [95 %]", *(["last [95 %]"] if last else [])]
     numbers = ["n", "failures"]
     made = Table("", *skills, "change [95 %]", *numbers, right=numbers)
     measured = [("val", state.initial.evaluation, state.best.evaluation, state.current.evaluation)]
     if (exam := state.exam) is not None:
         measured.append(("test", exam.initial, exam.best, exam.last))
+    chief, *others = shown_metrics(metric_of(state))
     for name, *all_three in measured:
         shown = all_three if last else all_three[:2]
-        _score_row(made, name, shown, hard)
-        if any(map(graded, shown)):
-            _score_row(made, f"{name}, soft", shown, soft)
+        for metric in (chief, *(others if any(map(graded, shown)) else ())):
+            _score_row(made, f"{name} {metric.name}", shown, metric)
     return made
 
 
-def _score_row(
-    made: Table,
-    name: str,
-    shown: Sequence[Evaluation],
-    figure: Callable[[Evaluation], Interval],
-) -> None:
-    change = figure(shown[1]).mean - figure(shown[0]).mean
+def _score_row(made: Table, name: str, shown: Sequence[Evaluation], metric: Metric) -> None:
+    sure = lift(shown[0], shown[1], metric)
+    change = metric(shown[1]) - metric(shown[0]) if shown[0].skill != shown[1].skill else 0.0
     colour = "green" if change > 0 else "red" if change < 0 else ""
-    sure = lift(shown[0], shown[1]) if figure is hard else None
-    told = f"{change:+.3f}" + (f" [{sure.low:+.2f}, {sure.high:+.2f}]" if sure else "")
     made.add_row(
         name,
-        *(spread(figure(each)) for each in shown),
-        Text(told, style=colour),
+        *(spread(mean(each, metric)) for each in shown),
+        Text(f"{change:+.3f} [{sure.low:+.2f}, {sure.high:+.2f}]", style=colour),
         _alike(each.n for each in shown),
         _alike(len(each.failures) for each in shown),
     )
@@ -158,7 +153,10 @@ def verdict(state: State) -> Text:
     found = claim(state)
     sure = found.split == "test" and found.conclusive
     colour = ("green" if found.gain.low > 0 else "red") if sure else "yellow"
-    return Text(found.words(), style=colour)
+    words = Text(found.words(), style=colour)
+    if state.exam is not None and state.best.skill.digest != state.initial.skill.digest:
+        words.append("\nval has chosen the best skill, so its val score flatters; test does not")
+    return words
 
 
 def few_val(state: State) -> list[Text]:

@@ -18,7 +18,7 @@ from skillopt.cli.tables import Table
 from skillopt.config.load import load_kept
 from skillopt.core.events import Started, Stopped
 from skillopt.errors import ConfigError
-from skillopt.evaluation.report import figures
+from skillopt.evaluation.report import figures, metric_of
 from skillopt.store.cache import Cache
 from skillopt.store.events import EventLog
 from skillopt.store.layout import Layout
@@ -55,7 +55,11 @@ def _overview(reader: RunReader, screen: Screen) -> None:
         tally(reader.steps),
     )
     if reader.steps:
-        screen.show("", moves_table(reader))
+        named = metric_of(reader.state).name
+        told = (
+            f"train: mean hard score; current and candidate: mean {named} score on val, <=: a bound"
+        )
+        screen.show("", moves_table(reader), Text(told, style="dim"))
     screen.show(
         "",
         cost(reader),

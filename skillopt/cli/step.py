@@ -11,13 +11,12 @@ from rich.text import Text
 from skillopt.cli.phrases import (
     count,
     growth,
-    hard,
     outcome,
     rated,
     repeats,
     sample,
+    scored,
     some,
-    spread,
     train_score,
 )
 from skillopt.cli.render import indented
@@ -27,6 +26,8 @@ from skillopt.core.events import Stepped
 from skillopt.core.proposal import Appendix, Draft, Finding, Proposal, Rewritten
 from skillopt.core.references import MAIN
 from skillopt.core.rollout import FULL_MARKS
+from skillopt.evaluation.gates import EQUAL
+from skillopt.evaluation.report import metric_of
 from skillopt.store.chronicle import Chapter
 
 
@@ -232,13 +233,18 @@ def _verdict(fact: Stepped, chapter: Chapter) -> Iterator[RenderableType]:
     if decision is None:
         return
     old, new = chapter.before.current.evaluation, decision.candidate.evaluation
-    yield f"current    val {spread(hard(old))}, {sample(old)}"
-    found = f"at most {rated(decision)[3:]}" if decision.saved else spread(hard(new))
-    yield f"candidate  val {found}, {sample(new)}  (digest {new.skill})"
+    metric = metric_of(chapter.before)
+    yield f"current    val {scored(old, metric)}"
+    if decision.bounded:
+        found = f"{metric.name} {rated(decision)} (a bound), {sample(new)}"
+    else:
+        found = scored(new, metric)
+    yield f"candidate  val {found}  (digest {new.skill})"
     yield f"reason     {decision.reason}"
     both = [task for task in new.scores if task in old.scores]
-    gained = [task for task in both if new.scores[task].hard > old.scores[task].hard]
-    lost = [task for task in both if new.scores[task].hard < old.scores[task].hard]
+    changes = {task: metric.difference(new.scores[task], old.scores[task]) for task in both}
+    gained = [task for task, change in changes.items() if change > EQUAL]
+    lost = [task for task, change in changes.items() if change < -EQUAL]
     if gained:
         yield Text(f"better on  {', '.join(gained)}", style="green")
     if lost:

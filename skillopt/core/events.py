@@ -84,6 +84,11 @@ class Decision:
     best: Measured | None = None
     """What becomes best instead of the candidate: the best skill with the same guidance."""
 
+    @property
+    def bounded(self) -> bool:
+        """Whether the candidate's value is an upper bound: it was not measured to the end."""
+        return self.saved > 0
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -101,6 +106,11 @@ class Begun:
     identity: Mapping[str, str] = field(default_factory=dict[str, str])
     gates: int = 0
     """How many decisions the plan foresaw; 0 in records that do not say."""
+    soft_weight: float = 0.0
+    """The run's metric: how much soft scores count in it, and hard ones for the rest.
+
+    0 (hard scores alone) in records that do not say.
+    """
     type: Literal["begun"] = "begun"
 
 

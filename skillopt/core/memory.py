@@ -31,6 +31,8 @@ class Entry:
     patterns: tuple[Pattern, ...] = ()
     score_before: float | None = None
     score_after: float | None = None
+    bounded: bool = False
+    """Whether `score_after` is an upper bound."""
     accepted: tuple[Change, ...] = ()
     rejected: tuple[Change, ...] = ()
     rejected_notes: tuple[str, ...] = ()

@@ -44,6 +44,8 @@ class State:
     """Every skill that has been current, oldest first."""
     spent: float = 0.0
     """The chance of a false accept that decisions have used up so far."""
+    soft_weight: float = 0.0
+    """The run's metric: how much soft scores count in it, and hard ones for the rest."""
 
     @classmethod
     def after(cls, begun: Begun) -> State:
@@ -57,6 +59,7 @@ class State:
             pool=(first,),
             identity=begun.identity,
             gates=begun.gates,
+            soft_weight=begun.soft_weight,
         )
 
     def apply(self, fact: Progress) -> State:
@@ -144,7 +147,10 @@ class State:
             entry = replace(entry, rejected=tried)
         if decision is not None:
             entry = replace(
-                entry, score_before=self.current.value, score_after=decision.candidate.value
+                entry,
+                score_before=self.current.value,
+                score_after=decision.candidate.value,
+                bounded=decision.bounded,
             )
             if decision.accepted:
                 entry = replace(entry, accepted=tried)

@@ -66,6 +66,8 @@ class Run:
     race: Race | None = None
     """For optimizers that draft several candidates; None: what is drafted meets the gate."""
     parents: Parents = current
+    soft_weight: float = 0.0
+    """The metric of the run, for the record: how much soft scores count in it."""
 
     @property
     def journal(self) -> Journal:
@@ -208,7 +210,7 @@ class Run:
 
     def begin(self, initial: Measured) -> State:
         """Write down where the run starts."""
-        begun = Begun(initial, self.identity, len(self._gates()))
+        begun = Begun(initial, self.identity, len(self._gates()), self.soft_weight)
         self.journal.fact(begun)
         return State.after(begun)
 

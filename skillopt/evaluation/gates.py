@@ -23,6 +23,12 @@ class Metric:
     density: Density | None = None
     """What the text itself earns; None: nothing."""
 
+    @property
+    def name(self) -> str:
+        """`hard`, `soft`, or the mixture with its weight: `mixed 0.3`."""
+        named = {0.0: "hard", 1.0: "soft"}
+        return named.get(self.soft_weight, f"mixed {self.soft_weight:g}")
+
     def __call__(self, evaluation: Evaluation) -> float:
         """Mix the two means."""
         return self.mark(evaluation.hard, evaluation.soft)

@@ -1,4 +1,4 @@
-"""Scores as they are reported: never without number of items, interval and failures."""
+"""Scores as they are reported: never without metric, number of items, interval and failures."""
 
 from __future__ import annotations
 
@@ -8,18 +8,39 @@ from dataclasses import dataclass
 from skillopt.core.rollout import Evaluation
 from skillopt.core.state import State
 from skillopt.core.task import Split
+from skillopt.evaluation.gates import EQUAL, Metric
 from skillopt.evaluation.statistics import Interval, interval, matched
 
+HARD, SOFT = Metric(0.0), Metric(1.0)
 
-def outcome(evaluation: Evaluation) -> dict[str, object]:
-    """What one evaluation says."""
-    hard = interval(score.hard for score in evaluation.scores.values())
+
+def metric_of(state: State) -> Metric:
+    """The number that skills of a run are ranked by, without what a text earns by itself."""
+    return Metric(state.soft_weight)
+
+
+def shown_metrics(metric: Metric) -> list[Metric]:
+    """All that a report shows: the metric of the run, then the others."""
+    return [metric, *(each for each in (HARD, SOFT) if each.soft_weight != metric.soft_weight)]
+
+
+def mean(evaluation: Evaluation, metric: Metric) -> Interval:
+    """The mean score by a metric and how sure it is."""
+    return interval(metric.marks(evaluation).values())
+
+
+def outcome(evaluation: Evaluation, metric: Metric) -> dict[str, object]:
+    """What one evaluation says, in the metric that counts and in the others."""
     return {
         "n_scored": evaluation.n,
         "n_failures": len(evaluation.failures),
+        "metric": metric.name,
+        "score": metric(evaluation),
+        "score_interval_95": _ends(mean(evaluation, metric)),
         "hard": evaluation.hard,
-        "hard_interval_95": [round(hard.low, 6), round(hard.high, 6)],
+        "hard_interval_95": _ends(mean(evaluation, HARD)),
         "soft": evaluation.soft,
+        "soft_interval_95": _ends(mean(evaluation, SOFT)),
         **_replicated(evaluation),
     }
 
@@ -30,11 +51,9 @@ def _replicated(evaluation: Evaluation) -> dict[str, object]:
     return {"replicates": len(evaluation.rounds), "passed_every_time": evaluation.passed}
 
 
-def lift(before: Evaluation, after: Evaluation) -> Interval:
+def lift(before: Evaluation, after: Evaluation, metric: Metric = HARD) -> Interval:
     """How much better the second is, paired over the tasks that both have scored."""
-    return matched(
-        after.scores[task].hard - before.scores[task].hard for task in _common(before, after)
-    )
+    return matched(_changes(before, after, metric))
 
 
 FEW = 6
@@ -47,6 +66,8 @@ class Claim:
 
     split: Split
     """Where it was seen."""
+    metric: str
+    """What is compared."""
     gain: Interval
     """Of the best skill over the initial one, paired, 95 %."""
     n: int
@@ -66,7 +87,7 @@ class Claim:
         gain = f"{self.gain.mean:+.3f} [{self.gain.low:+.2f}, {self.gain.high:+.2f}]"
         seen = f"{gain} on {self.n} {self.split} items, {self.changed} of them changed"
         lost = f"; {self.failures} attempts failed" if self.failures else ""
-        return f"{self._verdict()}: {seen}{lost}"
+        return f"{self._verdict()}: {self.metric} score {seen}{lost}"
 
     def _verdict(self) -> str:
         if self.split != "test":
@@ -79,52 +100,82 @@ class Claim:
         return "not conclusive (no change is possible too)"
 
 
-def claim(state: State) -> Claim:
-    """What the run has shown so far: on the test items, or else on those that chose the skill."""
+def claim(state: State, metric: Metric | None = None) -> Claim:
+    """What the run has shown so far: on the test items, or else on those that chose the skill.
+
+    In the metric of the run unless another one is named.
+    """
+    by = metric_of(state) if metric is None else metric
     exam = state.exam
     if exam is None:
-        return _compare("val", state.initial.evaluation, state.best.evaluation)
-    return _compare("test", exam.initial, exam.best)
+        return _compare("val", state.initial.evaluation, state.best.evaluation, by)
+    return _compare("test", exam.initial, exam.best, by)
 
 
-def _compare(split: Split, before: Evaluation, after: Evaluation) -> Claim:
-    both = [(before.scores[task], after.scores[task]) for task in _common(before, after)]
-    changed = sum(old.hard != new.hard for old, new in both)
+def _compare(split: Split, before: Evaluation, after: Evaluation, metric: Metric) -> Claim:
+    changes = _changes(before, after, metric)
+    changed = sum(abs(each) > EQUAL for each in changes)
     # The same evaluation is not counted twice.
     failures = len(before.failures) + (before.skill != after.skill) * len(after.failures)
-    return Claim(split, lift(before, after), len(both), changed, failures)
+    gain = matched(changes)
+    return Claim(split, metric.name, gain, len(changes), changed, failures)
 
 
-def _common(before: Evaluation, after: Evaluation) -> list[str]:
-    return [task for task in after.scores if task in before.scores]
+def _changes(before: Evaluation, after: Evaluation, metric: Metric) -> list[float]:
+    """Task by task; a skill that was measured twice is no better than itself."""
+    common = [task for task in after.scores if task in before.scores]
+    if before.skill == after.skill:
+        return [0.0] * len(common)
+    return [metric.difference(after.scores[task], before.scores[task]) for task in common]
+
+
+_FLATTERED = (
+    "the best skill was chosen by these scores, so its own is flattered; test scores are not"
+)
 
 
 def figures(state: State) -> Mapping[str, object]:
     """What the summary of a run says beyond the bare means."""
+    metric = metric_of(state)
     shown = claim(state)
     found: dict[str, object] = {
+        "metric": metric.name,
         "claim": {
             "split": shown.split,
-            "lift": round(shown.gain.mean, 6),
-            "lift_interval_95": [round(shown.gain.low, 6), round(shown.gain.high, 6)],
+            **_told(shown),
             "n": shown.n,
-            "n_changed": shown.changed,
             "n_failures": shown.failures,
             "conclusive": shown.split == "test" and shown.conclusive,
             "words": shown.words(),
+            "other_metrics": [_told(claim(state, each)) for each in shown_metrics(metric)[1:]],
         },
         "selection": {
-            "initial": outcome(state.initial.evaluation),
-            "best": outcome(state.best.evaluation),
-            "last": outcome(state.current.evaluation),
+            "initial": outcome(state.initial.evaluation, metric),
+            "best": outcome(state.best.evaluation, metric),
+            "last": outcome(state.current.evaluation, metric),
+            "note": _FLATTERED,
         },
     }
     if state.exam is not None:
-        found["test"] = {
-            "initial": outcome(state.exam.initial),
-            "best": outcome(state.exam.best),
-            "last": outcome(state.exam.last),
-        }
-        gain = lift(state.exam.initial, state.exam.best)
-        found["test_lift_interval_95"] = [round(gain.low, 6), round(gain.high, 6)]
+        initial, best, last = (
+            outcome(each, metric) for each in (state.exam.initial, state.exam.best, state.exam.last)
+        )
+        found["test"] = {"initial": initial, "best": best, "last": last}
+        found["baseline_test_score"] = initial["score"]
+        found["test_score"] = best["score"]
+        found["final_test_score"] = last["score"]
+        found["test_lift_interval_95"] = _ends(shown.gain)
     return found
+
+
+def _told(shown: Claim) -> dict[str, object]:
+    return {
+        "metric": shown.metric,
+        "lift": round(shown.gain.mean, 6),
+        "lift_interval_95": _ends(shown.gain),
+        "n_changed": shown.changed,
+    }
+
+
+def _ends(found: Interval) -> list[float]:
+    return [round(found.low, 6), round(found.high, 6)]

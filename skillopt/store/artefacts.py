@@ -181,6 +181,7 @@ def _entry(entry: Entry) -> Json:
     if entry.score_before is not None:
         told["score_before"] = entry.score_before
         told["score_after"] = entry.score_after
+        told["score_after_is_upper_bound"] = entry.bounded
         kind = "rejected_edits" if entry.action == "reject" else "accepted_edits"
         if entry.undecided:
             kind = "undecided_edits"

@@ -229,6 +229,7 @@ def decision_json(decision: Decision) -> Json:
         **measured("selection", decision.candidate.evaluation),
         "selection_saved": decision.saved,
         "candidate_gate_score": decision.candidate.value,
+        "candidate_gate_score_is_upper_bound": decision.bounded,
         "inconclusive": decision.inconclusive,
         "gate_level": decision.level,
         **({"gate_rivals": decision.rivals} if decision.rivals > 1 else {}),

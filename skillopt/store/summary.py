@@ -76,6 +76,7 @@ def summary(chronicle: Chronicle, state: State, spent: Spent, config: Mapping[st
                 "edits": each.edits,
                 "gist": each.gist,
                 "score": each.decision.candidate.value,
+                "score_is_upper_bound": each.decision.bounded,
                 "saved": each.decision.saved,
                 "inconclusive": each.decision.inconclusive,
                 "reason": each.decision.reason,

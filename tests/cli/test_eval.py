@@ -21,7 +21,7 @@ async def test_each_split_is_told_with_score_number_interval_failures_and_cost(
         assert simulator.stats().replies["target"] == 32
     assert done.code == 0, done.err
     rows = [re.split(r"\s{2,}", line.strip()) for line in done.out.splitlines()[:5]]
-    assert rows[0] == ["split", "score", "95 % interval", "soft", "n", "failures"]
+    assert rows[0] == ["split", "hard", "95 % interval", "soft", "n", "failures"]
     assert rows[1] == ["train", "1.000", "[0.806, 1.000]", "1.000", "16", "0"]
     assert [row[0] for row in rows[1:]] == ["train", "val", "test", "all"]
     assert rows[4][4] == "32"
@@ -42,7 +42,7 @@ async def test_replicates_are_made_and_told_as_mean_and_share_passed_every_time(
         assert simulator.stats().replies["target"] == 3 * 32
     assert done.code == 0, done.err
     rows = [re.split(r"\s{2,}", line.strip()) for line in done.out.splitlines()[:5]]
-    assert rows[0] == ["split", "score", "95 % interval", "soft", "passed 3 of 3", "n", "failures"]
+    assert rows[0] == ["split", "hard", "95 % interval", "soft", "passed 3 of 3", "n", "failures"]
     told = json.loads((tmp_path / "ev" / "eval_summary.json").read_text(encoding="utf-8"))
     results = (tmp_path / "ev" / "results.jsonl").read_text(encoding="utf-8").splitlines()
     marks = [json.loads(line)["replicates"] for line in results]

@@ -7,12 +7,17 @@ from support_store import FIRST, RULE, draft, measured, story
 
 from skillopt.cli.facts import line_for
 from skillopt.cli.step import step_story
-from skillopt.core.events import Decision, MetaReflected, Pruned, Stepped
+from skillopt.core.events import Decision, Fact, MetaReflected, Pruned, Stepped
 from skillopt.core.proposal import Draft, Proposal
 from skillopt.core.rules import Cut, Rule, Worth
+from skillopt.evaluation.gates import Metric
 from skillopt.store.chronicle import Chronicle
 
 AGAIN = (Proposal(RULE, "failure", ("a",)), Proposal(RULE, "success", ("b",)))
+
+
+def line(fact: Fact) -> str:
+    return line_for(fact, 4, Metric()).plain
 
 
 def test_a_step_tells_how_many_repeats_were_dropped_and_the_step_shows_which() -> None:
@@ -23,7 +28,7 @@ def test_a_step_tells_how_many_repeats_were_dropped_and_the_step_shows_which() -
         for event in story()
     ]
     step = next(event for event in facts if isinstance(event, Stepped) and event.step == 2)
-    assert "2 repeats of rejected edits dropped" in line_for(step, 4).plain
+    assert "2 repeats of rejected edits dropped" in line(step)
     chapter = next(each for each in Chronicle.of(facts).chapters if each.fact == step)
     told = "\n".join(str(part) for part in step_story(chapter) if isinstance(part, Text | str))
     assert "2 repeats of rejected edits dropped, before merging and ranking:" in told
@@ -31,7 +36,7 @@ def test_a_step_tells_how_many_repeats_were_dropped_and_the_step_shows_which() -
 
 def test_a_step_without_repeats_says_nothing_of_them() -> None:
     step = next(event for event in story() if isinstance(event, Stepped))
-    assert "repeat" not in line_for(step, 4).plain
+    assert "repeat" not in line(step)
 
 
 def test_a_meta_reflection_is_told_in_one_line() -> None:
@@ -44,9 +49,9 @@ def test_a_meta_reflection_is_told_in_one_line() -> None:
         action="accept",
         decision=taken,
     )
-    assert line_for(thought, 4).plain == "meta reflect, epoch 1  edits 1 of 2  val 1 > 0  accepted"
+    assert line(thought) == "meta reflect, epoch 1  edits 1 of 2  val 1 > 0  accepted"
     idle = replace(thought, draft=Draft(budget=2), action="skip_no_patches", decision=None)
-    assert line_for(idle, 4).plain == ("meta reflect, epoch 1  skipped: nothing was proposed")
+    assert line(idle) == ("meta reflect, epoch 1  skipped: nothing was proposed")
 
 
 def test_pruning_is_told_in_one_line() -> None:
@@ -55,6 +60,6 @@ def test_pruning_is_told_in_one_line() -> None:
     taken = Decision(measured(FIRST, "prune_epoch_01", 2, 1.0), "accept", "1 >= 1")
     cut = Cut(worths, (rule,))
     fact = Pruned(move="prune_epoch_01", step=2, epoch=1, cut=cut, decision=taken)
-    assert line_for(fact, 4).plain == "prune, epoch 1  rules 2  not missed 1  val 1 >= 1  accepted"
+    assert line(fact) == "prune, epoch 1  rules 2  not missed 1  val 1 >= 1  accepted"
     idle = replace(fact, cut=Cut(worths), decision=None)
-    assert line_for(idle, 4).plain == "prune, epoch 1  rules 2  none to spare"
+    assert line(idle) == "prune, epoch 1  rules 2  none to spare"

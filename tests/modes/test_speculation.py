@@ -31,7 +31,8 @@ async def test_results_are_the_same_and_waste_is_exactly_what_was_called_in_addi
     ahead, made = await run(data, tmp_path / "ahead", {"engine.speculate": True})
     assert facts(ahead.out) == facts(plain.out)
     for name in ("best_skill.md", "runtime_state.json"):
-        assert (ahead.out / name).read_bytes() == (plain.out / name).read_bytes()
+        found = (ahead.out / name).read_text("utf-8").replace(str(ahead.out), str(plain.out))
+        assert found == (plain.out / name).read_text("utf-8")
     told, without = (
         json.loads((job.out / "summary.json").read_text("utf-8")) for job in (ahead, plain)
     )

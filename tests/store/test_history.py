@@ -61,6 +61,7 @@ def test_every_kind_of_candidate_tells_how_it_met_the_gate_in_the_same_words(
             "selection_n": 2,
             "selection_failures": 0,
             "selection_saved": 3,
+            "candidate_gate_score_is_upper_bound": True,
             "candidate_gate_score": 0.5,
             "inconclusive": True,
             "gate_level": 0.01,

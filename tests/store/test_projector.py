@@ -211,6 +211,7 @@ async def test_the_history_says_everything_about_each_step(tmp_path: Path) -> No
         "selection_n": 1,
         "selection_failures": 1,
         "selection_saved": 0,
+        "candidate_gate_score_is_upper_bound": False,
         "gate_metric": "hard",
         "candidate_gate_score": 0.0,
         "inconclusive": False,
@@ -263,6 +264,7 @@ async def test_a_steps_folder_tells_how_its_candidate_came_about(tmp_path: Path)
         "failure_patterns": [{"pattern": "format", "count": 1, "task_ids": ["a"]}],
         "score_before": 0.5,
         "score_after": 0.0,
+        "score_after_is_upper_bound": False,
         "rejected_edits": [edit],
     }
     patches = sorted(path.name for path in (folder.root / "patches").iterdir())
