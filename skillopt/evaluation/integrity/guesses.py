@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from skillopt.evaluation.integrity.findings import Item, words
+from skillopt.evaluation.integrity.labels import luck
 
+ALONE = 0.95
+"""How often a cue must be right to spoil the data."""
+COVERS = 0.05
+"""Share of items that a cue must decide before it spoils the data."""
+BY_LUCK = 0.001
+"""Probability, over all cues that were tried, from which luck does not explain one."""
 _OFTEN = 0.5
 _SHARED = 0.5
 _NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?")
@@ -53,12 +61,15 @@ def spans(items: Sequence[Item]) -> list[Cue]:
     """For open answers: places of the brief that hold the answer and nothing else."""
     found: list[Cue] = []
     golds = [_accepted(item) for item in items]
+    most = max(Counter(each for gold in golds for each in gold).values(), default=0) / len(items)
     for says, take in _PLACES.items():
         taken = [words(take(item.brief)) for item in items]
         where = frozenset(index for index, each in enumerate(taken) if each)
         hits = sum(taken[index] in golds[index] for index in where)
         score = hits / len(items)
-        if score >= _OFTEN:
+        accident = luck(hits, len(where), most) * len(_PLACES)
+        always = len(where) >= COVERS * len(items) and hits >= ALONE * len(where)
+        if score >= _OFTEN or (always and accident <= BY_LUCK):
             found.append(Cue(f"{says} is the answer", hits, where, score, 0.0, giveaway=True))
     return found
 

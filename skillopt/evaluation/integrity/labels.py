@@ -54,6 +54,20 @@ def luck(hits: int, n: int, chance: float) -> float:
 
 
 def _log_binomial(n: int, k: int, chance: float) -> float:
-    ways = lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)
     misses = (n - k) * log1p(-chance) if n > k else 0.0
-    return ways + k * log(chance) + misses
+    return _log_ways(n, k) + k * log(chance) + misses
+
+
+def drawn(hits: int, n: int, of: int, among: int) -> float:
+    """Probability of at least so many hits in `n` draws from `among` items, `of` of them hits.
+
+    Fisher's exact test, one-sided: items are drawn without putting them back.
+    """
+    total = _log_ways(among, n)
+    most, least = min(n, of), max(hits, n + of - among)
+    odds = (_log_ways(of, k) + _log_ways(among - of, n - k) for k in range(least, most + 1))
+    return min(1.0, sum(exp(each - total) for each in odds))
+
+
+def _log_ways(n: int, k: int) -> float:
+    return lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)

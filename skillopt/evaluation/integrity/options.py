@@ -8,14 +8,11 @@ from statistics import fmean
 
 from skillopt.core.task import Gold
 from skillopt.evaluation.integrity.findings import words
-from skillopt.evaluation.integrity.guesses import Cue
+from skillopt.evaluation.integrity.guesses import BY_LUCK, COVERS, Cue
 from skillopt.evaluation.integrity.labels import luck
 from skillopt.evaluation.integrity.phrases import frequent
 
 _OFTEN = 0.7
-_COVERS = 0.05
-"""Share of items that a cue must decide before it spoils the data."""
-_BY_LUCK = 0.001
 _LONGEST = 15
 
 
@@ -30,10 +27,10 @@ def option_cues(golds: Sequence[Gold]) -> list[Cue]:
             continue
         hits = sum(golds[index].right == pick for index, pick in picked.items())
         chance = fmean(chances[index] for index in picked)
-        if hits < _OFTEN * len(picked) or luck(hits, len(picked), chance) * len(picks) > _BY_LUCK:
+        if hits < _OFTEN * len(picked) or luck(hits, len(picked), chance) * len(picks) > BY_LUCK:
             continue
         elsewhere = sum(chance for index, chance in enumerate(chances) if index not in picked)
-        spoils = len(picked) >= _COVERS * n
+        spoils = len(picked) >= COVERS * n
         score = (hits + elsewhere) / n
         found.append(Cue(says, hits, frozenset(picked), score, base, giveaway=spoils))
     return found

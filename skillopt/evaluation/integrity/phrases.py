@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from skillopt.evaluation.integrity.findings import Item, label
-from skillopt.evaluation.integrity.guesses import Cue
-from skillopt.evaluation.integrity.labels import luck
+from skillopt.evaluation.integrity.guesses import ALONE, BY_LUCK, COVERS, Cue
+from skillopt.evaluation.integrity.labels import drawn
 
 Phrase = tuple[str, ...]
 
@@ -15,11 +15,6 @@ _LONGEST = 2
 _RARE = 0.02
 _RARELY = 5
 _SURE = 0.9
-_BY_LUCK = 0.001
-_ALONE = 0.95
-"""How often a cue must be right to spoil the data."""
-_ABOVE = 0.1
-"""How much more than the most frequent label a cue must score to spoil the data."""
 
 
 def frequent(
@@ -59,8 +54,10 @@ def label_cues(items: Sequence[Item]) -> list[Cue]:
         named, hits = inside.most_common(1)[0]
         score = (hits + max(outside.values(), default=0)) / n
         gains = score >= (1 + base) / 2 and hits >= _SURE * len(where)
-        if gains and luck(hits, len(where), totals[named] / n) * len(phrases) <= _BY_LUCK:
+        spoils = hits >= ALONE * len(where) and len(where) >= COVERS * n
+        # Every phrase is one more chance to be right by accident.
+        accident = drawn(hits, len(where), totals[named], n) * len(phrases)
+        if (gains or spoils) and accident <= BY_LUCK:
             says = f"{' '.join(phrase)!r} in the brief goes with {named!r}"
-            spoils = hits >= _ALONE * len(where) and score >= base + _ABOVE
             found.append(Cue(says, hits, frozenset(where), score, base, giveaway=spoils))
     return found

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from skillopt.evaluation.integrity import guesses
 from skillopt.evaluation.integrity.findings import Finding, Item, closed, percent
-from skillopt.evaluation.integrity.guesses import Cue
+from skillopt.evaluation.integrity.guesses import ALONE, Cue
 from skillopt.evaluation.integrity.options import option_cues
 from skillopt.evaluation.integrity.phrases import label_cues
 
 _LEAST = 10
-_ALMOST_ALWAYS = 0.95
 _SHOWN = 3
 _NAME = "shortcuts"
 
@@ -25,7 +24,7 @@ def shortcuts(items: Sequence[Item]) -> Finding:
     if not cues:
         return Finding(_NAME, "ok", f"no surface feature predicts the answer ({len(told)} items)")
     best = cues[0]
-    sure = any(each.precision >= _ALMOST_ALWAYS and each.giveaway for each in cues)
+    sure = any(each.precision >= ALONE and each.giveaway for each in cues)
     found = f"{best.says}: right {best.hits} of {best.support} times, alone scores "
     found += f"{percent(best.score)} (without it {percent(best.base)})"
     advice = (

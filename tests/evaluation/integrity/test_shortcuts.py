@@ -9,7 +9,7 @@ from support_items import asked, choice, prose
 
 from skillopt.core.task import Gold
 from skillopt.evaluation.integrity.findings import Finding, Item, Verdict
-from skillopt.evaluation.integrity.labels import balance, luck
+from skillopt.evaluation.integrity.labels import balance, drawn, luck
 from skillopt.evaluation.integrity.shortcuts import shortcuts
 
 TELL = "but a stronger result holds"
@@ -113,6 +113,54 @@ def test_a_word_that_is_always_right_on_a_part_of_the_items_is_bad() -> None:
     ]
     found = shortcuts(cued)
     assert (found.verdict, "right 19 of 19 times" in found.found) == ("bad", True)
+
+
+def ticketed(cued: int, count: int, wrong: int = 0) -> list[Item]:
+    """Two labels in turn; the first `cued` items of one have a word, and so have a few others."""
+    chance = random.Random(4)
+    items: list[Item] = []
+    for n in range(count):
+        spam, place = n % 2 == 0, n // 2
+        extra = "unsubscribe" if place < (cued if spam else wrong) else ""
+        items.append(asked(f"i{n}", f"{prose(chance, 12)} {extra}", "spam" if spam else "fine"))
+    return items
+
+
+@pytest.mark.parametrize("count", [80, 200, 380])
+def test_a_word_that_is_right_19_of_19_times_is_bad_however_many_items_lack_it(count: int) -> None:
+    found = shortcuts(ticketed(19, count))
+    assert (found.verdict, "right 19 of 19 times" in found.found) == ("bad", True)
+
+
+def test_a_topic_word_that_is_usual_with_both_labels_or_rare_is_not_accused() -> None:
+    assert shortcuts(ticketed(19, 200, wrong=4)).verdict == "ok"
+    assert shortcuts(ticketed(5, 80)).verdict == "ok"
+    assert shortcuts(ticketed(19, 400)).verdict == "ok"
+
+
+def test_a_place_that_is_always_right_where_it_is_there_is_bad() -> None:
+    chance = random.Random(6)
+    items = [
+        asked(f"i{n}", f"{prose(chance, 9)} {n + 100}", str(n + 100))
+        if n < 19
+        else asked(f"i{n}", prose(chance, 9), prose(chance, 2))
+        for n in range(120)
+    ]
+    found = shortcuts(items)
+    assert (found.verdict, "right 19 of 19 times" in found.found) == ("bad", True)
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.data())
+def test_drawing_without_putting_back_is_never_luckier_than_with(
+    of: int, others: int, data: st.DataObject
+) -> None:
+    among = of + others
+    n = data.draw(st.integers(1, among))
+    odds = [drawn(hits, n, of, among) for hits in range(min(n, of) + 1)]
+    assert odds == sorted(odds, reverse=True)
+    assert odds[0] == pytest.approx(1)
+    if n <= of:
+        assert odds[-1] <= (of / among) ** n * (1 + 1e-9)
 
 
 def test_labels_that_no_word_settles_are_ok() -> None:
