@@ -106,7 +106,7 @@ class Outlook:
                     yield from self._epoch(move, edits, gate)
                 case Exam(tasks):
                     once = len(tasks) * evidence.replicates
-                    yield self._attempts("exam on test", Range(once, 3 * once), edits)
+                    yield self._attempts("final test", Range(once, 3 * once), edits)
 
     def _preflight(self) -> Iterator[Line]:
         for role in ROLES:
@@ -196,7 +196,7 @@ class Outlook:
         """Attempts under a skill that is then replaced."""
         if isinstance(following, Step) and speculates(self.brief.config):
             tasks = sum(map(len, following.batches))
-            yield self._attempts("rollout in vain", Range(0, tasks), edits)
+            yield self._attempts("speculative rollout", Range(0, tasks), edits)
 
     def _reflection(self, found: Proposing, edits: int) -> Iterator[Line]:
         gradient = self.brief.config.gradient
@@ -221,7 +221,7 @@ class Outlook:
             return
         optimizer = self.brief.config.optimizer
         looked = 2 * (len(move.tasks) + len(move.spare))
-        yield self._attempts("look back", Range(0, looked), edits)
+        yield self._attempts("epoch comparison", Range(0, looked), edits)
         shown = 2 * len(move.tasks) * self._attempt
         if optimizer.use_slow_update:
             yield self._question("slow update", "slow_update", MAYBE, edits, shown)

@@ -64,7 +64,9 @@ def given(ctx: click.Context) -> Given:
 def _config(ctx: click.Context) -> Path | None:
     named, option = ctx.params.get("config"), ctx.params.get("config_option")
     if named is not None and option is not None and named != option:
-        raise click.UsageError(f"two configuration files, {named} and {option}; name one", ctx)
+        raise click.UsageError(
+            f"two configuration files given, {named} and {option}; give one", ctx
+        )
     return option if named is None else named
 
 
@@ -180,7 +182,7 @@ def _variable_for(flag: str) -> str:
         return setting
     return (
         "the variable of your backend, such as OPENAI_API_KEY (docs/backends.md lists them), or "
-        "into another one that model.api_key_env=NAME names,"
+        "into the variable named by model.api_key_env=NAME,"
     )
 
 
@@ -192,14 +194,14 @@ def _unknown(
     if names_secret(name):
         return click.NoSuchOption(
             written,
-            f"No such option '{written}', because others can see what is on a command line. Put "
-            f"the key into {_variable_for(name)} in the environment or in .env.",
+            f"No such option '{written}': other users can see a command line, so keys are not "
+            f"accepted there. Put the key into {_variable_for(name)} in the environment or .env.",
             ctx=ctx,
         )
     if "." in name:
         return click.NoSuchOption(
             written,
-            f"No such option '{written}'; a dotted key is written without dashes: {name}=VALUE.",
+            f"No such option '{written}'; write a dotted key without dashes: {name}=VALUE.",
             ctx=ctx,
         )
     near = get_close_matches(name, [each.replace("-", "_") for each in known], n=1)

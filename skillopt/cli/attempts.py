@@ -45,7 +45,9 @@ def attempts_at(reader: RunReader, item: str) -> Iterator[RenderableType]:
     yield Text(f"item {item}{place}", style="bold")
     names = _names(reader)
     for rollout in rollouts:
-        yield from _attempt(rollout, names.get(rollout.skill, "a skill that is not in the record"))
+        yield from _attempt(
+            rollout, names.get(rollout.skill, "a skill that is not in the event log")
+        )
     for where, failure in _failures(reader, item):
         yield Text(f"\nfailed in {where}: {failure.kind}: {failure.message}", style="yellow")
 
@@ -102,7 +104,7 @@ def _failures(reader: RunReader, item: str) -> Iterator[tuple[str, Failure]]:
 def _evaluations(fact: Fact) -> Iterator[tuple[str, Evaluation]]:
     match fact:
         case Begun(initial):
-            yield "the first measurement", initial.evaluation
+            yield "the evaluation of the initial skill", initial.evaluation
         case Stepped(step=step, batches=batches):
             for batch in batches:
                 yield f"step {step}", batch.evaluation
@@ -115,7 +117,7 @@ def _evaluations(fact: Fact) -> Iterator[tuple[str, Evaluation]]:
             yield from _gated(f"epoch {epoch}", decision)
         case Examined(initial=initial, best=best, last=last):
             for evaluation in (initial, best, last):
-                yield "the exam", evaluation
+                yield "the final test", evaluation
 
 
 def _gated(what: str, decision: Decision | None) -> Iterator[tuple[str, Evaluation]]:

@@ -24,7 +24,7 @@ from skillopt.core.rules import Rule
 from skillopt.errors import ConfigError, DataError
 from skillopt.store.reader import RunReader
 
-_FAREWELL = "interrupted. Finished attempts are kept; the same command continues."
+_FAREWELL = "interrupted. Finished attempts are saved; run the same command to resume."
 _WIDE = 72
 """Characters of a rule that are shown."""
 _COLOURS = {"useful": "green", "harmful": "red", "unclear": "", "no effect": "dim"}
@@ -41,11 +41,11 @@ def attribute(session: Session, given: Given, folder: Path, *, tasks: int, dry: 
             inquiry = inquire(config, reader, tasks)
         except (ConfigError, DataError) as error:
             raise type(error)(
-                f"{error}\nif the data has moved, say where: "
+                f"{error}\nif the data has moved, give its new location: "
                 f"skillopt attribute {quoted(folder)} env.data_path=FILE (or env.split_dir=FOLDER)"
             ) from error
     if not inquiry.rules:
-        screen.tell(f"{skill} has no rules: nothing in it can be left out")
+        screen.tell(f"{skill} has no rules (bullets or sections), so there is nothing to measure")
         return
     (screen.show if dry else screen.tell)(foreseen(inquiry))
     if dry:
@@ -57,21 +57,21 @@ def attribute(session: Session, given: Given, folder: Path, *, tasks: int, dry: 
 
     found = run(measure(), screen, lambda: _FAREWELL)
     screen.show(_table(found.rules), "", _tally(found))
-    screen.show(f"line by line: skillopt blame {quoted(skill)}")
+    screen.show(f"for each line of the skill: skillopt blame {quoted(skill)}")
 
 
 def foreseen(inquiry: Inquiry) -> str:
     """What is tried, and what that takes."""
-    tried = f"{count(len(inquiry.rules), 'rule')}, each left out on {len(inquiry.tasks)} val tasks"
+    tried = f"{count(len(inquiry.rules), 'rule')}, each removed on {len(inquiry.tasks)} val tasks"
     if not inquiry.new:
-        return f"{tried}: {inquiry.attempts} attempts, all of them known: free"
-    known = f"{inquiry.known} known and free, " if inquiry.known else ""
+        return f"{tried}: {inquiry.attempts} attempts, all cached, no cost"
+    known = f"{inquiry.known} cached, " if inquiry.known else ""
     cost = f", about {consumed(inquiry.cost)}" if inquiry.spent.calls else ""
     return f"{tried}: {inquiry.attempts} attempts, {known}{inquiry.new} new{cost}"
 
 
 def _table(rules: Sequence[Attributed]) -> Table:
-    columns = ("value [95 %]", "changed", "verdict", "rule")
+    columns = ("effect [95 %]", "changed", "verdict", "rule")
     made = Table(*columns, right=["changed"], wrap=["rule"], title="rule")
     for each in sorted(rules, key=lambda each: -each.worth.gain):
         worth = each.worth
@@ -121,5 +121,5 @@ def _tally(found: Attribution) -> str:
     counted = ", ".join(f"{verdicts[each]} {each}" for each in _COLOURS if verdicts[each])
     told = f"{count(len(found.rules), 'rule')}: {counted}"
     if verdicts["unclear"] or verdicts["no effect"]:
-        told += f" (on {len(found.tasks)} tasks; --tasks N tries more)"
+        told += f" (on {len(found.tasks)} tasks; use --tasks N for more)"
     return told

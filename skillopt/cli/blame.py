@@ -41,9 +41,9 @@ def blame(path: Path, run: Path | None) -> None:
         rules = {each.line: each for each in rules_in(skill) if each.file == file}
         screen.show(_annotated(text, rules, origins, worths))
     if not measured and skill.digest == best:
-        screen.tell(f"values: skillopt attribute {quoted(root)}", "dim")
+        screen.tell(f"to measure effects: skillopt attribute {quoted(root)}", "dim")
     elif not measured:
-        screen.tell("values are measured of a run's best skill only, and this is another text")
+        screen.tell("no effects shown: they are measured for the best skill of a run only")
 
 
 def _annotated(
@@ -76,4 +76,4 @@ def _run_of(path: Path) -> Path:
     for folder in (*path.parents, *path.resolve().parents):
         if Layout(folder).events.exists():
             return folder
-    raise StoreError(f"{path} lies in no run directory; name its run with --run RUN")
+    raise StoreError(f"{path} is not inside a run directory; give the run directory with --run RUN")

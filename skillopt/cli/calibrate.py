@@ -17,7 +17,7 @@ from skillopt.cli.settings import configured, unlocked
 from skillopt.cli.tables import Table
 from skillopt.evaluation.calibration import Calibration, Terms
 
-_FAREWELL = "interrupted. Finished attempts are kept; the same command continues."
+_FAREWELL = "interrupted. Finished attempts are saved; run the same command to resume."
 
 
 def calibrate(session: Session, given: Given, *, effect: float, power: float) -> None:
@@ -37,10 +37,10 @@ def calibrate(session: Session, given: Given, *, effect: float, power: float) ->
 
 
 _STEADY = (
-    "no item came out differently: the target is steady, or it answers the same text in the same "
-    "way each time (temperature 0, a cache), or it fails all the time. In the last two cases a "
-    "change of words that means nothing may still change answers, and this cannot show it; "
-    "evaluation.gate paired or sequential is safe either way."
+    "No item changed its score between the two evaluations. Either the target is consistent, or "
+    "it is deterministic (temperature 0, a cache), or it fails on every item. In the last two "
+    "cases a harmless rewording of the skill may still change answers, and this measurement "
+    "cannot show it. evaluation.gate: paired or sequential is safe in all cases."
 )
 
 
@@ -54,17 +54,17 @@ def report(found: Calibration, terms: Terms) -> list[RenderableType]:
         Text("noise", style="bold"),
         _rows(
             ("score", f"{found.score:.3f} on {count(found.tasks, 'item')}"),
-            ("came out differently", f"{found.flipping:.0%} of them, the second time"),
-            ("noise floor", f"{found.floor:.3f} (two measurements of the same skill differ by it)"),
-            ("strict gate", f"accepts a change that does nothing {found.luck:.0%} of the time"),
+            ("changed score", f"{found.flipping:.0%} of items, between two evaluations"),
+            ("noise floor", f"{found.floor:.3f} (typical difference of two evaluations)"),
+            ("strict gate", f"accepts a change without effect {found.luck:.0%} of the time"),
         ),
         Text(
-            f"\nwhat val can see, with {count(terms.decisions, 'decision')}, "
-            f"alpha {terms.alpha:g} for the run, power {terms.power:g}",
+            f"\nsmallest detectable gain on val ({count(terms.decisions, 'gate decision')}, "
+            f"alpha {terms.alpha:g} for the run, power {terms.power:g})",
             style="bold",
         ),
         _rows(*((f"{count(n, 'attempt')} per item", _seen(found, terms, n)) for n in (1, 2, 3))),
-        Text(f"\nto see a gain of {terms.effect:g}", style="bold"),
+        Text(f"\nsettings to detect a gain of {terms.effect:g}", style="bold"),
         Text(f"  {listed}"),
         *([] if found.flipping else [Text(f"\n{_STEADY}", style="yellow")]),
     ]
@@ -73,8 +73,8 @@ def report(found: Calibration, terms: Terms) -> list[RenderableType]:
 def _seen(found: Calibration, terms: Terms, replicates: int) -> str:
     smallest = found.smallest(terms, replicates)
     if smallest is None:
-        return f"no gain: luck is ruled out by {terms.fewest} won items at least"
-    return f"gains of {smallest:.3f} or more"
+        return f"none: significance needs at least {terms.fewest} improved items"
+    return f"{smallest:.3f}"
 
 
 def _rows(*rows: tuple[str, str]) -> Table:

@@ -39,7 +39,7 @@ def check(
     if given.config is not None and given.config.is_dir():
         if given.overrides or given.flags:
             raise click.UsageError(
-                "a run is checked with its own settings; for others: "
+                "a run is checked with its own settings; to use others: "
                 "skillopt check CONFIG KEY=VALUE --skill FILE"
             )
         work = check_async(given.config, trained=skill)
@@ -53,7 +53,7 @@ def check(
     else:
         show(found, session, screen)
         screen.tell(
-            f"{count(bad, 'finding')} bad" if bad else "nothing bad", "bold red" * bool(bad)
+            f"{count(bad, 'finding')} bad" if bad else "no bad findings", "bold red" * bool(bad)
         )
     return 1 if bad else 0
 

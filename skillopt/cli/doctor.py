@@ -33,8 +33,8 @@ def doctor(session: Session, given: Given, *, offline: bool) -> int:
     if failures:
         screen.tell(f"{count(failures, 'check')} failed", "bold red")
         return 1
-    named = "nothing is in the way"
-    screen.tell("name a configuration to check that as well" if given.blank else named)
+    named = "all checks passed"
+    screen.tell("give a configuration file to check models and data too" if given.blank else named)
     return 0
 
 

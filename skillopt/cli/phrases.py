@@ -29,13 +29,13 @@ ACTIONS: dict[Action, tuple[str, str]] = {
     "accept_new_best": ("accepted, new best", "green"),
     "accept": ("accepted", "green"),
     "reject": ("rejected", "yellow"),
-    "force_accept": ("taken without a gate", "green"),
-    "skip_no_patches": ("skipped: nothing was proposed", "dim"),
-    "skip_no_change": ("skipped: nothing changed the text", "dim"),
-    "skip_no_rewrite": ("skipped: no usable text came back", "dim"),
+    "force_accept": ("accepted without a gate", "green"),
+    "skip_no_patches": ("skipped: no edits proposed", "dim"),
+    "skip_no_change": ("skipped: no edit changed the skill", "dim"),
+    "skip_no_rewrite": ("skipped: the optimizer returned no usable text", "dim"),
     "skip_too_long": ("skipped: longer than max_skill_tokens", "yellow"),
-    "skip_screened": ("skipped: no better on the step's own tasks", "yellow"),
-    "skip_no_gain": ("skipped: nothing to gain, the step's own tasks were all passed", "dim"),
+    "skip_screened": ("skipped: not better on the tasks of the step", "yellow"),
+    "skip_no_gain": ("skipped: all tasks of the step already pass", "dim"),
 }
 """What became of a step, with the colour to say it in."""
 
@@ -55,7 +55,7 @@ def became(fact: Decided) -> tuple[str, str]:
         case Pruned() | EpochClosed() if fact.decision is not None:
             return outcome(fact.decision.action, fact.decision)
         case Pruned():
-            return "none to spare", "dim"
+            return "no rule removed", "dim"
         case EpochClosed():
             return "no guidance", "dim"
 
@@ -134,9 +134,17 @@ def origin(measured: Measured) -> str:
     return spelt(measured.origin)
 
 
-def spelt(move: str) -> str:
-    """The name of a move as people say it."""
-    return re.sub(r"_0*(\d+)", r" \1", move).replace("_", " ")
+_SPELT = {
+    "exam": "final test",
+    "look_back": "epoch compare, old",
+    "look_again": "epoch compare, new",
+}
+"""Moves and phases whose names in the record are not what people are shown."""
+
+
+def spelt(name: str) -> str:
+    """The name of a move or a phase as people are shown it."""
+    return _SPELT.get(name) or re.sub(r"_0*(\d+)", r" \1", name).replace("_", " ")
 
 
 def some(names: Sequence[str], most: int = 3) -> str:
@@ -171,7 +179,7 @@ def edits(fact: Stepped | MetaReflected) -> str:
 def repeats(fact: Stepped | MetaReflected) -> str:
     """How many proposals of a step repeated a disproved one; empty when none did."""
     dropped = len(fact.draft.repeats)
-    return f"{count(dropped, 'repeat')} of rejected edits dropped" if dropped else ""
+    return f"dropped {count(dropped, 'repeat')} of rejected edits" if dropped else ""
 
 
 def raced(fact: Stepped | MetaReflected) -> str:

@@ -97,7 +97,7 @@ class Reporter:
 def _outage(server: str, seconds: float, *, over: bool) -> str:
     if over:
         return f"  {server} answers again after {duration(seconds)}"
-    return f"  waiting for the server: {server} is down (model.outage_seconds says how long)"
+    return f"  waiting for the server: {server} is down (waits up to model.outage_seconds)"
 
 
 @contextmanager

@@ -47,7 +47,7 @@ def quickstart(
         means = choose(secrets, wishes, screen, outlook)
         screen.tell(f"training with {means.words}")
         make_folder(folder, means, 0 if seed is None else seed)
-        screen.tell(f"made config.yaml, skill.md and data/ in {folder}")
+        screen.tell(f"created config.yaml, skill.md and data/ in {folder}")
     start = time.monotonic()
     conduct(load_config(config), screen, secrets, Given(config, (), {}))
     _tell(folder, config, time.monotonic() - start, screen)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 SMALL = """gradient:
-  proposer: instruct               # short questions: one instruction per group of failures
+  proposer: instruct               # short prompts: one instruction per group of failures
   samples: 2                       # instructions per group
-  merge_mode: union                # nothing to merge by questions
+  merge_mode: union                # merge without calling the optimizer
 
 optimizer:
   select_mode: trial               # try each proposal on a few of its tasks before the gate sees it
@@ -17,6 +17,6 @@ optimizer:
 """
 
 CAPABLE = """optimizer:
-  learning_rate: 4                 # edits per step, at first
-  min_learning_rate: 2             # edits per step, at last
+  learning_rate: 4                 # edits per step, at the start
+  min_learning_rate: 2             # edits per step, at the end
 """

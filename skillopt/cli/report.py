@@ -123,7 +123,7 @@ def lost(facts: Iterable[Fact]) -> str:
     """Tasks without a score, split by split."""
     found = {split: number for split, number in failures(facts).items() if number}
     listed = ", ".join(f"{number} on {split}" for split, number in found.items())
-    told = f"without a score: {count(sum(found.values()), 'attempt')}"
+    told = f"failed attempts (no score): {sum(found.values()) or 'none'}"
     return f"{told} ({listed})" if listed else told
 
 
@@ -135,10 +135,10 @@ def rejections(facts: Iterable[Fact]) -> Text:
     """What was tried and turned away, a line each, the latest last."""
     turned = [each for each in tried(facts) if not each.decision.accepted]
     if not turned:
-        return Text("tried and rejected: nothing")
+        return Text("rejected candidates: none")
     older = len(turned) - _SHOWN
-    lines = [f"tried and rejected: {count(len(turned), 'candidate')}"]
-    lines += [f"  {older} earlier ones"] if older > 0 else []
+    lines = [f"rejected candidates: {len(turned)}"]
+    lines += [f"  ({older} earlier ones not shown)"] if older > 0 else []
     for each in turned[-_SHOWN:]:
         what = "guidance" if each.edits is None else count(each.edits, "edit")
         gist = f' "{each.gist}"' if each.gist else ""
@@ -155,7 +155,10 @@ def verdict(state: State) -> Text:
     colour = ("green" if found.gain.low > 0 else "red") if sure else "yellow"
     words = Text(found.words(), style=colour)
     if state.exam is not None and state.best.skill.digest != state.initial.skill.digest:
-        words.append("\nval has chosen the best skill, so its val score flatters; test does not")
+        words.append(
+            "\nthe best skill was selected by its val score, so that score is biased upwards; "
+            "the test score is not"
+        )
     return words
 
 
@@ -226,9 +229,9 @@ def cost(reader: RunReader) -> Group:
         "tokens out": lambda usage: short(usage.output),
     }
     if total.cached:
-        columns["of in, cached"] = lambda usage: short(usage.cached)
+        columns["cached in"] = lambda usage: short(usage.cached)
     if total.estimated:
-        columns["of calls, tokens estimated"] = lambda usage: f"{usage.estimated:,}"
+        columns["calls with estimated tokens"] = lambda usage: f"{usage.estimated:,}"
     if total.dollars:
         columns["dollars"] = lambda usage: dollars(usage) if usage.dollars else "-"
     made = Table("cost", *columns, right=columns)
@@ -240,7 +243,7 @@ def cost(reader: RunReader) -> Group:
     made.add_row("total", *(tell(total) for tell in columns.values()))
     unknown = " and ".join(unpriced(sums, reader.prices))
     notes = (
-        f"dollars not counted: no price is known for {unknown}" if unknown else "",
+        f"dollars unknown: no price for {unknown}" if unknown else "",
         guessed(reader.ahead()),
     )
     return Group(made, *(each for each in notes if each))
@@ -257,17 +260,17 @@ def reused(found: Reused) -> str:
         for (role, stage), usage in sorted(found.spared.items())
     )
     worth = paid(sum(found.spared.values(), Usage()))
-    return f"free, because finished before: {listed} ({stages}; worth {worth})"
+    return f"cache hits (not paid again): {listed} ({stages}; saved {worth})"
 
 
 def guessed(found: Ahead) -> str:
     """What was attempted before it was needed, and what that cost in vain; empty when nothing."""
     if not found.attempts:
         return ""
-    begun = f"begun while gates decided: {count(found.attempts, 'attempt')}"
+    begun = f"speculative attempts: {found.attempts:,}"
     if not found.unused:
-        return f"{begun}, all of them used"
-    return f"{begun}, {found.unused:,} of them not used ({paid(found.waste)})"
+        return f"{begun}, all used"
+    return f"{begun}, {found.unused:,} unused ({paid(found.waste)})"
 
 
 def best_at(state: State, path: Path) -> str:
@@ -281,10 +284,10 @@ def next_commands(run: Path) -> Table:
     where = quoted(run)
     made = Table("", "", header=False, indent=2)
     for line in (
-        ("skillopt show " + where, "what happened, step by step"),
-        ("skillopt diff " + where, "what was learnt"),
-        ("skillopt blame " + quoted(Layout(run).best_skill), "where each line comes from"),
-        ("skillopt check " + where, "whether the skill recites items"),
+        ("skillopt show " + where, "show scores, steps and cost"),
+        ("skillopt diff " + where, "compare the initial and the best skill"),
+        ("skillopt blame " + quoted(Layout(run).best_skill), "show the origin of each line"),
+        ("skillopt check " + where, "check whether the skill copies items"),
     ):
         made.add_row(*line)
     return made

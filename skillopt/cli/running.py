@@ -46,7 +46,7 @@ class _Stop:
         self.late = threading.Timer(GRACE, self._leave)
         self.late.daemon = True
         self.late.start()
-        self._tell("stopping ... (Ctrl-C again to leave at once)", "dim")
+        self._tell("stopping ... (press Ctrl-C again to exit at once)", "dim")
 
     async def guard(self, work: Coroutine[object, object, T]) -> T:
         self.work = asyncio.current_task()

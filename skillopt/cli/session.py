@@ -26,5 +26,5 @@ debugging = click.option(
     is_flag=True,
     expose_value=False,
     callback=_debug,
-    help="Show where an error came from.",
+    help="Print the traceback of an error.",
 )

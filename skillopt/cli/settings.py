@@ -20,7 +20,7 @@ def configured(given: Given, screen: Screen) -> Config:
     """Load it, and pass its warnings on."""
     if given.blank:
         raise click.UsageError(
-            "name a configuration file. None yet? `skillopt quickstart` makes one to copy from.",
+            "no configuration file given. `skillopt quickstart` creates one that you can adapt.",
             click.get_current_context(silent=True),
         )
     return _loaded(given, screen)

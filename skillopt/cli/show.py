@@ -57,7 +57,7 @@ def _overview(reader: RunReader, screen: Screen) -> None:
     if reader.steps:
         named = metric_of(reader.state).name
         told = (
-            f"train: mean hard score; current and candidate: mean {named} score on val, <=: a bound"
+            f"train: mean hard score; current, candidate: mean {named} score on val, <= upper bound"
         )
         screen.show("", moves_table(reader), Text(told, style="dim"))
     screen.show(
@@ -85,9 +85,9 @@ def _status(reader: RunReader) -> str:
     for event in reversed(reader.events):
         match event:
             case Stopped(reason, at):
-                return f"stopped at {at} ({reason}); the same train command continues"
+                return f"stopped at {at} ({reason}); run the same train command to resume"
             case Started(at, version):
-                state = "exam taken" if reader.state.exam else "no exam yet"
+                state = "final test done" if reader.state.exam else "final test not done yet"
                 return f"started at {at} by skillopt {version}; {state}"
             case _:
                 pass
@@ -109,9 +109,9 @@ def _rebuild(layout: Layout, screen: Screen) -> None:
     if not settings:
         screen.warn(f"the settings of the run are lost; training again restores {layout.config}")
     screen.tell(
-        f"{len(written)} missing or damaged files written anew"
+        f"rewrote {len(written)} missing or damaged files"
         if written
-        else "every file is as the record says; nothing was missing or damaged"
+        else "all files match the event log; nothing was missing or damaged"
     )
 
 

@@ -38,7 +38,7 @@ def simulate(session: Session, out: Path, seed: int | None, *, sure: bool) -> No
     """Make the folder if need be, train in it, and show what was learnt."""
     screen = Screen()
     screen.tell(
-        "SIMULATED models: no score below says anything about a real model",
+        "SIMULATED models: the scores below say nothing about real models",
         "bold yellow",
     )
     config = out / "config.yaml"
@@ -66,17 +66,17 @@ def _make(out: Path, config: Path, seed: int, *, sure: bool, screen: Screen) -> 
         data = read_tree(Path(place), out / "data")
     texts = {out / "skill.md": initial_skill(), config: _config_text(out, config, seed)}
     write_new({**data, **{path: text.encode() for path, text in texts.items()}})
-    screen.tell(f"made config.yaml, skill.md and data/ in {out}")
+    screen.tell(f"created config.yaml, skill.md and data/ in {out}")
 
 
 def check_folder(out: Path, *, sure: bool) -> None:
     """Ask before files are put among others."""
     if out.exists() and not out.is_dir():
-        raise ConfigError(f"{out} is a file; name a folder with --out")
+        raise ConfigError(f"{out} is a file; give a folder with --out")
     if not sure and out.exists() and any(out.iterdir()):
-        question = f"{out} holds other files. Put the quickstart there as well?"
+        question = f"{out} contains other files. Create the quickstart there anyway?"
         if not sys.stdin.isatty():
-            raise ConfigError(f"{out} holds other files; choose another --out, or add --yes")
+            raise ConfigError(f"{out} contains other files; choose another --out, or add --yes")
         click.confirm(question, abort=True, err=True)
 
 
@@ -98,7 +98,7 @@ def _seed_of(config: Path, seed: int | None, out: Path) -> int:
     made_with = load_config(config).train.seed
     if seed not in (None, made_with):
         raise ConfigError(
-            f"{out} was made with seed {made_with}; for seed {seed} choose another --out"
+            f"{out} was created with seed {made_with}; choose another --out for seed {seed}"
         )
     return made_with
 

@@ -72,16 +72,16 @@ def _finding(finding: Finding) -> Iterator[RenderableType]:
         f"  {count(len(finding.tasks), 'item')}: {some(finding.tasks, 8)}",
     )
     if finding.trail:
-        yield indented(f"looked around: {', '.join(_trail(finding.trail))}", "dim")
+        yield indented(f"read: {', '.join(_trail(finding.trail))}", "dim")
     if finding.problem:
-        yield indented(f"no use: {finding.problem}", "yellow")
+        yield indented(f"unusable: {finding.problem}", "yellow")
     for pattern in finding.patterns:
         told = f": {pattern.description}" if pattern.description else ""
         yield indented(f"seen {pattern.count}x  {pattern.name}{told}")
     for probe in finding.probes:
         turns = count(len(probe.turns), "turn")
         ended = probe.conclusion or f"no conclusion: {probe.problem}"
-        yield indented(f"looked into {probe.task}, {turns}: {ended}")
+        yield indented(f"probed {probe.task}, {turns}: {ended}")
     if finding.reasoning:
         yield indented(finding.reasoning, "dim")
     if not finding.problem:
@@ -99,7 +99,7 @@ def _trail(trail: Sequence[str]) -> Iterator[str]:
 def _edits(fact: Stepped) -> Iterator[RenderableType]:
     draft = fact.draft
     merged, chosen = len(draft.merged.proposals), len(draft.chosen.proposals)
-    bound = "no bound" if draft.budget is None else f"budget {draft.budget}"
+    bound = "no limit" if draft.budget is None else f"budget {draft.budget}"
     yield _title(f"\n{_named(draft)}: {merged} after merging, {chosen} chosen ({bound})")
     if draft.rate is not None and not draft.rate.problem:
         yield indented(f"learning rate {draft.rate.value}: {draft.rate.reasoning}", "dim")
@@ -110,7 +110,7 @@ def _edits(fact: Stepped) -> Iterator[RenderableType]:
     undecided = draft.rate.problem if draft.rate else ""
     for problem in (*draft.merged.problems, undecided, draft.chosen.problem):
         if problem:
-            yield Text(f"no use: {problem}", style="yellow")
+            yield Text(f"unusable: {problem}", style="yellow")
     if draft.rewritten is None:
         for proposal, placement in zip(draft.chosen.proposals, draft.report, strict=False):
             yield from _edit(proposal, placement)
@@ -167,12 +167,12 @@ def _content(proposal: Proposal) -> Iterator[RenderableType]:
 def _reminders(appendix: Appendix | None) -> Iterator[RenderableType]:
     if appendix is None:
         return
-    shorter = f", {appendix.consolidated} fewer by compacting" if appendix.consolidated else ""
+    shorter = f", {appendix.consolidated} removed by consolidation" if appendix.consolidated else ""
     yield _title(
         f"\nreminders: {len(appendix.added)} new, {len(appendix.after)} in the candidate{shorter}"
     )
     if appendix.problem:
-        yield Text(f"no use: {appendix.problem}", style="yellow")
+        yield Text(f"unusable: {appendix.problem}", style="yellow")
     for note in appendix.added:
         yield indented(note)
 
@@ -186,15 +186,15 @@ def _race(fact: Stepped) -> Iterator[RenderableType]:
     for heat in fact.heats:
         yield count(heat.tasks, f"{heat.split} task")
         for name, gain in heat.gains.items():
-            out = "" if name in heat.kept else ", out"
+            out = "" if name in heat.kept else ", dropped"
             yield indented(f"{gain:+.3f}  {name}{out}", "dim" if out else "")
 
 
 def _rewritten(rewritten: Rewritten) -> Iterator[RenderableType]:
     if rewritten.problem:
-        yield Text(f"no use: {rewritten.problem}", style="yellow")
+        yield Text(f"unusable: {rewritten.problem}", style="yellow")
         return
-    yield Text("the body was written anew", style="green")
+    yield Text("the body was rewritten", style="green")
     for line in rewritten.summary:
         yield indented(f"- {line}")
 
@@ -229,14 +229,14 @@ def _verdict(fact: Stepped, chapter: Chapter) -> Iterator[RenderableType]:
         limit = f", at most {size.limit:,}" if size.limit else ""
         yield f"tokens     {growth(size)}{limit}"
         if size.problem:
-            yield Text(f"no use: {size.problem}", style="yellow")
+            yield Text(f"unusable: {size.problem}", style="yellow")
     if decision is None:
         return
     old, new = chapter.before.current.evaluation, decision.candidate.evaluation
     metric = metric_of(chapter.before)
     yield f"current    val {scored(old, metric)}"
     if decision.bounded:
-        found = f"{metric.name} {rated(decision)} (a bound), {sample(new)}"
+        found = f"{metric.name} {rated(decision)} (upper bound), {sample(new)}"
     else:
         found = scored(new, metric)
     yield f"candidate  val {found}  (digest {new.skill})"

@@ -22,7 +22,7 @@ from skillopt.cli.arguments import Given
 from skillopt.cli.calibrate import report
 from skillopt.cli.estimate import estimated, one_line, spans
 from skillopt.cli.gauges import Headway
-from skillopt.cli.phrases import count, quoted, some
+from skillopt.cli.phrases import count, quoted, some, spelt
 from skillopt.cli.progress import reporting
 from skillopt.cli.render import Screen
 from skillopt.cli.report import (
@@ -96,8 +96,8 @@ def _onwards(brief: Brief, again: Given) -> str:
     dollars = None if left.dollars is None else Range(*left.dollars)
     size = spans(Range(*left.calls), Range(*left.tokens), dollars)
     return (
-        f"\nThe rest of the run would take {size}.\n"
-        f"To go on: {again.command('train', raised(brief, left))}"
+        f"\nEstimate for the rest of the run: {size}.\n"
+        f"To resume with a higher limit: {again.command('train', raised(brief, left))}"
     )
 
 
@@ -155,7 +155,7 @@ async def _train(brief: Brief, screen: Screen, secrets: Secrets) -> None:
                 state = await training.go()
                 if brief.plan.tired(state):
                     tried = count(state.memory.fruitless, "step")
-                    screen.tell(f"ended early: {tried} in a row changed nothing (train.patience)")
+                    screen.tell(f"stopped early: {tried} in a row changed nothing (train.patience)")
             finally:
                 if told := reused(training.reused):
                     screen.tell(told)
@@ -186,40 +186,40 @@ def _introduce(brief: Brief, screen: Screen) -> None:
     if config.optimizer.use_slow_update:
         screen.tell(f"[slow update] acceptance={_acceptance(config)}")
     with suppress(RolloutError):  # a task that cannot be opened is the run's own matter
-        screen.tell(f"the whole run, estimated: {one_line(estimated(brief))}")
+        screen.tell(f"estimate for the whole run: {one_line(estimated(brief))}")
     for each in doubts(config):
         screen.warn(each)
 
 
 def _acceptance(config: Config) -> str:
     if config.optimizer.slow_update_gate_with_selection:
-        return "gate (guidance must be better on val)"
-    return "force (guidance goes into the current and the best skill; its effect on val is told)"
+        return "gate (guidance is kept only if it is better on val)"
+    return "force (guidance is always kept; its effect on val is reported)"
 
 
 def _recall(training: Training, before: State | None, screen: Screen) -> None:
     """What an earlier process left."""
     if files := training.repaired:
         screen.warn(
-            f"{count(len(files), 'file')} of the run directory were missing or damaged and were "
-            f"written anew from the record: {some([str(each) for each in files])}"
+            f"missing or damaged files in the run directory were rewritten from the event log "
+            f"({len(files)}): {some([str(each) for each in files])}"
         )
     paid = training.meter.total.calls
     if before is None:
         if paid:
-            screen.tell(f"continuing: {count(paid, 'call')} already paid")
+            screen.tell(f"resuming: {count(paid, 'call')} already paid")
         return
     plan = training.brief.plan
     move = plan.next(before)
     if move is None:
-        screen.tell("this run is finished: nothing is left to do, nothing is paid again")
+        screen.tell("this run is already finished; nothing is called or paid again")
         return
     steps = sum(isinstance(each, Step) for each in plan.moves)
-    place = f"step {move.number} of {steps}" if isinstance(move, Step) else move.id
-    screen.tell(f"continuing at {place.replace('_', ' ')}; {count(paid, 'call')} already paid")
+    place = f"step {move.number} of {steps}" if isinstance(move, Step) else spelt(move.id)
+    screen.tell(f"resuming at {place}; {count(paid, 'call')} already paid")
 
 
 def _farewell(layout: Layout) -> str:
-    kept = "interrupted. Everything finished is kept; the same command continues."
+    kept = "interrupted. Finished work is saved; run the same command to resume."
     best = layout.best_skill
     return f"{kept} Best skill so far: {best}" if best.exists() else kept

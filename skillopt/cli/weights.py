@@ -27,8 +27,8 @@ def show_all() -> None:
     for each in CATALOGUE:
         here = "yes" if folder.has(each) else "no"
         made.add_row(each.name, _size(each.size), each.licence, here, each.about)
-    screen.show(made, "", f"kept in {folder.root}")
-    screen.show("Any other GGUF file: give its path as the model's name, with backend local.")
+    screen.show(made, "", f"stored in {folder.root}")
+    screen.show("To use any other GGUF file with backend local, give its path as the model name.")
 
 
 def fetch(name: str) -> None:
@@ -41,7 +41,7 @@ def fetch(name: str) -> None:
         )
     with _reporting(weights, screen) as progress:
         Fetcher(folder).fetch(weights, progress)
-    screen.tell("checked: size and SHA-256 are the ones in the catalogue")
+    screen.tell("verified: size and SHA-256 match the catalogue")
 
 
 def show_path(name: str) -> None:
@@ -52,7 +52,7 @@ def show_path(name: str) -> None:
 def remove(name: str) -> None:
     """Delete, and tell how much that frees."""
     freed = _folder().remove(find(name))
-    Screen().tell(f"{name}: {_size(freed)} freed" if freed else f"{name} was not here")
+    Screen().tell(f"{name}: {_size(freed)} freed" if freed else f"{name} is not on this machine")
 
 
 def _folder() -> Folder:

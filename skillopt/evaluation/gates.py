@@ -122,7 +122,7 @@ class Strict:
         theirs = self.value(incumbent.skill, old)
         better = ours >= theirs - EQUAL if self.ties else ours > theirs + EQUAL
         if not new.n:
-            return Verdict("not_better", "no task has a score for both")
+            return Verdict("not_better", "no task was scored for both skills")
         above, below = (">=", "<") if self.ties else (">", "<=")
         relation = above if better else below
         reason = f"{ours:.4f} {relation} {theirs:.4f} on {new.n} tasks"
@@ -177,13 +177,18 @@ class NoRegression:
         new, old = candidate.evaluation.beside(incumbent.evaluation)
         broken = _broken(candidate, incumbent)
         if lost := self.must_pass.intersection(broken):
-            return Verdict("not_better", f"broke {_named(lost)}, which must pass")
+            return Verdict(
+                "not_better", f"broke {_named(lost)}, which must pass (evaluation.must_pass)"
+            )
         if len(broken) > self.max_broken * new.n:
             return Verdict("not_better", f"broke {len(broken)} of {new.n} tasks: {_named(broken)}")
         better = self.strict.judge(candidate, incumbent)
         unknown = self.must_pass.difference(old.scores)
         if better.finding == "better" and unknown:
-            return Verdict("inconclusive", f"{_named(unknown)} must pass and has no score")
+            return Verdict(
+                "inconclusive",
+                f"{_named(unknown)} must pass (evaluation.must_pass) but has no score",
+            )
         return Verdict(better.finding, f"{better.reason}, {len(broken)} broken")
 
 

@@ -57,7 +57,7 @@ def lift(before: Evaluation, after: Evaluation, metric: Metric = HARD) -> Interv
 
 
 FEW = 6
-"""Changed items below which nothing is sure: five heads in a row still come up too often."""
+"""Fewer changed items than this are never conclusive: five heads in a row are not rare enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +92,12 @@ class Claim:
     def _verdict(self) -> str:
         if self.split != "test":
             # The best of several candidates looks better on the items that it was chosen by.
-            return "not tested (val chose the skill, so its gain flatters)"
+            return "not tested (val selected the skill, so its gain is biased upwards)"
         if not self.changed:
             return "no difference"
         if self.conclusive:
             return "conclusive, better" if self.gain.low > 0 else "conclusive, worse"
-        return "not conclusive (no change is possible too)"
+        return "not conclusive (no change is also possible)"
 
 
 def claim(state: State, metric: Metric | None = None) -> Claim:
@@ -130,7 +130,7 @@ def _changes(before: Evaluation, after: Evaluation, metric: Metric) -> list[floa
 
 
 _FLATTERED = (
-    "the best skill was chosen by these scores, so its own is flattered; test scores are not"
+    "the best skill was selected by these scores, so its own is biased upwards; test scores are not"
 )
 
 

@@ -53,7 +53,7 @@ class Paired:
         none = fsum([*found, *room]) <= 0
         if p <= bar and not none:
             return None
-        told = f"{_told(found)}, p at least {p:.2g} > {bar:.2g}, {len(left)} tasks left"
+        told = f"{_told(found)}, p cannot fall below {p:.2g} > {bar:.2g}, {len(left)} tasks left"
         return Verdict("not_better" if none else "inconclusive", told)
 
     def _differences(self, candidate: Measured, incumbent: Measured) -> list[float]:
@@ -76,7 +76,7 @@ class Paired:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sequential:
-    """Accept as soon as betting on the candidate, task after task, has paid 1 / level times.
+    """A sequential test by betting: accept as soon as the e-value reaches 1 / level.
 
     Anytime-valid: it may be looked at after every task, and more may be bought, at no price. Tasks
     are bet on in an order that depends on the text alone, never on how they went.
@@ -110,7 +110,9 @@ class Sequential:
         if _first(wealth([*found, *room]), level) is not None:
             return None
         none = fsum([*found, *room]) <= 0
-        told = f"{_told(found)}, bets cannot pay enough on the {len(left)} tasks left"
+        told = (
+            f"{_told(found)}, the e-value cannot become high enough on the {len(left)} tasks left"
+        )
         return Verdict("not_better" if none else "inconclusive", told)
 
     def judge(self, candidate: Measured, incumbent: Measured, *, level: float) -> Verdict:
@@ -118,14 +120,14 @@ class Sequential:
         found = list(self._bets(candidate, incumbent))
         for_it, against = wealth(found), wealth([-each for each in found])
         wins, loses = _first(for_it, level), _first(against, level)
-        bar = f"{1 / level:.4g}" if level else "any sum"
+        bar = f"{1 / level:.4g}" if level else "infinity"
         if wins is not None and (loses is None or wins < loses):
-            told = f"{_told(found[: wins + 1])}, bets paid {for_it[wins]:.3g}"
+            told = f"{_told(found[: wins + 1])}, e-value {for_it[wins]:.3g}"
             return Verdict("better", f"{told} >= {bar}")
         if loses is not None:
-            told = f"{_told(found[: loses + 1])}, bets against it paid {against[loses]:.3g}"
+            told = f"{_told(found[: loses + 1])}, e-value against it {against[loses]:.3g}"
             return Verdict("not_better", f"{told} >= {bar}")
-        told = f"{_told(found)}, bets paid {max(for_it, default=1.0):.3g}"
+        told = f"{_told(found)}, e-value {max(for_it, default=1.0):.3g}"
         if sum(found) <= EQUAL * len(found):
             return Verdict("not_better", told)
         return Verdict("inconclusive", f"{told} < {bar}")

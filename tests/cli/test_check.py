@@ -19,7 +19,7 @@ def test_data_is_checked_without_a_model(call: Call, tmp_path: Path) -> None:
     assert "16 train, 8 val, 8 test items" in row(done, "data")
     assert "32 of 32 gold answers get full marks" in row(done, "scorer")
     assert "add --spend" in row(done, "bare prompt")
-    assert "nothing bad" in done.err
+    assert "no bad findings" in done.err
     assert not (tmp_path / "run").exists()
 
 

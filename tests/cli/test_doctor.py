@@ -32,7 +32,7 @@ async def test_a_configuration_that_works_passes_with_every_part_named(tmp_path:
     assert " ok " in row(done, "disk")
     assert " ok " in row(done, "clock")
     assert "judge" not in done.out
-    assert "nothing is in the way" in done.err
+    assert "all checks passed" in done.err
     assert "called none" in row(done, "target, tools")
     assert asked == 6
     assert not (tmp_path / "run").exists()
@@ -101,7 +101,7 @@ async def test_without_a_configuration_it_tells_what_the_machine_has(tmp_path: P
     assert done.code == 0, done.err
     assert "OPENAI_API_KEY" in row(done, "keys")
     assert "claude (backend claude_cli)" in row(done, "programs")
-    assert "no bwrap" in row(done, "sandbox")
+    assert "bubblewrap (bwrap) is not installed" in row(done, "sandbox")
     assert key not in done.out + done.err
     assert "target" not in done.out
 

@@ -13,7 +13,7 @@ def test_the_command_lists_phases_roles_and_missing_prices(call: Call, tmp_path:
     make_project(tmp_path, "http://127.0.0.1:9")
     done = call("estimate", "c.yaml", cwd=tmp_path)
     assert done.code == 0, done.err
-    for word in ("rollout", "gate on val", "analysts", "exam on test", "Dollars are unknown"):
+    for word in ("rollout", "gate on val", "analysts", "final test", "Dollars unknown"):
         assert word in done.out
     priced = call(
         *("estimate", "c.yaml", "model.input_price=1", "model.output_price=4"), cwd=tmp_path

@@ -28,10 +28,10 @@ def test_a_step_tells_how_many_repeats_were_dropped_and_the_step_shows_which() -
         for event in story()
     ]
     step = next(event for event in facts if isinstance(event, Stepped) and event.step == 2)
-    assert "2 repeats of rejected edits dropped" in line(step)
+    assert "dropped 2 repeats of rejected edits" in line(step)
     chapter = next(each for each in Chronicle.of(facts).chapters if each.fact == step)
     told = "\n".join(str(part) for part in step_story(chapter) if isinstance(part, Text | str))
-    assert "2 repeats of rejected edits dropped, before merging and ranking:" in told
+    assert "dropped 2 repeats of rejected edits, before merging and ranking:" in told
 
 
 def test_a_step_without_repeats_says_nothing_of_them() -> None:
@@ -51,7 +51,7 @@ def test_a_meta_reflection_is_told_in_one_line() -> None:
     )
     assert line(thought) == "meta reflect, epoch 1  edits 1 of 2  val 1 > 0  accepted"
     idle = replace(thought, draft=Draft(budget=2), action="skip_no_patches", decision=None)
-    assert line(idle) == ("meta reflect, epoch 1  skipped: nothing was proposed")
+    assert line(idle) == ("meta reflect, epoch 1  skipped: no edits proposed")
 
 
 def test_pruning_is_told_in_one_line() -> None:
@@ -60,6 +60,6 @@ def test_pruning_is_told_in_one_line() -> None:
     taken = Decision(measured(FIRST, "prune_epoch_01", 2, 1.0), "accept", "1 >= 1")
     cut = Cut(worths, (rule,))
     fact = Pruned(move="prune_epoch_01", step=2, epoch=1, cut=cut, decision=taken)
-    assert line(fact) == "prune, epoch 1  rules 2  not missed 1  val 1 >= 1  accepted"
+    assert line(fact) == "prune, epoch 1  rules 2  without effect 1  val 1 >= 1  accepted"
     idle = replace(fact, cut=Cut(worths), decision=None)
-    assert line(idle) == "prune, epoch 1  rules 2  none to spare"
+    assert line(idle) == "prune, epoch 1  rules 2  no rule removed"

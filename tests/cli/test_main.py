@@ -45,7 +45,7 @@ def test_help_and_version_import_nothing_heavy(args: list[str]) -> None:
         (["train", "c.yaml", "--batchsize", "3"], "did you mean '--batch_size'"),
         (["eval", "c.yaml"], "--skill"),
         (["show"], "RUN"),
-        (["show", "run", "--step", "1", "--rebuild"], "exclude each other"),
+        (["show", "run", "--step", "1", "--rebuild"], "use only one of"),
     ],
 )
 def test_wrong_usage_ends_with_code_2_and_a_hint(

@@ -67,4 +67,4 @@ def test_removing_tells_what_was_freed(cache: Path) -> None:
     (cache / SMALL.file).write_bytes(bytes(2_000_000))
     assert "2.00 MB freed" in run(cache, "remove", SMALL.name).stderr
     assert not (cache / SMALL.file).exists()
-    assert "was not here" in run(cache, "remove", SMALL.name).stderr
+    assert "is not on this machine" in run(cache, "remove", SMALL.name).stderr

@@ -27,11 +27,11 @@ async def test_quickstart_trains_offline_labels_it_simulated_and_is_done_at_once
         assert (made / name).is_file()
     second = await skillopt(*command[:-2], cwd=tmp_path)
     assert second.code == 0
-    assert "this run is finished" in second.err
+    assert "this run is already finished" in second.err
     assert second.out == first.out
     by_hand = await skillopt("train", "my first: run/config.yaml", cwd=tmp_path)
     assert by_hand.code == 0, by_hand.err
-    assert "this run is finished" in by_hand.err
+    assert "this run is already finished" in by_hand.err
     other = await skillopt(*command[:-1], "5", cwd=tmp_path)
     assert other.code == 1
     assert "made with seed 3" in other.err

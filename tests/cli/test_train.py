@@ -34,9 +34,9 @@ def test_a_run_tells_every_step_and_ends_with_scores_cost_and_paths(trained: Tra
     assert re.search(r"^2 steps: \d accepted, \d rejected, \d skipped$", done.out, re.MULTILINE)
     assert re.search(r"^total +\d+ ", done.out, re.MULTILINE)
     assert re.search(r"^  rollout +\d+ ", done.out, re.MULTILINE)
-    assert re.search(r"^the whole run, estimated: [\d,]+-[\d,]+ calls", done.err, re.MULTILINE)
+    assert re.search(r"^estimate for the whole run: [\d,]+-[\d,]+ calls", done.err, re.MULTILINE)
     assert "$" not in done.out
-    assert "dollars not counted: no price is known for optimizer and target" in done.out
+    assert "dollars unknown: no price for optimizer and target" in done.out
     for text in ("run/best_skill.md", "skillopt show run", "skillopt diff run"):
         assert text in done.out
 
@@ -60,18 +60,18 @@ def test_a_result_says_whether_it_is_sure_and_what_was_turned_away(trained: Trai
     assert summary["claim"]["n"] == 8
     rejected = [each for each in summary["tried"] if each["action"] == "reject"]
     assert len(summary["tried"]) == summary["total_accepts"] + summary["total_rejects"]
-    listed = "nothing" if not rejected else f"{len(rejected)} candidate"
-    assert f"tried and rejected: {listed}" in trained.done.out
+    listed = str(len(rejected) or "none")
+    assert f"rejected candidates: {listed}" in trained.done.out
     assert all(each["reason"] in trained.done.out for each in rejected)
     assert all(each["gist"] in trained.done.out for each in rejected)
     assert summary["failures"] == {"train": 0, "val": 0, "test": 0}
-    assert "without a score: no attempts" in trained.done.out
+    assert "failed attempts (no score): none" in trained.done.out
 
 
 async def test_a_finished_run_says_so_and_needs_no_server(trained: Trained) -> None:
     again = await skillopt("train", "c.yaml", cwd=trained.folder)
     assert again.code == 0, again.err
-    assert "this run is finished" in again.err
+    assert "this run is already finished" in again.err
     assert again.out == trained.done.out
 
 
@@ -96,7 +96,7 @@ async def test_a_longer_run_continues_and_says_where_with_prices_and_warnings(
         )
     assert done.code == 0, done.err
     assert done.err.startswith("warning: train.steps_per_epoch: has no effect")
-    assert re.search(r"^continuing at step 3 of 4; \d+ calls already paid$", done.err, re.MULTILINE)
+    assert re.search(r"^resuming at step 3 of 4; \d+ calls already paid$", done.err, re.MULTILINE)
     assert re.search(r"^cost .*dollars$", done.out, re.MULTILINE)
     assert re.search(r"^target .*\$0\.\d{4}$", done.out, re.MULTILINE)
 
@@ -123,14 +123,14 @@ async def test_ctrl_c_ends_at_once_without_a_new_request_and_the_run_goes_on_lat
     assert cut.code == 130
     assert cut.out == ""
     last = cut.err.splitlines()[-1]
-    assert last.startswith("interrupted. Everything finished is kept; the same command continues.")
+    assert last.startswith("interrupted. Finished work is saved; run the same command to resume.")
     assert last.endswith("run/best_skill.md")
     assert (tmp_path / "run" / "best_skill.md").read_bytes() == (tmp_path / "skill.md").read_bytes()
     async with Simulator() as simulator:
         done = await skillopt("train", "c.yaml", "model.base_url=" + simulator.url, cwd=tmp_path)
         assert simulator.stats().repeated == {}
     assert done.code == 0, done.err
-    assert "continuing at step 1 of 2; 10 calls already paid" in done.err
+    assert "resuming at step 1 of 2; 10 calls already paid" in done.err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -144,7 +144,7 @@ async def test_a_signal_before_the_first_result_leaves_nothing_in_the_way(
             process.send_signal(number)
             cut = await finish(process)
     assert cut.code == 130
-    assert cut.err.splitlines()[-1].endswith("the same command continues.")
+    assert cut.err.splitlines()[-1].endswith("run the same command to resume.")
     assert not (tmp_path / "run").exists()
 
 

@@ -48,10 +48,10 @@ def after_exam(before: str, after: str) -> State:
         (
             "0" * 20,
             "1" * 3 + "0" * 17,
-            "not conclusive (no change is possible too): hard score +0.150",
+            "not conclusive (no change is also possible): hard score +0.150",
             False,
         ),
-        ("0" * 5, "1" * 5, "not conclusive (no change is possible too): hard score +1.000", False),
+        ("0" * 5, "1" * 5, "not conclusive (no change is also possible): hard score +1.000", False),
         ("01" * 9, "01" * 9, "no difference: hard score +0.000 [-0.10, +0.10] on 18", False),
         ("", "", "no difference: hard score +0.000 [-1.00, +1.00] on 0", False),
     ],
@@ -135,7 +135,7 @@ def test_without_an_exam_nothing_is_claimed() -> None:
     first = Measured(OLD, evaluation(OLD, "val", "0" * 9), 0.0, "initial_skill", 0)
     best = Measured(NEW, evaluation(NEW, "val", "1" * 9), 1.0, "step_0001", 1)
     state = State(initial=first, current=best, best=best, epoch_start=OLD)
-    assert claim(state).words().startswith("not tested (val chose the skill")
+    assert claim(state).words().startswith("not tested (val selected the skill")
     told = figures(state)["claim"]
     assert isinstance(told, dict)
     assert told["conclusive"] is False

@@ -112,7 +112,7 @@ async def test_an_attempt_of_a_rival_is_shown_under_its_name(uncut: Uncut) -> No
         assert reader.skill(rollout.skill) == take.skill
     done = await skillopt("show", str(out), "--item", rollout.task, cwd=out.parent)
     assert f"under step {step.step}, {take.name} (not put to the gate)" in done.out
-    assert "not in the record" not in done.out
+    assert "not in the event log" not in done.out
 
 
 async def test_a_killed_run_ends_as_the_uncut_one(uncut: Uncut, tmp_path: Path) -> None:
@@ -162,5 +162,5 @@ async def test_the_terminal_tells_of_races_and_of_an_early_end(tmp_path: Path) -
         assert done.code == 0, done.err
         shown = await skillopt("show", "run", "--step", "1", cwd=tmp_path)
     assert "best of 4: " in done.err
-    assert "ended early: 2 steps in a row changed nothing (train.patience)" in done.err
+    assert "stopped early: 2 steps in a row changed nothing (train.patience)" in done.err
     assert "candidates: 4, compared by" in shown.out

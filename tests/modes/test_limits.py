@@ -95,7 +95,7 @@ async def test_the_command_that_is_named_lets_the_run_end(limit: str, tmp_path: 
         cap = {"tokens": "limits.tokens=9000", "dollars": "limits.dollars=0.01"}[limit]
         done = await skillopt("train", "c.yaml", cap, *prices, cwd=tmp_path)
         assert done.code == 4, done.err
-        command = done.err.splitlines()[-1].removeprefix("To go on: ")
+        command = done.err.splitlines()[-1].removeprefix("To resume with a higher limit: ")
         assert command.startswith("skillopt train c.yaml model.input_price=1.0 ")
         assert command.count("limits.") == 1
         done = await skillopt(*command.split()[1:], cwd=tmp_path)
@@ -107,7 +107,7 @@ async def test_a_run_cut_before_it_has_begun_says_what_all_of_it_takes(tmp_path:
         make_project(tmp_path, sim.url)
         done = await skillopt("train", "c.yaml", "limits.calls=3", cwd=tmp_path)
     assert done.code == 4, done.err
-    assert "The rest of the run would take " in done.err
+    assert "Estimate for the rest of the run: " in done.err
     assert not (tmp_path / "run" / "summary.json").exists()
 
 
@@ -139,7 +139,7 @@ async def test_a_task_that_cannot_be_opened_does_not_hide_that_a_limit_is_reache
         done = await skillopt("train", "c.yaml", *words, cwd=tmp_path)
     assert done.code == 4, done.err
     assert done.err.splitlines()[-1].startswith("limits.calls is reached: 11 allowed")
-    assert "The rest of the run" not in done.err
+    assert "the rest of the run" not in done.err
     told = json.loads((tmp_path / "run" / "summary.json").read_text("utf-8"))
     assert told["stopped"]["reason"].startswith("BudgetSpent: limits.calls is reached")
     assert "rest" not in told["stopped"]
@@ -159,7 +159,7 @@ async def test_the_command_ends_with_code_4_a_usable_skill_and_what_it_needs(
         assert why.startswith("limits.calls is reached: 20 allowed, 20 were made.")
         assert why.endswith("raise limits.calls and run the same command again.")
         assert re.fullmatch(
-            r"The rest of the run would take [\d,]+-[\d,]+ calls, \S+ tokens, dollars unknown\.",
+            r"Estimate for the rest of the run: [\d,]+-[\d,]+ calls, \S+ tokens, dollars unknown\.",
             needs,
         )
         found = re.fullmatch(r"To go on: skillopt (train c\.yaml limits\.calls=\d+)", command)
@@ -172,6 +172,6 @@ async def test_the_command_ends_with_code_4_a_usable_skill_and_what_it_needs(
         assert done.code == 0, done.err
         told = json.loads((tmp_path / "run" / "summary.json").read_text("utf-8"))
         assert "stopped" not in told
-        assert "free, because finished before: " in done.err
+        assert "cache hits (not paid again): " in done.err
         assert "target rollout 8; worth " in done.err
         assert sim.stats().repeated == {}

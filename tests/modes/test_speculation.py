@@ -77,9 +77,7 @@ async def test_the_terminal_tells_what_was_begun_and_what_was_in_vain(tmp_path: 
         )
         assert done.code == 0, done.err
         assert re.search(r"^  speculate +\d attempts? of step 2$", done.err, re.MULTILINE)
-        receipt = (
-            r"^begun while gates decided: \d+ attempts, (\d+ of them not used \(\d+ calls|all)"
-        )
+        receipt = r"^speculative attempts: \d+, (\d+ unused \(\d+ calls|all used)"
         assert re.search(receipt, done.out, re.MULTILINE)
         shown = await skillopt("show", "run", cwd=tmp_path)
         assert re.search(receipt, shown.out, re.MULTILINE)
@@ -129,4 +127,4 @@ async def test_a_limit_switches_speculation_off_and_says_so(tmp_path: Path) -> N
         done = await skillopt("train", "c.yaml", *more, cwd=tmp_path)
         assert done.code == 0, done.err
         assert "engine.speculate has no effect: wrong guesses would use up" in done.err
-        assert "begun while gates decided" not in done.out
+        assert "speculative attempts" not in done.out
