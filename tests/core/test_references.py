@@ -123,8 +123,8 @@ def test_a_single_document_never_becomes_a_package_by_an_edit() -> None:
     [
         ("", Append("---\na: b\n---")),
         ("--\na: b\n---\n", Replace("--", "---")),
-        ("<!-- APPENDIXone_START -->\n", Delete("one")),
-        (f"<!-- FILEone {A} -->\n", Delete("one")),
+        ("<!-one- APPENDIX_START -->\n", Delete("one")),
+        (f"<!-one- FILE {A} -->\n", Delete("one")),
     ],
 )
 def test_an_edit_that_would_make_front_matter_or_a_mark_is_not_made(

@@ -20,6 +20,7 @@ from skillopt.config.sections import ModelSection
 from skillopt.core.chat import Message, Model, Request
 from skillopt.errors import AccessError, ModelError, Refused
 from skillopt.model.http import Http
+from skillopt.model.wrap import NonEmpty
 from skillopt.testing.model_server import CACHED, SENT, WRITTEN, Call, ModelServer, Say
 
 pytestmark = pytest.mark.agents
@@ -166,7 +167,7 @@ async def test_what_a_server_refuses_is_understood(
 async def test_an_empty_answer_is_worth_a_retry(name: str, user: User) -> None:
     async with ModelServer([Say("")]) as server:
         with pytest.raises(ModelError) as caught:
-            await model_of(name, user, server).complete(ASKED)
+            await NonEmpty(model_of(name, user, server), "target").complete(ASKED)
     assert caught.value.retryable
 
 

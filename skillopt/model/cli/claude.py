@@ -95,12 +95,10 @@ class ClaudeCli:
             case {"is_error": True, **rest}:
                 problem = rest.get("result") or rest.get("subtype")
                 return Heard(None, problem=str(problem or "an error without a word"))
-            case {"result": str(text), **rest} if text.strip():
+            case {"result": str(text), **rest}:
                 return Heard(text, _usage(rest))
-            case {"subtype": str(kind)} if kind != "success":
+            case {"subtype": str(kind)}:
                 return Heard(None, problem=kind)
-            case {"result": str()}:
-                return Heard(None, problem="an empty answer")
             case _:
                 return Heard(None)
 

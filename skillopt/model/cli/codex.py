@@ -114,8 +114,7 @@ class CodexCli:
                 ):
                     tool = kind
                 case {"type": "turn.completed", **rest}:
-                    usage = _usage(rest.get("usage"))
-                    problem = "" if text and text.strip() else "an empty answer"
+                    usage, problem, text = _usage(rest.get("usage")), "", text or ""
                 case {"type": "turn.failed", "error": {"message": str(said)}} | {
                     "type": "error",
                     "message": str(said),

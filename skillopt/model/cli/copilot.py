@@ -96,8 +96,7 @@ class CopilotChat:
                     problem = text
                 case _:
                     pass
-        text = "".join(said)
-        return Heard(text if text.strip() else None, _usage(place), problem, tool)
+        return Heard("".join(said) if said else None, _usage(place), problem, tool)
 
 
 def _server(asked: Asked) -> dict[str, str]:
