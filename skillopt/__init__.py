@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING  # noqa: TID251 - for laziness, not for a cycle
 if TYPE_CHECKING:
     from skillopt.api import (
         Result,
+        Run,
         attribute,
         attribute_async,
         calibrate,
         calibrate_async,
         check,
         check_async,
+        describe_run,
         doctor,
         doctor_async,
         estimate,
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
         evaluate,
         evaluate_async,
         list_runs,
+        load_evaluation,
         load_run,
         train,
         train_async,
@@ -30,6 +33,7 @@ __version__ = "0.3.0"
 
 __all__ = [
     "Result",
+    "Run",
     "Score",
     "__version__",
     "attribute",
@@ -38,6 +42,7 @@ __all__ = [
     "calibrate_async",
     "check",
     "check_async",
+    "describe_run",
     "doctor",
     "doctor_async",
     "estimate",
@@ -45,6 +50,7 @@ __all__ = [
     "evaluate",
     "evaluate_async",
     "list_runs",
+    "load_evaluation",
     "load_run",
     "train",
     "train_async",

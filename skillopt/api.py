@@ -19,6 +19,7 @@ from skillopt.build.brief import Brief, Supplied, prepare
 from skillopt.build.calibrating import calibrate as measure_noise
 from skillopt.build.calibrating import terms
 from skillopt.build.checkup import Check, check_data, check_disk, check_models
+from skillopt.build.data import data_of
 from skillopt.build.estimate import estimate as run_estimate
 from skillopt.build.evaluating import Examinee, Verdict
 from skillopt.build.evaluating import evaluate as run_evaluation
@@ -47,9 +48,11 @@ from skillopt.evaluation.report import Claim, claim, mean, metric_of
 from skillopt.evaluation.statistics import Interval
 from skillopt.model.scripted import PlainCallable, from_callable
 from skillopt.progress import Progress
+from skillopt.store.evaluations import EvaluationReport, read_evaluation
+from skillopt.store.layout import run_folders
 from skillopt.store.packages import read_skill
 from skillopt.store.proposers import useless
-from skillopt.store.reader import RunReader
+from skillopt.store.reader import RunReader, Status
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -508,18 +511,83 @@ async def doctor_async(
 def load_run(folder: str | Path) -> Result:
     """The result of a run directory, finished or under way, without touching it."""
     with RunReader(Path(folder)) as reader:
-        spent = sum(reader.spent().values(), Usage())
-        best = reader.state.best.skill.render()
-        return Result(best, reader.state, reader.layout.root, spent, useless(reader.facts))
+        return _result(reader)
 
 
-def list_runs(folder: str | Path = "outputs") -> list[Result]:
-    """The runs below a folder that have begun, in the order of their names."""
-    found: list[Result] = []
-    for each in sorted(path for path in Path(folder).glob("*") if path.is_dir()):
-        with suppress(StoreError):  # no run, or none that has begun
-            found.append(load_run(each))
+def _result(reader: RunReader) -> Result:
+    spent = sum(reader.spent().values(), Usage())
+    best = reader.state.best.skill.render()
+    return Result(best, reader.state, reader.layout.root, spent, useless(reader.facts))
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run directory: how it stands, what it was made with and what came out."""
+
+    status: Status
+    why: str
+    """Of a run that was stopped: the reason as it was noted."""
+    benchmark: str
+    target: str
+    optimizer: str
+    """Names of the models."""
+    seed: int | None
+    """None, like blank names, where the settings of the run are lost."""
+    data: str
+    """The file or folder; empty for rows that were given in Python."""
+    result: Result
+
+    @property
+    def out(self) -> Path:
+        """The run directory."""
+        return self.result.out
+
+    @property
+    def simulated(self) -> bool:
+        """Whether a model of it is simulated: scores then say nothing about a real one."""
+        return any(is_simulated(each) for each in (self.target, self.optimizer))
+
+
+def is_simulated(model: str) -> bool:
+    """Whether this is the name of a model of `skillopt.testing.simulator`."""
+    return model.startswith("simulated-")
+
+
+def describe_run(folder: str | Path) -> Run:
+    """A run directory, finished or under way, without touching it."""
+    with RunReader(Path(folder)) as reader:
+        stopped = reader.stopped
+        try:
+            config = load_kept(reader.config)
+        except (StoreError, ConfigError):
+            config = None
+        return Run(
+            status=reader.status,
+            why="" if stopped is None else stopped.reason,
+            benchmark="" if config is None else config.env.name,
+            target="" if config is None else config.model.role("target").model,
+            optimizer="" if config is None else config.model.role("optimizer").model,
+            seed=None if config is None else config.train.seed,
+            data="" if config is None else data_of(config),
+            result=_result(reader),
+        )
+
+
+def list_runs(folder: str | Path = ".") -> list[Run]:
+    """The runs in a folder and up to two levels below it, in the order of their names.
+
+    A run is one from the moment when its initial skill has been measured.
+    """
+    found: list[Run] = []
+    for each in run_folders(Path(folder)):
+        with suppress(StoreError):  # a record that cannot be read
+            found.append(describe_run(each))
     return found
+
+
+def load_evaluation(folder: str | Path) -> EvaluationReport:
+    """The result that `evaluate` left in its directory."""
+    return read_evaluation(Path(folder))
 
 
 train = _front_door(train_async)

@@ -238,6 +238,12 @@ def _first(tasks: Sequence[Task], count: int) -> Sequence[Task]:
     return tasks[:count] if count else tasks
 
 
+def data_of(config: Config) -> str:
+    """The file or folder that the data comes from; empty where the configuration names none."""
+    env = config.env
+    return env.split_dir if env.split_mode == "split_dir" else env.data_path
+
+
 def initial_skill(config: Config, kind: EnvironmentKind) -> Skill:
     """The skill to start from: a file or folder, the environment's own, or an empty one."""
     if config.env.skill_init == BLANK:

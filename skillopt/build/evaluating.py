@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from skillopt.build.data import exam_tasks, open_world
+from skillopt.build.data import data_of, exam_tasks, open_world
 from skillopt.build.judging import metric
 from skillopt.build.models import preflight, settled
 from skillopt.build.places import out_root, seats
@@ -109,7 +109,7 @@ async def evaluate(
         first = [each for some in found.values() for each in some if each.replicate == 0]
         kept = {each.task: each for each in first}
         write_atomic(folder.results, result_rows(verdict.whole, kept), durable=False)
-        write_json(layout.evaluation, _summary(examinee, verdict))
+        write_json(layout.evaluation, _summary(config, examinee, verdict))
         return verdict
 
 
@@ -143,11 +143,14 @@ async def _written(attempts: Attempts, folder: RolloutFolder) -> list[Rollout]:
     return rollouts
 
 
-def _summary(examinee: Examinee, verdict: Verdict) -> dict[str, object]:
+def _summary(config: Config, examinee: Examinee, verdict: Verdict) -> dict[str, object]:
     whole = verdict.whole
     return {
         "skill": examinee.name,
         "split": examinee.split,
+        "benchmark": config.env.name,
+        "target": config.model.role("target").model,
+        "data": "" if examinee.splits else data_of(config),
         "n_items": whole.n + len(whole.failures),
         "hard": whole.hard,
         "soft": whole.soft,

@@ -22,7 +22,7 @@ from skillopt.build.workshop import open_workshop
 from skillopt.config.schema import RETIRED, Config, Role
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model
-from skillopt.core.events import Begun, Event, Signal, Started, Stopped
+from skillopt.core.events import Begun, Event, Finished, Signal, Started, Stopped
 from skillopt.core.journal import Journal
 from skillopt.core.ports import Harness, Watcher
 from skillopt.core.state import State, replay
@@ -64,7 +64,8 @@ class Training:
     async def go(self) -> State:
         """Train to the end of the plan, from wherever the record ends."""
         before = replay(self.run.journal.record.events())
-        if before is None or self.run.plan.next(before) is not None:
+        unfinished = before is None or self.run.plan.next(before) is not None
+        if unfinished:
             self.run.enter("preflight")
             await map_all(preflight, list(self.models.values()))
             self.run.journal.note(Started(_now(), __version__, _sources(self.brief)))
@@ -76,6 +77,8 @@ class Training:
                 why = f"{type(error).__name__}: {error}".strip(": ")
                 self.run.journal.note(Stopped(why, _now(), left))
             raise
+        if unfinished:
+            self.run.journal.note(Finished(_now()))
         return state
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 from rich.text import Text
 
-from skillopt.api import evaluate_async
+from skillopt.api import evaluate_async, is_simulated, load_evaluation
 from skillopt.build.evaluating import Verdict
 from skillopt.cli.arguments import Given
 from skillopt.cli.phrases import paid
@@ -17,11 +16,14 @@ from skillopt.cli.running import run
 from skillopt.cli.session import Session
 from skillopt.cli.settings import configured, unlocked
 from skillopt.cli.tables import Table
-from skillopt.core.rollout import Evaluation
-from skillopt.evaluation.report import mean, shown_metrics
+from skillopt.store.evaluations import EvaluationReport, SplitScore
+from skillopt.store.layout import RolloutFolder
 
 _FAREWELL = "interrupted. Finished attempts are saved; run the same command to resume."
-_SHOWN = 3
+_SHOWN = 10
+"""Failed items that are listed."""
+_WIDE = 120
+"""Characters of a reason that are shown."""
 
 
 def evaluate(session: Session, given: Given, skill: Path, split: str) -> None:
@@ -39,41 +41,57 @@ def evaluate(session: Session, given: Given, skill: Path, split: str) -> None:
     verdict = run(measure(), screen, lambda: _FAREWELL)
     for warning in verdict.warnings:
         screen.warn(warning)
-    screen.show(_scores(verdict))
-    for line in _failures(verdict.whole):
-        screen.show(Text(line, style="yellow"))
-    screen.show(
-        "",
-        f"skill  {skill}",
-        f"cost   {paid(verdict.spent)}",
-        f"files  {verdict.out}",
-    )
+    show_evaluation(load_evaluation(verdict.out), screen)
 
 
-def _scores(verdict: Verdict) -> Table:
-    rows: dict[str, Evaluation] = {**verdict.evaluations}
-    rounds = len(verdict.whole.rounds)
-    every = [f"passed {rounds} of {rounds}"] if rounds else []
-    chief, *others = shown_metrics(verdict.metric)
-    numbers = (chief.name, *(each.name for each in others), *every, "n", "failures")
-    made = Table("split", chief.name, "95 % interval", *numbers[1:], right=numbers)
-    if len(rows) > 1:
-        rows["all"] = verdict.whole
-    for name, each in rows.items():
-        found = mean(each, chief)
+def show_evaluation(found: EvaluationReport, screen: Screen) -> None:
+    """Scores, the items that failed, and what it was done with."""
+    screen.show(_scores(found))
+    if found.failed:
+        screen.show("", _failed(found))
+        if more := len(found.failed) - _SHOWN:
+            results = RolloutFolder(found.out).results
+            screen.show(*([f"and {more} more: {results}"] if more > 0 else []))
+    simulated = " (simulated)" if is_simulated(found.target) else ""
+    screen.show("", f"skill  {found.skill}")
+    if found.target:
+        screen.show(f"model  {found.target}{simulated}")
+    if found.benchmark:
+        screen.show(f"data   {found.benchmark}{f', {found.data}' if found.data else ''}")
+    screen.show(f"cost   {paid(found.spent)}", f"files  {found.out}")
+
+
+def _scores(found: EvaluationReport) -> Table:
+    rounds = found.whole.replicates
+    every = [f"passed {rounds} of {rounds}"] if rounds > 1 else []
+    others = [each for each in ("hard", "soft") if each != found.metric]
+    numbers = (found.metric, *others, *every, "n", "failures")
+    made = Table("split", found.metric, "95 % interval", *numbers[1:], right=numbers)
+    for each in (*found.splits, *([found.whole] if len(found.splits) > 1 else [])):
         made.add_row(
-            name,
-            f"{found.mean:.3f}",
-            f"[{found.low:.3f}, {found.high:.3f}]",
-            *(f"{other(each):.3f}" for other in others),
-            *(f"{each.passed:.3f}" for _ in every),
+            each.split,
+            f"{each.score:.3f}",
+            f"[{each.low:.3f}, {each.high:.3f}]",
+            *(f"{_by(each, name):.3f}" for name in others),
+            *("" if each.passed is None else f"{each.passed:.3f}" for _ in every),
             str(each.n),
-            str(len(each.failures)),
+            str(each.failures),
         )
     return made
 
 
-def _failures(evaluation: Evaluation) -> list[str]:
-    """The most frequent reasons for which attempts have no score."""
-    reasons = Counter(f"{each.kind}: {each.message}" for each in evaluation.failures.values())
-    return [f"failed {times}x  {reason}" for reason, times in reasons.most_common(_SHOWN)]
+def _by(score: SplitScore, metric: str) -> float:
+    return score.hard if metric == "hard" else score.soft
+
+
+def _failed(found: EvaluationReport) -> Table:
+    """The first items without full marks, those without a score before the others."""
+    made = Table("failed item", "hard", "reason", right=["hard"], wrap=["reason"])
+    for each in found.failed[:_SHOWN]:
+        reason = " ".join(each.reason.split())
+        made.add_row(
+            each.id,
+            Text("no score", style="yellow") if each.hard is None else f"{each.hard:.3f}",
+            f"{reason[:_WIDE]} ..." if len(reason) > _WIDE else reason or "not said",
+        )
+    return made

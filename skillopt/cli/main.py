@@ -237,7 +237,22 @@ def check(
     return check(session, given(ctx), skill=skill, sample=leave, as_json=as_json)
 
 
-@app.command(context_settings=_CONTEXT, short_help="Show a run, a step or an item.")
+@app.command(context_settings=_CONTEXT, short_help="List runs.")
+@click.argument("folder", type=_FILE, default=Path(), metavar="[DIR]")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@debugging
+@click.pass_context
+def runs(ctx: click.Context, folder: Path, *, as_json: bool) -> None:
+    """List the runs in DIR (default: the current directory) and up to two levels below it.
+
+    Status, benchmark, models, scores before and after with 95 % intervals, and cost.
+    """
+    from skillopt.cli.runs import runs
+
+    runs(ctx.ensure_object(Session), folder, as_json=as_json)
+
+
+@app.command(context_settings=_CONTEXT, short_help="Show a run, a step, an item or an evaluation.")
 @click.argument("run", type=_FILE)
 @click.option(
     "--step", type=int, metavar="N", help="Show step N: evidence, edits and gate decision."
@@ -246,7 +261,10 @@ def check(
 @click.option("--rebuild", is_flag=True, help="Rewrite the report files of RUN from its event log.")
 @debugging
 def show(run: Path, *, step: int | None, item: str | None, rebuild: bool) -> None:
-    """Show scores, steps and cost of the run directory RUN, finished or still running."""
+    """Show scores, steps and cost of the run directory RUN, finished or still running.
+
+    RUN may also be a directory written by `skillopt eval`.
+    """
     if (step is not None) + (item is not None) + rebuild > 1:
         raise click.UsageError("use only one of --step, --item and --rebuild")
     from skillopt.cli.show import show

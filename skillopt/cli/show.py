@@ -10,18 +10,20 @@ from typing import cast
 from rich.console import RenderableType
 from rich.text import Text
 
+from skillopt.api import Run, describe_run, is_simulated, load_evaluation
 from skillopt.cli.attempts import attempts_at
+from skillopt.cli.eval import show_evaluation
 from skillopt.cli.render import Screen
 from skillopt.cli.report import best_at, cost, few_val, moves_table, scores, tally, verdict
 from skillopt.cli.step import step_story
 from skillopt.cli.tables import Table
 from skillopt.config.load import load_kept
-from skillopt.core.events import Started, Stopped
-from skillopt.errors import ConfigError
+from skillopt.errors import ConfigError, StoreError
 from skillopt.evaluation.report import figures, metric_of
 from skillopt.store.cache import Cache
+from skillopt.store.evaluations import holds_evaluation
 from skillopt.store.events import EventLog
-from skillopt.store.layout import Layout
+from skillopt.store.layout import Layout, RolloutFolder
 from skillopt.store.lock import RunLock
 from skillopt.store.projector import Projector
 from skillopt.store.reader import RunReader
@@ -30,6 +32,15 @@ from skillopt.store.reader import RunReader
 def show(run: Path, *, step: int | None, item: str | None, rebuild: bool) -> None:
     """The whole run, one of its steps, or all attempts at one item."""
     screen = Screen()
+    if holds_evaluation(run):
+        if rebuild or step is not None or item is not None:
+            raise StoreError(
+                f"{run} holds an evaluation, which has no steps and nothing to rebuild; its "
+                f"items are in {RolloutFolder(run).results}"
+            )
+        screen.show(Text(str(run), style="bold"), "evaluation", "")
+        show_evaluation(load_evaluation(run), screen)
+        return
     with RunReader(run) as reader:
         if rebuild:
             _rebuild(reader.layout, screen)
@@ -44,9 +55,12 @@ def show(run: Path, *, step: int | None, item: str | None, rebuild: bool) -> Non
 
 
 def _overview(reader: RunReader, screen: Screen) -> None:
+    run = describe_run(reader.layout.root)
     screen.show(
         Text(str(reader.layout.root), style="bold"),
-        _status(reader),
+        _status(run),
+        "",
+        _made_with(run),
         "",
         scores(reader.state, last=True),
         verdict(reader.state),
@@ -80,18 +94,30 @@ def _legend(reader: RunReader, told: Sequence[RenderableType]) -> list[Renderabl
     return ["", made]
 
 
-def _status(reader: RunReader) -> str:
-    """How the last process that worked on it ended, as far as the record tells."""
-    for event in reversed(reader.events):
-        match event:
-            case Stopped(reason, at):
-                return f"stopped at {at} ({reason}); run the same train command to resume"
-            case Started(at, version):
-                state = "final test done" if reader.state.exam else "final test not done yet"
-                return f"started at {at} by skillopt {version}; {state}"
-            case _:
-                pass
-    return ""
+def _status(run: Run) -> str:
+    """How it stands; of a run that was stopped, why."""
+    why = f": {run.why}" if run.why and run.status != "finished" else ""
+    goes_on = run.status not in {"running", "finished"}
+    return f"{run.status}{why}" + ("; run the same train command to resume" if goes_on else "")
+
+
+def _made_with(run: Run) -> Table:
+    """Models, seed and data."""
+    made = Table("", "value", header=False, wrap=["value"])
+    data = f"{run.benchmark}, {run.data}" if run.data else f"{run.benchmark}, rows given in Python"
+    for name, value in {
+        "target": _model(run.target),
+        "optimizer": _model(run.optimizer),
+        "data": data,
+        "seed": "" if run.seed is None else str(run.seed),
+    }.items():
+        made.add_row(name, value if run.benchmark else "unknown: config.json cannot be read")
+    return made
+
+
+def _model(name: str) -> str:
+    mark = " (simulated: its scores say nothing about a real model)" if is_simulated(name) else ""
+    return f"{name}{mark}"
 
 
 def _rebuild(layout: Layout, screen: Screen) -> None:

@@ -238,13 +238,21 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """Note: the process ended before the plan did, or with it."""
+    """Note: the process ended before the plan did."""
 
     reason: str
     at: str
     rest: Rest | None = None
     """Told where a limit of the user's was the reason."""
     type: Literal["stopped"] = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Note: the plan is done; nothing is left of this run."""
+
+    at: str
+    type: Literal["finished"] = "finished"
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +268,7 @@ Decided: TypeAlias = Stepped | MetaReflected | Pruned | EpochClosed
 """Facts that may have brought a candidate before the gate."""
 Progress: TypeAlias = Decided | Examined
 Fact: TypeAlias = Begun | Progress
-Note: TypeAlias = Started | Timed | Speculated | Stopped
+Note: TypeAlias = Started | Timed | Speculated | Stopped | Finished
 Event: TypeAlias = Fact | Note
 
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, time
-from difflib import get_close_matches
 from pathlib import Path
 from typing import NoReturn, cast
 from zipfile import BadZipFile
 
+from skillopt.core.paths import similar_path
 from skillopt.errors import DataError
 
 SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".xlsx")
@@ -120,19 +120,6 @@ def _unreadable(file: Path, error: OSError) -> DataError:
     near = similar_path(file)
     hint = f"did you mean {near}?" if near else "check the path"
     return DataError(f"{file}: cannot be read ({error.strerror}); {hint}")
-
-
-def similar_path(path: Path) -> Path | None:
-    """The file or folder beside it whose name is nearest, where there is none of this name."""
-    if path.exists():
-        return None
-    folder = path.parent
-    if not folder.is_dir():
-        above = similar_path(folder)
-        below = None if above is None else above / path.name
-        return below if below is not None and below.exists() else None
-    near = get_close_matches(path.name, [each.name for each in folder.iterdir()], n=1)
-    return folder / near[0] if near else None
 
 
 def _from_json(text: str, name: str) -> list[Row]:

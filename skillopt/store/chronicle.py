@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from skillopt.core.events import (
     Begun,
     Event,
+    Examined,
     Fact,
+    Finished,
     Progress,
     Started,
     Stepped,
@@ -47,6 +49,8 @@ class Chronicle:
     """Who says what each role costs, in the process that took the run up last."""
     stopped: Stopped | None = None
     """How the last process ended, if it ended before the plan did and told so."""
+    finished: bool = False
+    """Whether the plan is done."""
     _seconds: dict[str, float] = field(default_factory=dict[str, float])
 
     @classmethod
@@ -64,13 +68,17 @@ class Chronicle:
                 self._seconds[phase] = self._seconds.get(phase, 0.0) + seconds
             case Started(_, version, prices):
                 self.version, self.prices = version, prices
-                self.stopped = None
+                self.stopped, self.finished = None, False
             case Stopped():
                 self.stopped = event
+            case Finished():
+                self.finished = True
             case Begun():
                 state = State.after(event)
                 return self._close(event, state, state)
             case _ if isinstance(event, Progress):
+                # Earlier versions noted no end; where there is a test, it comes last.
+                self.finished = self.finished or isinstance(event, Examined)
                 before = self.state
                 return None if before is None else self._close(event, before, before.apply(event))
             case _:

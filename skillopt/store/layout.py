@@ -190,6 +190,12 @@ class CandidateFolder:
         return RolloutFolder(self.root / "selection_eval")
 
 
+def run_folders(folder: Path) -> list[Path]:
+    """The folder itself or those up to two levels below it that hold a run, in order of name."""
+    found = [path for depth in ("", "*/", "*/*/") for path in folder.glob(f"{depth}events.jsonl")]
+    return sorted(path.parent for path in found)
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """A run directory."""

@@ -85,6 +85,18 @@ class RunLock:
             os.close(descriptor)
 
 
+def at_work(folder: Path) -> bool:
+    """Whether a process writes to this run directory at the moment."""
+    try:
+        descriptor = os.open(Layout(folder).lock, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        return not _try_lock(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _names(path: Path, descriptor: int) -> bool:
     """Whether the path still leads to the open file."""
     return os.path.samestat(path.stat(), os.fstat(descriptor))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from skillopt.core.paths import similar_path
 from skillopt.core.references import FOLDER, MAIN, MOST, Reference
 from skillopt.core.skill import Skill
 from skillopt.errors import SkillError
@@ -19,8 +20,9 @@ def read_skill(path: Path) -> Skill:
     Of a folder, SKILL.md and `references/*.md` are read; whatever else lies there is left alone.
     """
     if not path.exists():
-        message = f"there is no skill document {path}; check the path (env.skill_init, --skill)"
-        raise SkillError(message)
+        near = similar_path(path)
+        hint = f"did you mean {near}?" if near else "check the path"
+        raise SkillError(f"there is no skill document {path}; {hint} (env.skill_init, --skill)")
     try:
         return _read_package(path) if path.is_dir() else Skill.parse(_text(path, "it"))
     except (OSError, SkillError) as error:

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import cast
+from typing import Literal, TypeAlias, cast
 
 from skillopt.core.chat import Usage
-from skillopt.core.events import Event, Fact, Stepped
+from skillopt.core.events import Event, Fact, Stepped, Stopped
 from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
@@ -22,7 +22,26 @@ from skillopt.store.candidates import skills_in
 from skillopt.store.chronicle import Chapter, Chronicle
 from skillopt.store.events import read_log
 from skillopt.store.layout import Layout
+from skillopt.store.lock import at_work
 from skillopt.store.packages import read_skill
+
+Status: TypeAlias = Literal[
+    "running",
+    "finished",
+    "stopped by a limit",
+    "waiting for answers",
+    "interrupted",
+    "stopped by an error",
+    "crashed",
+]
+"""How a run stands. Crashed: its process ended without a word, as after a power cut."""
+_ENDS: Mapping[str, Status] = {
+    "BudgetSpent": "stopped by a limit",
+    "Pending": "waiting for answers",
+    "CancelledError": "interrupted",
+    "KeyboardInterrupt": "interrupted",
+}
+"""By the kind of error that a note about a stop begins with."""
 
 
 class RunReader:
@@ -130,6 +149,23 @@ class RunReader:
             return {}
         items = cast("dict[str, object]", found) if isinstance(found, dict) else {}
         return {key: value for key, value in items.items() if isinstance(value, str)}
+
+    @property
+    def status(self) -> Status:
+        """Whether a process is at work on it, and if none is, how the last one ended."""
+        if at_work(self.layout.root):
+            return "running"
+        if self._chronicle.finished:
+            return "finished"
+        stopped = self._chronicle.stopped
+        if stopped is None:
+            return "crashed"
+        return _ENDS.get(stopped.reason.partition(":")[0], "stopped by an error")
+
+    @property
+    def stopped(self) -> Stopped | None:
+        """When and why the last process ended before the plan did, if it told so."""
+        return self._chronicle.stopped
 
     @property
     def prices(self) -> Mapping[str, str | None]:

@@ -4,8 +4,10 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 from support_cli import Call, make_project, skillopt
 
+from skillopt.api import evaluate, load_evaluation
 from skillopt.testing.simulator import Simulator, stated_skill
 
 
@@ -70,3 +72,69 @@ def test_a_skill_that_is_not_there_is_an_error_before_any_call(call: Call, tmp_p
     done = call("eval", "c.yaml", "--skill", "no.md", cwd=tmp_path)
     assert done.code == 1
     assert "no.md" in done.err
+
+
+async def test_items_that_failed_are_listed_with_their_reasons_and_show_tells_the_same(
+    tmp_path: Path,
+) -> None:
+    async with Simulator(noise=0) as simulator:
+        make_project(tmp_path, simulator.url)
+        command = ("eval", "c.yaml", "--skill", "skill.md", "--out_root", "ev")
+        done = await skillopt(*command, cwd=tmp_path)
+    assert done.code == 0, done.err
+    report = load_evaluation(tmp_path / "ev")
+    rows = [
+        json.loads(line)
+        for line in (tmp_path / "ev" / "results.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    wrong = [row for row in rows if row["hard"] < 1]
+    assert [each.id for each in report.failed] == [row["id"] for row in wrong]
+    assert len(wrong) > 10
+    for row in wrong[:10]:
+        assert row["id"] in done.out
+        assert " ".join(row["fail_reason"].split())[:60] in done.out
+    assert f"and {len(wrong) - 10} more: ev/results.jsonl" in done.out
+    assert "model  simulated-target (simulated)" in done.out
+    assert "data   custom, data" in done.out
+    shown = await skillopt("show", "ev", cwd=tmp_path)
+    assert shown.code == 0, shown.err
+    assert shown.out == f"ev\nevaluation\n\n{done.out}"
+    step = await skillopt("show", "ev", "--step", "1", cwd=tmp_path)
+    assert step.code == 1
+    assert "holds an evaluation" in step.err
+
+
+def test_items_without_a_score_come_first_with_the_failure(call: Call, tmp_path: Path) -> None:
+    rows = [{"id": each, "input": each, "answer": "1"} for each in ("one", "two", "three")]
+    found = evaluate(
+        "Count.",
+        rows=rows,
+        scorer=_fails_on_two,
+        target=str,
+        out=tmp_path / "ev",
+        settings={"max_failure_share": 0.5},
+        progress=False,
+    )
+    done = call("show", "ev", cwd=tmp_path)
+    assert len(found.whole.failures) == 1
+    listed = done.out.partition("failed item")[2].splitlines()[1:4]
+    assert [line.split()[0] for line in listed] == ["two", "one", "three"]
+    assert "no score" in listed[0]
+    assert "no such unit" in listed[0]
+
+
+def _fails_on_two(answer: str, row: dict[str, object]) -> float:
+    if row["input"] == "two":
+        raise ValueError("no such unit")
+    return 0.0
+
+
+@pytest.mark.parametrize("how", ["--skill", "skill_init"])
+def test_a_misspelt_skill_names_the_nearest_one(how: str, call: Call, tmp_path: Path) -> None:
+    make_project(tmp_path, "http://127.0.0.1:9/v1")
+    if how == "--skill":
+        done = call("eval", "c.yaml", "--skill", "skil.md", cwd=tmp_path)
+    else:
+        done = call("train", "c.yaml", "--skill_init", "skil.md", cwd=tmp_path)
+    assert done.code == 1
+    assert "no skill document skil.md; did you mean skill.md?" in done.err

@@ -55,6 +55,7 @@ any_event: st.SearchStrategy[Event] = st.one_of(
             events.Started,
             events.Timed,
             events.Stopped,
+            events.Finished,
         )
     ),
 )

@@ -1,0 +1,141 @@
+"""What `eval` left in its directory, read again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from skillopt.core.chat import Usage
+from skillopt.core.rollout import FULL_MARKS
+from skillopt.errors import StoreError
+from skillopt.store.cache import Cache
+from skillopt.store.layout import Layout, RolloutFolder
+
+
+@dataclass(frozen=True, slots=True)
+class SplitScore:
+    """A skill on one split, or on all of them together."""
+
+    split: str
+    score: float
+    """In the metric of the evaluation."""
+    low: float
+    high: float
+    """Ends of the 95 % interval."""
+    hard: float
+    soft: float
+    n: int
+    """Items that have a score."""
+    failures: int
+    """Items that have none."""
+    replicates: int = 1
+    passed: float | None = None
+    """Share of items that were passed every time, where each was tried more than once."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedItem:
+    """An item without full marks."""
+
+    id: str
+    hard: float | None
+    """None: there is no score, through no fault of the agent."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationReport:
+    """A skill that was measured without training."""
+
+    out: Path
+    skill: str
+    """The path that it was read from; empty where it was given as a text."""
+    metric: str
+    benchmark: str
+    target: str
+    """The name of the model."""
+    data: str
+    splits: tuple[SplitScore, ...]
+    whole: SplitScore
+    failed: tuple[FailedItem, ...]
+    """Those without a score first."""
+    spent: Usage
+
+
+def holds_evaluation(folder: Path) -> bool:
+    """Whether `eval` has written its result here, and no training."""
+    layout = Layout(folder)
+    return layout.evaluation.is_file() and not layout.events.exists()
+
+
+def read_evaluation(folder: Path) -> EvaluationReport:
+    """The result of an evaluation from its directory."""
+    layout = Layout(folder)
+    try:
+        told = cast("dict[str, object]", json.loads(layout.evaluation.read_bytes()))
+        lines = RolloutFolder(folder).results.read_bytes().splitlines()
+        rows = [cast("dict[str, object]", json.loads(line)) for line in lines]
+        splits = cast("Mapping[str, Mapping[str, object]]", told["splits"])
+        return EvaluationReport(
+            out=folder,
+            skill=str(told["skill"]),
+            metric=str(told["metric"]),
+            benchmark=str(told.get("benchmark", "")),
+            target=str(told.get("target", "")),
+            data=str(told.get("data", "")),
+            splits=tuple(_score(name, each) for name, each in splits.items()),
+            whole=_score("all", told),
+            failed=_failed(rows),
+            spent=_spent(layout),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StoreError(
+            f"{layout.evaluation} or {RolloutFolder(folder).results.name} cannot be read "
+            f"({error}); the same `skillopt eval` writes them again, without paying twice"
+        ) from error
+
+
+def _score(name: str, told: Mapping[str, object]) -> SplitScore:
+    low, high = cast("Sequence[float]", told["score_interval_95"])
+    passed = told.get("passed_every_time")
+    return SplitScore(
+        split=name,
+        score=_number(told["score"]),
+        low=low,
+        high=high,
+        hard=_number(told["hard"]),
+        soft=_number(told["soft"]),
+        n=round(_number(told["n_scored"])),
+        failures=round(_number(told["n_failures"])),
+        replicates=round(_number(told.get("replicates", 1))),
+        passed=None if passed is None else _number(passed),
+    )
+
+
+def _number(value: object) -> float:
+    return float(cast("float", value))
+
+
+def _failed(rows: Sequence[Mapping[str, object]]) -> tuple[FailedItem, ...]:
+    unscored: list[FailedItem] = []
+    wrong: list[FailedItem] = []
+    for row in rows:
+        if row["hard"] is None:
+            error = cast("Mapping[str, object]", row["error"])
+            unscored.append(
+                FailedItem(str(row["id"]), None, f"{error['kind']}: {error['message']}")
+            )
+        elif (hard := _number(row["hard"])) < FULL_MARKS:
+            wrong.append(FailedItem(str(row["id"]), hard, str(row.get("fail_reason") or "")))
+    return (*unscored, *wrong)
+
+
+def _spent(layout: Layout) -> Usage:
+    cache = Cache(layout.cache, read_only=True)
+    try:
+        return sum(cache.spent().values(), Usage())
+    finally:
+        cache.close()

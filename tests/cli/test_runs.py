@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support_cli import Call, Trained
+
+import skillopt
+from skillopt.core.events import Stopped
+from skillopt.store.events import EventLog
+from skillopt.store.lock import RunLock
+from skillopt.store.reader import Status
+
+
+def test_runs_are_listed_with_status_benchmark_models_scores_and_cost(
+    call: Call, trained: Trained
+) -> None:
+    done = call("runs", cwd=trained.folder)
+    assert done.code == 0, done.err
+    head, *rows = done.out.splitlines()
+    for column in ("run", "status", "benchmark", "target", "optimizer", "before", "after", "cost"):
+        assert column in head
+    (row,) = rows
+    for word in (
+        "run", "finished", "custom", "simulated-target (simulated)",
+        "simulated-optimizer (simulated)", "test",
+    ):  # fmt: skip
+        assert word in row
+    result = skillopt.load_run(trained.folder / "run")
+    for found in (result.before, result.after):
+        assert f"{found.mean:.3f} [{found.low:.2f}, {found.high:.2f}]" in row
+
+
+def test_programs_get_the_same_as_json(call: Call, trained: Trained) -> None:
+    done = call("runs", str(trained.folder / "run"), "--json", cwd=trained.folder)
+    (told,) = json.loads(done.out)["runs"]
+    result = skillopt.load_run(trained.folder / "run")
+    assert (told["status"], told["simulated"], told["seed"]) == ("finished", True, 42)
+    assert (told["data"], told["benchmark"], told["metric"]) == ("data", "custom", "hard")
+    assert told["after"]["mean"] == result.after.mean
+    assert told["calls"] == result.spent.calls
+
+
+@pytest.mark.parametrize(
+    ("reason", "status"),
+    [
+        ("", "crashed"),
+        ("BudgetSpent: limits.calls is reached", "stopped by a limit"),
+        ("CancelledError", "interrupted"),
+        ("Pending: 3 questions", "waiting for answers"),
+        ("ModelError: no answer", "stopped by an error"),
+    ],
+)
+def test_a_run_that_has_not_ended_says_why(
+    reason: str, status: Status, call: Call, own_copy: Path
+) -> None:
+    events = own_copy / "run" / "events.jsonl"
+    lines = events.read_bytes().splitlines(keepends=True)
+    kept = [line for line in lines if b'"type":"stepped"' in line]
+    events.write_bytes(b"".join(lines[: lines.index(kept[0]) + 1]))
+    if reason:
+        EventLog(events).append(Stopped(reason, "2026-01-01T00:00:00Z"))
+    (run,) = skillopt.list_runs(own_copy)
+    assert (run.status, run.why) == (status, reason)
+    done = call("show", "run", cwd=own_copy)
+    assert (
+        f"{status}{f': {reason}' if reason else ''}; run the same train command to resume"
+        in done.out
+    )
+    with RunLock(own_copy / "run"):
+        assert skillopt.describe_run(own_copy / "run").status == "running"
+    assert skillopt.describe_run(own_copy / "run").status == status
+
+
+def test_a_run_whose_settings_are_lost_is_listed_all_the_same(call: Call, own_copy: Path) -> None:
+    (own_copy / "run" / "config.json").unlink()
+    done = call("runs", cwd=own_copy)
+    assert "finished" in done.out
+    assert "unknown" in done.out
+    assert "config.json cannot be read" in call("show", "run", cwd=own_copy).out
+
+
+def test_no_runs_and_no_folder_are_told_apart(call: Call, tmp_path: Path) -> None:
+    empty = call("runs", cwd=tmp_path)
+    assert (empty.code, empty.out) == (0, "")
+    assert "no runs in ." in empty.err
+    missing = call("runs", "outputs", cwd=tmp_path)
+    assert missing.code == 1
+    assert "outputs is not a directory" in missing.err
+
+
+def test_show_names_models_seed_data_and_says_simulated(call: Call, trained: Trained) -> None:
+    done = call("show", "run", cwd=trained.folder)
+    lines = [" ".join(line.split()) for line in done.out.splitlines()]
+    assert lines[1] == "finished"
+    for line in (
+        "target simulated-target (simulated: its scores say nothing about a real model)",
+        "optimizer simulated-optimizer (simulated: its scores say nothing about a real model)",
+        "data custom, data",
+        "seed 42",
+    ):
+        assert line in lines
