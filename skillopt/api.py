@@ -25,6 +25,7 @@ from skillopt.build.evaluating import Examinee, Verdict
 from skillopt.build.evaluating import evaluate as run_evaluation
 from skillopt.build.integrity import Spending, check_config, check_skill
 from skillopt.build.outlay import Estimate
+from skillopt.build.reach import no_room
 from skillopt.build.training import open_training
 from skillopt.config.load import load_config, load_kept
 from skillopt.config.schema import Config, Role
@@ -32,7 +33,7 @@ from skillopt.config.secrets import Secrets
 from skillopt.core.attribution import Attribution
 from skillopt.core.callables import identify, reference, used
 from skillopt.core.chat import Model, Usage
-from skillopt.core.events import Event, Signal
+from skillopt.core.events import Begun, Event, Signal
 from skillopt.core.ports import Watcher
 from skillopt.core.references import MAIN
 from skillopt.core.rollout import Evaluation
@@ -89,6 +90,8 @@ class Result:
     spent: Usage
     problem: str = ""
     """Why this is no result, with what to do: every reply of the optimizer was unusable."""
+    warnings: tuple[str, ...] = ()
+    """What made the run doubtful before it began and after its baseline, each with what to do."""
 
     @property
     def score(self) -> float:
@@ -215,11 +218,17 @@ async def train_async(
                 f"target {model.role('target').model}, optimizer {model.role('optimizer').model}"
             )
             shown.tell(f"skillopt: {named}; run directory {brief.out}")
-        async with open_training(brief, _watching(watch, shown), _variables(config)) as training:
+            for each in brief.world.warnings:
+                shown.tell(f"warning: {each}")
+        watcher = _watching(watch, shown, shown and _room_watcher(brief, shown))
+        async with open_training(brief, watcher, _variables(config)) as training:
             state = await training.go()
             best, spent = state.best.skill.render(), training.meter.total
-            problem = useless(training.run.journal.record.events())
-            result = Result(best, state, training.layout.root, spent, problem)
+            events = list(training.run.journal.record.events())
+            later = [each for event in events for each in _room_warnings(brief, event)]
+            warned = (*brief.world.warnings, *later)
+            root, problem = training.layout.root, useless(events)
+            result = Result(best, state, root, spent, problem, warned)
         if shown is not None:
             shown.tell(f"done: {result.claim.words()}; {result.cost}")
         return result
@@ -722,6 +731,23 @@ def _skill(skill: SkillLike) -> Skill | None:
 
 def _is_package(text: str) -> bool:
     return os.path.isfile(os.path.join(text, MAIN))  # noqa: PTH113, PTH118 - any text will do
+
+
+def _room_watcher(brief: Brief, shown: Progress) -> Watcher:
+    """Warns as soon as the baseline is known."""
+
+    def watch(event: Event | Signal) -> None:
+        for each in _room_warnings(brief, event):
+            shown.tell(f"warning: {each}")
+
+    return watch
+
+
+def _room_warnings(brief: Brief, event: Event | Signal) -> list[str]:
+    """What the baseline tells about the gate."""
+    if not isinstance(event, Begun):
+        return []
+    return no_room(brief.config, brief.plan, State.after(event))
 
 
 def _watching(*watchers: Watcher | None) -> Watcher:

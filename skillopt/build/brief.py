@@ -20,6 +20,7 @@ from skillopt.build.models import settled
 from skillopt.build.places import out_root, seats, short
 from skillopt.build.policies import schedule, shape
 from skillopt.build.pricing import caps_of, prices_of
+from skillopt.build.reach import unreachable
 from skillopt.config.schema import Config, Role
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model
@@ -81,6 +82,7 @@ def prepare(
     world = replace(world, warnings=(*world.warnings, *few_to_decide(len(val))))
     test = exam_tasks(config, world.environment)
     plan = Plan.build(train_tasks, shape(config), schedule(config.optimizer), test)
+    world = replace(world, warnings=(*world.warnings, *unreachable(config, plan, len(val))))
     folders = [each for each in (config.path("env.prompts"), world.kind.prompts) if each]
     prompts = Library.of(folders)
     identity = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +12,7 @@ from skillopt.build.brief import Supplied, prepare
 from skillopt.build.data import World, few_to_decide, open_world, told_cut, validation_tasks
 from skillopt.build.models import preflight
 from skillopt.build.pricing import caps_of, prices_of
+from skillopt.build.reach import needs, reach
 from skillopt.build.workshop import open_workshop
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
@@ -21,6 +22,7 @@ from skillopt.core.rollout import Evaluation, Score, Trajectory
 from skillopt.core.skill import Skill
 from skillopt.core.task import Gold, Split, Task
 from skillopt.datasets.splits import SPLITS, Splits
+from skillopt.engine.plan import Plan
 from skillopt.errors import EnvironmentFault, RolloutError, SkilloptError, attributed_to
 from skillopt.evaluation.integrity.copying import copying
 from skillopt.evaluation.integrity.duplicates import duplicates
@@ -67,7 +69,8 @@ async def check_config(
     fixed = f"{instructions}\n\n{brief.skill.render()}"
     return [
         Finding("data", "ok", _sizes(brief.world)),
-        _val_size(len(validation_tasks(config, environment))),
+        _val_size(val := len(validation_tasks(config, environment))),
+        *_gate(config, brief.plan, val),
         *duplicates(items),
         *_answers(items, fixed),
         await _scorer(environment),
@@ -248,6 +251,19 @@ def _val_size(count: int) -> Finding:
     name, found = "val size", f"{count} items decide what is kept"
     few = few_to_decide(count)
     return Finding(name, "look" if few else "ok", found, "".join(few))
+
+
+def _gate(config: Config, plan: Plan, val: int) -> Iterator[Finding]:
+    """Whether a gate that tests can accept anything; nothing is said of other gates."""
+    found = reach(config, plan, val)
+    if found is None:
+        return
+    if found.closed:
+        verdict = "look" if found.able else "bad"
+        yield Finding("gate", verdict, f"{found.gate}: {found.closed}", needs(config, found, val))
+        return
+    wins = f"{found.wins} of {val} val items won and none lost"
+    yield Finding("gate", "ok", f"{found.gate}: {found.decisions} decisions, each accepts {wins}")
 
 
 def _sizes(world: World) -> str:

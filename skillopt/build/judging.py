@@ -51,12 +51,15 @@ def _gate(evaluation: EvaluationSection, strict: Strict) -> Gate | None:
         case "strict":
             return strict
         case "paired":
-            looks = _most_replicates(evaluation) - evaluation.replicates + 1
+            looks = _looks(evaluation)
             mid = evaluation.paired_test == "mid_p"
             return Paired(strict=strict, alpha=evaluation.alpha, looks=looks, mid=mid)
         case "sequential":
             return Sequential(
-                strict=strict, alpha=evaluation.alpha, replicates=evaluation.replicates
+                strict=strict,
+                alpha=evaluation.alpha,
+                replicates=evaluation.replicates,
+                rounds=_looks(evaluation),
             )
         case "no_regression":
             return _no_regression(evaluation, strict)
@@ -90,6 +93,11 @@ def sampling(config: Config) -> Sampling:
 def _most_replicates(evaluation: EvaluationSection) -> int:
     again = evaluation.inconclusive != "reject"
     return max(evaluation.replicates, evaluation.max_replicates if again else 1)
+
+
+def _looks(evaluation: EvaluationSection) -> int:
+    """How often a gate looks at a candidate: after its attempts, and after each replicate."""
+    return _most_replicates(evaluation) - evaluation.replicates + 1
 
 
 def course(config: Config) -> Halving | None:

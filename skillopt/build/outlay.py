@@ -71,6 +71,8 @@ class Estimate:
 
     lines: tuple[Line, ...]
     prices: Mapping[Role, Tariff] = field(default_factory=dict[Role, Tariff])
+    warnings: tuple[str, ...] = ()
+    """What makes the run doubtful before it begins, each with what to do."""
 
     @property
     def roles(self) -> list[Line]:

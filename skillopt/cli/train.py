@@ -16,6 +16,7 @@ from skillopt.build.data import told_cut, validation_tasks
 from skillopt.build.doubts import doubts
 from skillopt.build.integrity import scan_skill
 from skillopt.build.outlay import Range
+from skillopt.build.reach import no_room
 from skillopt.build.rest import raised, rest
 from skillopt.build.training import Training, open_training
 from skillopt.cli.arguments import Given
@@ -143,8 +144,11 @@ async def _train(brief: Brief, screen: Screen, secrets: Secrets) -> None:
 
         def see(event: Event | Signal) -> None:
             watch(event)
-            if isinstance(event, Begun) and brief.config.evaluation.calibrate:
-                _calibration(brief, event, screen)
+            if isinstance(event, Begun):
+                if brief.config.evaluation.calibrate:
+                    _calibration(brief, event, screen)
+                for each in no_room(brief.config, brief.plan, State.after(event)):
+                    screen.warn(each)
 
         async with open_training(brief, see, secrets) as training:
             before = replay(training.run.journal.record.events())
@@ -217,6 +221,8 @@ def _recall(training: Training, before: State | None, screen: Screen) -> None:
     steps = sum(isinstance(each, Step) for each in plan.moves)
     place = f"step {move.number} of {steps}" if isinstance(move, Step) else spelt(move.id)
     screen.tell(f"resuming at {place}; {count(paid, 'call')} already paid")
+    for each in no_room(training.brief.config, plan, before):
+        screen.warn(each)
 
 
 def _farewell(layout: Layout) -> str:

@@ -223,6 +223,13 @@ class Gate(Protocol):
         """The chance of a false accept that a whole run may have; 0: the gate does not test."""
         ...
 
+    def fewest_wins(self, level: float) -> int | None:
+        """How many tasks a candidate must win, losing none, to be accepted at this `level`.
+
+        None: it would not be with any number of them.
+        """
+        ...
+
     def order(self, tasks: Sequence[str], skill: str, incumbent: Evaluation) -> Sequence[str]:
         """The order in which a candidate (by digest) meets the tasks, so that little settles it."""
         ...

@@ -56,17 +56,26 @@ class Race:
     gate: Gate
 
     async def run(
-        self, field: Mapping[str, Skill], practice: Ground, final: Ground, step: int
+        self,
+        field: Mapping[str, Skill],
+        practice: Ground,
+        final: Ground,
+        step: int,
+        worth: Callable[[int], bool],
     ) -> Raced:
         """Screen on the practice ground; halve on the final one while there is a choice.
 
         What the winner has met on the final ground, it need not meet again before the gate.
+        `worth` says whether the gate could accept the best of so many; if not, they are not raced,
+        and the first of the screening meets the gate.
         """
         course = self.course
         screening = course.screening(practice.known)
         heats = await self._heats("screen", field, practice, screening, course.screened, least=1)
         ahead = {name: field[name] for name in heats[-1].kept} if heats else {}
-        blocks = course.blocks(list(final.tasks), step)
+        blocks: Sequence[Sequence[str]] = ()
+        if len(ahead) > 1 and worth(len(ahead)):
+            blocks = course.blocks(list(final.tasks), step)
         heats += await self._heats("race", ahead, final, blocks, course.halved, least=2)
         return Raced(next(iter(heats[-1].kept if heats else ()), None), tuple(heats))
 

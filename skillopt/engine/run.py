@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from skillopt.aio import map_all
-from skillopt.core.events import Begun, Decision, Measured, Progress
+from skillopt.core.events import Begun, Decision, Measured, Progress, Verdict
 from skillopt.core.journal import Journal
 from skillopt.core.ports import (
     Gate,
@@ -19,6 +19,7 @@ from skillopt.core.ports import (
     Shortener,
 )
 from skillopt.core.proposal import Draft, Size, Take
+from skillopt.core.rollout import Evaluation
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.core.task import Task
@@ -27,6 +28,7 @@ from skillopt.engine.bench import Bench
 from skillopt.engine.hearing import Heard, Hearing, Sampling
 from skillopt.engine.plan import Plan, Step
 from skillopt.engine.race import Ground, Race, Raced
+from skillopt.engine.reach import out_of_reach
 from skillopt.engine.speculation import Speculation
 from skillopt.engine.spending import share
 from skillopt.errors import StoreError
@@ -136,7 +138,12 @@ class Run:
                 field[take.name] = take.fitting
         if self.race is None or not field:
             return draft, Raced(draft.name)
-        raced = await self.race.run(field, practice, Ground.val(self.val, state.current), step)
+
+        def worth(rivals: int) -> bool:
+            return self._hopeless(state, self.gate, rivals) is None
+
+        final = Ground.val(self.val, state.current)
+        raced = await self.race.run(field, practice, final, step, worth)
         return draft if raced.ahead is None else draft.leading_with(raced.ahead), raced
 
     async def decide(
@@ -152,11 +159,13 @@ class Run:
         """Measure a candidate and ask the gate: the only door through which the skill changes.
 
         Text equal to the current skill is no candidate. The best of several `rivals` on the same
-        tasks has had as many chances to be lucky, so it must be that much surer.
+        tasks has had as many chances to be lucky, so it must be that much surer. A decision that
+        could not accept whatever is measured takes no attempts, and spends nothing of `alpha`.
         """
         if skill is None or skill.digest == state.current.skill.digest:
             return None
-        level = share(gate.alpha, self._gates(), state) if gate.alpha else 0.0
+        level = self._level(state, gate)
+        hopeless = self._hopeless(state, gate, rivals)
         hearing = Hearing(
             bench=self.bench,
             tasks=self.val,
@@ -164,8 +173,38 @@ class Run:
             level=level / rivals,
             sampling=self.sampling,
         )
-        heard = await hearing.hold(skill, origin, step, state.current)
-        return replace(self._conclude(state, heard, hearing), level=level, rivals=rivals)
+        if hopeless is not None and self.sampling.block:
+            heard = self._unheard(skill, origin, step, state.current, gate, hopeless)
+        else:
+            heard = await hearing.hold(skill, origin, step, state.current)
+        spent = level if hopeless is None else 0.0
+        return replace(self._conclude(state, heard, hearing), level=spent, rivals=rivals)
+
+    def _unheard(
+        self,
+        skill: Skill,
+        origin: str,
+        step: int,
+        incumbent: Measured,
+        gate: Gate,
+        verdict: Verdict,
+    ) -> Heard:
+        """A verdict without an attempt."""
+        tasks = [each.id for each in self.val]
+        nothing = Evaluation(skill.digest, "val", {})
+        value = gate.value(skill, nothing.granting(tasks))
+        saved = len(tasks) * self.sampling.replicates
+        return Heard(Measured(skill, nothing, value, origin, step), incumbent, verdict, saved)
+
+    def _level(self, state: State, gate: Gate) -> float:
+        """The chance of a false accept that the next decision may have."""
+        return share(gate.alpha, self._gates(), state) if gate.alpha else 0.0
+
+    def _hopeless(self, state: State, gate: Gate, rivals: int) -> Verdict | None:
+        """The verdict against every candidate now; None where one could be accepted."""
+        level = self._level(state, gate) / rivals
+        tasks = [each.id for each in self.val]
+        return out_of_reach(gate, self.sampling, tasks, state.current, level)
 
     async def guide_best(self, state: State, decision: Decision, guidance: str) -> Decision:
         """Forced guidance goes into the best skill as well, measured like everything else."""

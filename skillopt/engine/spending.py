@@ -11,7 +11,8 @@ def share(alpha: float, gates: Sequence[str], state: State) -> float:
     """The chance of a false accept that the next decision may have.
 
     What is left of `alpha` is shared equally among the gates (moves, by id) that are still to
-    come; a move that made no candidate leaves its part to the others. `alpha` counts for the run
+    come; a move that made no candidate, or could not have accepted any, leaves its part to the
+    others. `alpha` counts for the run
     as it was begun: with more epochs than then, it grows in proportion.
     """
     left = sum(gate not in state.closed for gate in gates)

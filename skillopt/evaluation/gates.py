@@ -82,6 +82,10 @@ class Strict:
         marks = [each[task] for each in incumbent.replicates if task in each]
         return max((1 - self.metric.of(each) for each in marks), default=0.0)
 
+    def fewest_wins(self, level: float = 0.0) -> int | None:
+        """One; none where a tie is enough."""
+        return 0 if self.ties else 1
+
     def foresee(
         self,
         candidate: Measured,
@@ -154,6 +158,10 @@ class NoRegression:
         """First what must pass, then as a strict gate."""
         found = self.strict.order(tasks, skill, incumbent)
         return sorted(found, key=lambda task: task not in self.must_pass)
+
+    def fewest_wins(self, level: float = 0.0) -> int | None:
+        """As of a strict gate."""
+        return self.strict.fewest_wins()
 
     def foresee(
         self,

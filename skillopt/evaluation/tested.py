@@ -7,15 +7,18 @@ ask whether scores are better; what a text earns by itself (`Metric.bonus`) prov
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import fsum
+from math import ceil, fsum
 
 from skillopt.core.events import Measured, Verdict
 from skillopt.core.rollout import Evaluation, Score
 from skillopt.core.skill import Skill
 from skillopt.evaluation.gates import EQUAL, Strict
 from skillopt.evaluation.statistics import sign_flip, wealth
+
+_MOST_WINS = 1000
+"""Wins that are enough at any level that makes sense."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +44,11 @@ class Paired:
     def order(self, tasks: Sequence[str], skill: str, incumbent: Evaluation) -> list[str]:
         """As a strict gate: the test asks only for the end, so any order is fair."""
         return self.strict.order(tasks, skill, incumbent)
+
+    def fewest_wins(self, level: float) -> int | None:
+        """As many as make a sign test over nothing but wins sure enough."""
+        bar = level / self.looks
+        return _fewest(lambda wins: sign_flip([1.0] * wins, mid=self.mid) <= bar)
 
     def foresee(
         self, candidate: Measured, incumbent: Measured, left: Collection[str], *, level: float
@@ -86,6 +94,8 @@ class Sequential:
     alpha: float
     replicates: int = 1
     """Attempts per task that are made in any case; they make one bet."""
+    rounds: int = 1
+    """The most bets on a task: that one, and one for each replicate that may be bought."""
     forced: bool = False
 
     def value(self, skill: Skill, evaluation: Evaluation) -> float:
@@ -95,6 +105,11 @@ class Sequential:
     def order(self, tasks: Sequence[str], skill: str, incumbent: Evaluation) -> list[str]:
         """That of the bets."""
         return bet_order(tasks, skill)
+
+    def fewest_wins(self, level: float) -> int | None:
+        """As many as bring enough bets that are won, if every bet on them is."""
+        bets = _fewest(lambda bets: wealth([1.0] * bets)[-1] * level >= 1)
+        return None if bets is None else ceil(bets / self.rounds)
 
     def foresee(
         self, candidate: Measured, incumbent: Measured, left: Collection[str], *, level: float
@@ -153,6 +168,11 @@ def bet_order(tasks: Iterable[str], skill: str) -> list[str]:
 
 def _over(rounds: tuple[Mapping[str, Score], ...]) -> Evaluation:
     return Evaluation.over("", "val", rounds, {})
+
+
+def _fewest(enough: Callable[[int], bool]) -> int | None:
+    """The smallest number that is enough; None: no number is."""
+    return next((number for number in range(1, _MOST_WINS) if enough(number)), None)
 
 
 def _first(sums: list[float], level: float) -> int | None:

@@ -88,3 +88,20 @@ def test_a_run_whose_data_has_moved_says_what_to_do(call: Call, own_copy: Path) 
     done = call("check", "run", "env.split_dir=moved", cwd=own_copy)
     assert done.code == 2
     assert "its own settings" in done.err
+
+
+def test_a_gate_that_can_never_accept_is_told_by_every_command_before_a_model_is_asked(
+    call: Call, tmp_path: Path
+) -> None:
+    make_project(tmp_path, "http://127.0.0.1:9")
+    words = ("c.yaml", "evaluation.gate=paired", "evaluation.alpha=0.001")
+    told = "none of the 2 decisions can accept a candidate"
+    for command in ("estimate", "train"):
+        done = call(command, *words, cwd=tmp_path)
+        assert told in " ".join(done.err.split()), done.err
+    checked = call("check", *words, cwd=tmp_path)
+    assert checked.code == 1
+    assert told in " ".join(checked.out.split())
+    fine = call("check", "c.yaml", "evaluation.gate=paired", cwd=tmp_path)
+    assert fine.code == 0
+    assert "paired: 2 decisions, each accepts 6 of 8 val items won and none lost" in fine.out

@@ -17,6 +17,7 @@ from skillopt.core.proposal import Draft, rivals
 from skillopt.core.rollout import Evaluation
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
+from skillopt.engine.hearing import Sampling
 from skillopt.engine.loop import train
 from skillopt.engine.plan import Shape
 from skillopt.engine.race import Race
@@ -106,14 +107,30 @@ async def test_where_nothing_can_be_gained_nothing_is_tried_and_nothing_disprove
 @pytest.mark.parametrize("rules", [("Add carefully.",), ("Add carefully.", "Breathe.")])
 async def test_the_best_of_several_on_val_must_be_as_much_surer(rules: tuple[str, ...]) -> None:
     record = MemoryRecord()
-    gate = Paired(strict=STRICT, alpha=0.05)
+    gate = Paired(strict=STRICT, alpha=0.2)
     world = World(record=record, optimizer=proposing(*rules), gate=gate)
     state, step = await one_step(racing(world), record)
     assert step.decision is not None
-    assert state.spent == step.decision.level == 0.05
-    bar = 0.05 / rivals(step.heats)
-    assert f"> {bar:.2g}" in step.decision.reason
+    assert state.spent == step.decision.level == 0.2
+    bar = 0.2 / rivals(step.heats)
+    assert f"<= {bar:.2g}" in step.decision.reason
     assert rivals(step.heats) == len(rules)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "action", "spent"), [(0.1, "accept_new_best", 0.1), (0.05, "reject", 0.0)]
+)
+async def test_candidates_are_raced_on_val_only_if_the_gate_could_accept_the_best_of_them(
+    alpha: float, action: str, spent: float
+) -> None:
+    """Four val tasks make p 0.0625 at best: enough for one candidate at 0.1, but not for two."""
+    record = MemoryRecord()
+    gate = Paired(strict=STRICT, alpha=alpha)
+    rules = proposing("Add carefully.", "Breathe.")
+    world = World(record=record, optimizer=rules, gate=gate, sampling=Sampling(block=2))
+    state, step = await one_step(racing(world), record)
+    assert [each.split for each in step.heats] == ["train"]
+    assert (step.action, state.spent) == (action, spent)
 
 
 def oldest(pool: Sequence[Measured], step: int) -> Measured:

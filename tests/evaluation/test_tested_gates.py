@@ -111,6 +111,38 @@ def test_over_many_sizes_the_mid_p_test_comes_closer_to_its_level(level: float) 
     assert mid < 1.1 * level
 
 
+@pytest.mark.parametrize("level", [0.2, 0.05, 0.00625, 1e-6])
+@pytest.mark.parametrize(
+    "gate",
+    [
+        Paired(strict=STRICT, alpha=0.05),
+        Paired(strict=STRICT, alpha=0.05, mid=True),
+        Paired(strict=STRICT, alpha=0.05, looks=3),
+        Sequential(strict=STRICT, alpha=0.05),
+    ],
+    ids=["paired", "mid-p", "three looks", "sequential"],
+)
+def test_the_fewest_wins_are_enough_and_one_less_is_not(gate: Gate, level: float) -> None:
+    wins = gate.fewest_wins(level)
+    assert wins is not None
+    for n, expected in ((wins, "better"), (wins - 1, "inconclusive")):
+        found = finding(gate, measured([1] * n, text="b"), measured([0] * n), level)
+        assert found == (expected if n else "not_better")
+
+
+def test_replicates_let_a_bettor_make_do_with_fewer_tasks() -> None:
+    once, thrice = (Sequential(strict=STRICT, alpha=0.05, rounds=n) for n in (1, 3))
+    wins = thrice.fewest_wins(0.05)
+    assert wins is not None
+    old, new = [[0.0] * wins] * 3, [[1.0] * wins] * 3
+    assert finding(thrice, measured(*new, text="b"), measured(*old)) == "better"
+    assert wins < (once.fewest_wins(0.05) or 0)
+
+
+def test_no_number_of_wins_is_enough_at_level_0() -> None:
+    assert [gate.fewest_wins(0.0) for gate in TESTED] == [None, None]
+
+
 def test_a_mid_p_gate_sees_a_little_more() -> None:
     old, new = measured([0] * 10), measured([1] * 4 + [0] * 6, text="b")
     exact, mid = (Paired(strict=STRICT, alpha=0.05, mid=each) for each in (False, True))

@@ -1,0 +1,62 @@
+"""Whether a gate that tests could accept anything at all, before an attempt is paid for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from skillopt.core.events import Measured, Verdict
+from skillopt.core.ports import Gate
+from skillopt.core.rollout import Evaluation, Score
+from skillopt.engine.hearing import Sampling
+
+
+def out_of_reach(
+    gate: Gate, sampling: Sampling, tasks: Sequence[str], incumbent: Measured, level: float
+) -> Verdict | None:
+    """The verdict against every candidate at this level; None: one could be accepted.
+
+    The gate judges the best that can happen: a candidate with full marks in all attempts that it
+    may get, against an incumbent that fails in all that are still to be bought. It depends on the
+    incumbent alone, so a decision that is out of reach cannot accept anything by luck.
+    """
+    if not gate.alpha:
+        return None
+    known = incumbent.evaluation
+    rounds = [*_worst(known, sampling.replicates), *_bought(known, sampling, tasks)]
+    least = Evaluation.over(known.skill, "val", rounds, {})
+    full = dict.fromkeys(tasks, Score(1, 1))
+    most = Evaluation.over("", "val", [full] * len(rounds), {})
+    best = gate.judge(
+        replace(incumbent, evaluation=most), replace(incumbent, evaluation=least), level=level
+    )
+    if best.finding == "better":
+        return None
+    return Verdict(best.finding, f"no candidate can be accepted: at best {best.reason}")
+
+
+def _worst(known: Evaluation, replicates: int) -> list[Mapping[str, Score]]:
+    """The attempts that are there, each the worst at its task.
+
+    A candidate that loses an attempt to a failure is compared with the incumbent's others.
+    """
+    first = known.replicates[:replicates]
+    marks: dict[str, list[Score]] = {}
+    for each in first:
+        for task, score in each.items():
+            marks.setdefault(task, []).append(score)
+    worst = {
+        task: Score(min(each.hard for each in some), min(each.soft for each in some))
+        for task, some in marks.items()
+    }
+    return [worst] * len(first)
+
+
+def _bought(
+    known: Evaluation, sampling: Sampling, tasks: Sequence[str]
+) -> list[Mapping[str, Score]]:
+    """The further attempts that may be bought: those that are there, and failures."""
+    failed = dict.fromkeys(tasks, Score(0, 0))
+    numbers = range(sampling.replicates, sampling.most)
+    have = known.replicates
+    return [{**failed, **(have[n] if n < len(have) else {})} for n in numbers]
