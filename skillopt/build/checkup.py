@@ -30,7 +30,8 @@ from skillopt.prompts.library import Library
 State: TypeAlias = Literal["ok", "note", "warning", "failure"]
 
 _PATIENCE = 60.0
-"""Seconds for one call; a model that is slower is not fit for thousands of them."""
+"""Seconds for one call to a server or a program; one that is slower is not fit for thousands of
+calls. A local model has no such limit: its first call reads the file, on a CPU that may be busy."""
 _SLOW = 20.0
 _LITTLE, _NO_DISK = 1_000_000_000, 100_000_000
 _SKEW = 60.0
@@ -95,13 +96,19 @@ def check_disk(folder: Path) -> Check:
     return Check("disk", "ok", found)
 
 
+def limited(role: RoleModel) -> RoleModel:
+    """The role with the time limit of a checkup, except where a call waits for this machine."""
+    if role.backend == "local":
+        return role
+    return replace(role, timeout_seconds=min(role.timeout_seconds, _PATIENCE))
+
+
 async def _check_role(
     config: Config, name: Role, secrets: Secrets, http: Transport, *, offline: bool
 ) -> list[Check]:
     what = f"{name} model"
     try:
-        role = config.model.role(name)
-        role = replace(role, timeout_seconds=min(role.timeout_seconds, _PATIENCE))
+        role = limited(config.model.role(name))
         if role.backend == "handoff":
             advice = "questions will wait in the run directory for answers"
             return [Check(what, "note", f"{role.model} by handoff", advice)]

@@ -21,7 +21,7 @@ from skillopt.cli.report import next_commands
 from skillopt.cli.session import Session
 from skillopt.cli.settings import unlocked
 from skillopt.cli.simulated import check_folder
-from skillopt.cli.train import conduct, summarise
+from skillopt.cli.train import conduct, insist, summarise
 from skillopt.config.load import load_config
 from skillopt.store.files import read_tree, write_new
 from skillopt.store.reader import RunReader
@@ -51,6 +51,7 @@ def quickstart(
     start = time.monotonic()
     conduct(load_config(config), screen, secrets, Given(config, (), {}))
     _tell(folder, config, time.monotonic() - start, screen)
+    insist(folder / "run")
 
 
 def outlook(means: Means) -> str:

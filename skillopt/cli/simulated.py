@@ -21,7 +21,7 @@ from skillopt.cli.render import Screen
 from skillopt.cli.report import next_commands
 from skillopt.cli.session import Session
 from skillopt.cli.settings import unlocked
-from skillopt.cli.train import conduct, summarise
+from skillopt.cli.train import conduct, insist, summarise
 from skillopt.config.load import load_config
 from skillopt.config.secrets import Secrets
 from skillopt.errors import ConfigError, SkilloptError
@@ -57,6 +57,7 @@ def simulate(session: Session, out: Path, seed: int | None, *, sure: bool) -> No
         }
         conduct(load_config(config, values=values), screen, secrets, Given(config, (), {}))
     _tell(out, config, screen)
+    insist(out / "run")
 
 
 def _make(out: Path, config: Path, seed: int, *, sure: bool, screen: Screen) -> None:

@@ -201,8 +201,13 @@ class _Court:
         return None if changed.digest == self.skill.digest else changed
 
     async def _passing(self, numbers: Sequence[int], tasks: Sequence[str]) -> set[str]:
+        """Which of the tasks these proposals repair together."""
         changed = self._changed(numbers)
-        return set() if changed is None else _passed(await self.trial.attempt(changed, tasks))
+        if changed is None:
+            return set()
+        passed = _passed(await self.trial.attempt(changed, tasks))
+        self.progress.tick()
+        return passed
 
     def _tasks(self, number: int) -> list[str]:
         """Tasks of a proposal, spread over all that speak for it."""

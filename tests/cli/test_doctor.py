@@ -8,6 +8,8 @@ from support_cli import Done, make_project, skillopt
 from support_programs import fails, make_program, prints
 from support_wire import WireServer, completion, says
 
+from skillopt.build.checkup import limited
+from skillopt.config.load import load_config
 from skillopt.testing.simulator import Simulator
 
 USABLE = json.dumps({"edits": [{"op": "append", "content": "- Write dates as YYYY-MM-DD."}]})
@@ -157,3 +159,10 @@ async def test_the_optimizer_is_asked_a_question_of_the_kind_that_the_run_will_a
     assert told in done.out
     if code:
         assert "gradient.proposer=instruct" in done.out
+
+
+def test_only_servers_and_programs_have_the_short_time_limit_of_a_checkup() -> None:
+    served = load_config(values={"model.backend": "openai_compatible"}).model.role("target")
+    local = load_config(values={"model.backend": "local"}).model.role("target")
+    assert limited(served).timeout_seconds == 60
+    assert limited(local) == local

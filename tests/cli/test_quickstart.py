@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from pathlib import Path
 
-from support_cli import Call, skillopt
+from support_cli import Call, Done, skillopt
+from support_wire import WireServer, completion, says
 
 from skillopt.build.brief import prepare
 from skillopt.build.integrity import check_config
 from skillopt.cli.means import Means
 from skillopt.cli.quickstart import make_folder
+from skillopt.cli.recipes import CAPABLE
 from skillopt.config.load import load_config
 
 
@@ -34,7 +37,7 @@ async def test_quickstart_trains_offline_labels_it_simulated_and_is_done_at_once
     assert "this run is already finished" in by_hand.err
     other = await skillopt(*command[:-1], "5", cwd=tmp_path)
     assert other.code == 1
-    assert "made with seed 3" in other.err
+    assert "created with seed 3" in other.err
 
 
 def test_a_folder_with_other_files_is_left_alone_unless_the_user_is_sure(
@@ -71,3 +74,35 @@ def test_the_simulated_run_says_who_proposed_what(call: Call, tmp_path: Path) ->
     assert done.code == 0, done.err
     assert "analyst (asks the optimizer model): " in done.out
     assert " accepted" in done.out
+
+
+def _says_what_to_do(done: Done) -> None:
+    assert done.code == 3, done.err
+    assert "the optimizer's replies were all unusable" in done.err
+    assert "What helps:" in done.err
+    assert "next" in done.out
+
+
+async def test_a_quickstart_whose_optimizer_was_never_usable_ends_like_such_a_training(
+    tmp_path: Path,
+) -> None:
+    async with WireServer([says(completion("hello"))]) as server:
+        settings = {"backend": "openai_compatible", "base_url": f"{server.url}/v1"}
+        means = Means("a model", {**settings, "target": "m", "optimizer": "m"}, CAPABLE)
+        make_folder(tmp_path / "first", means, seed=0)
+        _says_what_to_do(await skillopt("quickstart", "--out", "first", cwd=tmp_path))
+
+
+async def test_a_simulated_quickstart_whose_optimizer_was_never_usable_ends_the_same_way(
+    tmp_path: Path,
+) -> None:
+    first = await skillopt("quickstart", "--sim", "--out", "first", "--yes", cwd=tmp_path)
+    assert first.code == 0, first.err
+    async with WireServer([says(completion("hello"))]) as server:
+        config = tmp_path / "first" / "config.yaml"
+        text = config.read_text("utf-8")
+        own = f"model:\n  optimizer_base_url: {server.url}/v1\n"
+        config.write_text(text.replace("model:\n", own, 1), encoding="utf-8")
+        shutil.rmtree(tmp_path / "first" / "run")
+        again = await skillopt("quickstart", "--sim", "--out", "first", "--yes", cwd=tmp_path)
+    _says_what_to_do(again)

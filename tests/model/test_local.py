@@ -8,7 +8,9 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import weakref
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,9 @@ from skillopt.core.chat import Message, Reply, Request
 from skillopt.errors import AccessError, ConfigError, ModelError, Refused
 from skillopt.model.http import Http
 from skillopt.model.local.backend import Local
+from skillopt.model.local.slots import Watch, stream
 from skillopt.model.local.tuning import Tuning, physical_cores
+from skillopt.model.provider import Json
 from skillopt.model.settings import ModelSettings
 from skillopt.testing.contracts.models import check_model
 
@@ -153,13 +157,46 @@ async def test_a_cancelled_call_frees_the_engine(file: Path) -> None:
     assert reply.text == (await connect(file).complete(ALL[1])).text
 
 
-async def test_a_call_past_its_time_ends_as_a_failure(file: Path) -> None:
+async def test_a_call_that_produces_nothing_within_its_time_ends_as_a_failure(file: Path) -> None:
     extra = {"folder": file.parent, "context": 4096}
-    settings = ModelSettings(role="target", name=str(file), timeout=0.05, extra=extra)
+    settings = ModelSettings(role="target", name=str(file), timeout=1e-9, extra=extra)
     model = Local.create(settings, Http())
-    with pytest.raises(ModelError, match=r"no answer within 0\.05 s") as caught:
+    with pytest.raises(ModelError, match=r"produced nothing for 1e-09 s") as caught:
         await model.complete(Request(stage="t", messages=ALL[0].messages, max_tokens=4000))
     assert not caught.value.retryable
+
+
+class Slow:
+    """llama.cpp on a busy CPU: so many seconds pass before each piece."""
+
+    def __init__(self, *pauses: float) -> None:
+        self.pauses = pauses
+        self.now = 0.0
+
+    def handle_chat_completions(
+        self, body: Mapping[str, object], callback: Callable[[Json], bool] | None = None, /
+    ) -> Json:
+        assert callback is not None
+        for number, pause in enumerate(self.pauses):
+            self.now += pause
+            if callback({"choices": [{"delta": {"content": str(number)}}]}):
+                break
+        return {}
+
+
+def test_a_slow_call_that_goes_on_producing_is_no_failure_however_long_it_takes() -> None:
+    slow = Slow(*[250.0] * 40)
+    watch = Watch(threading.Event(), 300.0, lambda: slow.now)
+    assert len(stream(slow, ALL[0].messages, {}, watch)) == 40
+    assert slow.now == 10_000
+
+
+def test_a_call_whose_next_piece_comes_too_late_ends_there() -> None:
+    slow = Slow(250.0, 301.0, 1.0)
+    watch = Watch(threading.Event(), 300.0, lambda: slow.now)
+    with pytest.raises(ModelError, match=r"produced nothing for 300 s; see model\.timeout_seconds"):
+        stream(slow, ALL[0].messages, {}, watch)
+    assert slow.now == 551
 
 
 async def test_roles_share_an_engine_that_goes_with_the_last_of_them(file: Path) -> None:
@@ -230,6 +267,7 @@ from pathlib import Path
 from skillopt.core.chat import Message, Request
 from skillopt.model.http import Http
 from skillopt.model.local.backend import Local
+from skillopt.model.provider import Json
 from skillopt.model.settings import ModelSettings
 
 extra = {{"folder": Path({str(file.parent)!r}), "context": 512}}

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from support import Seen
 
 from skillopt.core.edits import Append, Delete, Edit, Replace
+from skillopt.core.events import Ticked
 from skillopt.core.journal import Journal
 from skillopt.core.memory import Entry, Memory
 from skillopt.core.proposal import Bundle, Proposal, Selection
@@ -179,3 +180,19 @@ async def test_a_line_that_no_rule_needs_gone_stays() -> None:
     trial = Trial(attempt=harmless, journal=Journal(MemoryRecord(), Seen()))
     chosen = await trial(SKILL, Bundle((rule, clearing)), Memory(), budget=4)
     assert chosen.proposals == (rule,)
+
+
+async def test_trying_rules_together_reports_progress_like_trying_them_alone() -> None:
+    seen = Seen()
+    one, two = (Proposal(Append(f"- {text}"), "failure", TASKS[:2], "d") for text in ("one", "two"))
+
+    async def apart(skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
+        right = {"a": "- one" in skill.body, "b": "- two" in skill.body}
+        return [
+            Rollout(task=each, skill="d", outcome=Score(float(right[each]), 0)) for each in tasks
+        ]
+
+    trial = Trial(attempt=apart, journal=Journal(MemoryRecord(), seen))
+    chosen = await trial(SKILL, Bundle((one, two)), Memory(), budget=4)
+    assert chosen.proposals == (one, two)
+    assert sum(isinstance(each, Ticked) for each in seen.events) == 3

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -33,15 +32,16 @@ class Engine:
         self._speaking: Speaking | None = None
 
     async def run(self, work: Callable[[Speaking, Watch], T], timeout: float) -> T:
-        """Do work in a worker, with so many seconds for it from when it starts.
+        """Do work in a worker, which may produce nothing for so many seconds at most.
 
+        Waiting for a worker does not count.
         When the call is cancelled, the worker stops after the token or batch under way.
         """
         cancelled = threading.Event()
 
         def start() -> T:
             speaking = self._loaded()
-            watch = Watch(cancelled, timeout, time.monotonic() + timeout)
+            watch = Watch(cancelled, timeout)
             watch.check()
             return work(speaking, watch)
 

@@ -31,25 +31,39 @@ class Stopped(Exception):
     """Nobody waits for the answer any more."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Watch:
-    """Ends a call that was cancelled or takes too long."""
+    """Ends a call that was cancelled, or whose next piece does not come in time.
+
+    Every piece, a batch of the prompt or a token of the answer, starts the time limit again: a
+    call on a busy CPU is slow, and slow is no failure. `max_tokens` bounds its length.
+    """
 
     cancelled: threading.Event
     seconds: float
-    deadline: float
+    clock: Callable[[], float] = time.monotonic
+    deadline: float = field(init=False)
 
-    @property
-    def over(self) -> bool:
-        """Whether the call is to end."""
-        return self.cancelled.is_set() or time.monotonic() > self.deadline
+    def __post_init__(self) -> None:
+        """The time limit starts now."""
+        self.deadline = self.clock() + self.seconds
+
+    def goes_on(self) -> bool:
+        """A piece has come: whether the call goes on."""
+        if self.cancelled.is_set() or self.clock() > self.deadline:
+            return False
+        self.deadline = self.clock() + self.seconds
+        return True
 
     def check(self) -> None:
         """Raise if the call is to end."""
         if self.cancelled.is_set():
             raise Stopped
-        if self.over:
-            raise ModelError(f"no answer within {self.seconds:g} s; see model.timeout_seconds")
+        if self.clock() > self.deadline:
+            raise ModelError(
+                f"the local model produced nothing for {self.seconds:g} s; "
+                "see model.timeout_seconds"
+            )
 
 
 @dataclass(slots=True)
@@ -130,7 +144,7 @@ def stream(server: Server, messages: Conversation, options: Options, watch: Watc
 
     def take(piece: Json) -> bool:
         pieces.append(piece)
-        return watch.over
+        return not watch.goes_on()
 
     call(server, messages, {**options, **_STREAMED}, take)
     watch.check()
