@@ -26,7 +26,7 @@ from skillopt.model.remote import Remote
 from skillopt.model.settings import ModelSettings, names_for
 from skillopt.model.throttle import Considerate
 from skillopt.model.weights.folder import default_root
-from skillopt.model.wrap import Limited, Metered, NonEmpty, Recorded, Retrying
+from skillopt.model.wrap import Cleaned, Limited, Metered, NonEmpty, Recorded, Retrying
 
 _FIELDS = {
     "model": "name",
@@ -220,7 +220,8 @@ class Switchboard:
         return self._kept(retrying, role)
 
     def _metered(self, model: Model, role: RoleModel, price: Tariff | None) -> Model:
-        return Metered(model, role.role, self.purse, price, role.max_tokens)
+        cleaned = Cleaned(model, self.secrets.hide_values)
+        return Metered(cleaned, role.role, self.purse, price, role.max_tokens)
 
     def _kept(self, model: Model, role: RoleModel) -> Model:
         return Recorded(model, role.role, self.work)

@@ -23,19 +23,20 @@ _TOKENS: Final = re.compile(
             r"ya29\.[A-Za-z0-9_-]{8,}",
             r"A(?:KIA|SIA)[A-Z0-9]{12,}",
             r"xox[a-z]-[A-Za-z0-9-]{8,}",
-            r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?",
+            # Also where it is cut off before its second part.
+            r"eyJ[A-Za-z0-9_-]{16,}(?:\.[A-Za-z0-9_-]*)*",
         )
     )
     + r")"
 )
-_PRIVATE: Final = r"[A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
-_PEM: Final = re.compile(
-    rf"-----BEGIN {_PRIVATE}"
-    # A key that was cut off has no end mark: its body is whatever still looks like base64.
-    rf"(?:.*?-----END {_PRIVATE}|[A-Za-z0-9+/=\s\\:,-]*)"
-    rf"|(?:[A-Za-z0-9+/=]{{16,}}(?:\s|\\[nr])+)+-----END {_PRIVATE}",
-    re.DOTALL,
-)
+_PRIVATE: Final = r"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+_BEGIN: Final = re.compile(rf"-----BEGIN {_PRIVATE}")
+_END: Final = re.compile(rf"-----END {_PRIVATE}")
+# A key that was cut off has no end mark: its body is whatever still looks like base64.
+_REST: Final = re.compile(r"[A-Za-z0-9+/=\s\\:,-]*")
+_BREAK: Final = re.compile(r"((?:\s|\\[nr])+)")
+_ENCODED: Final = re.compile(r"[A-Za-z0-9+/=]*")
+_SHORTEST_LINE: Final = 16
 _AFTER: Final = tuple(
     re.compile(pattern)
     for pattern in (
@@ -49,7 +50,7 @@ _AFTER: Final = tuple(
         r"(?i)(\b(?:Account|SharedAccess)Key=)[^;\s\"']+",
     )
 )
-_URL_PASSWORD: Final = re.compile(r"(?i)([a-z][a-z0-9+.-]*://[^\s/:@]*:)[^\s/]+@")
+_URL_PASSWORD: Final = re.compile(r"(://[^\s/:@]*:)[^\s/]+@")
 _SECRET_NAME: Final = re.compile(
     r"(?i)(?:(?:api|access|account|private)[-_]?key|token|secret|password|passwd|credentials?)\Z"
 )
@@ -57,12 +58,42 @@ _SECRET_NAME: Final = re.compile(
 
 def redact(text: str) -> str:
     """The text without anything that looks like a secret."""
-    text = _PEM.sub(HIDDEN, text)
+    text = _without_private_keys(text)
     text = _URL_PASSWORD.sub(rf"\1{HIDDEN}@", text)
     text = _TOKENS.sub(HIDDEN, text)
     for pattern in _AFTER:
         text = pattern.sub(rf"\1{HIDDEN}", text)
     return text
+
+
+def _without_private_keys(text: str) -> str:
+    """Whole PEM keys, and those of which the beginning or the end is missing."""
+    kept: list[str] = []
+    at = 0
+    while end := _END.search(text, at):
+        begin = _BEGIN.search(text, at, end.start())
+        before = text[at : end.start() if begin is None else begin.start()]
+        kept += [_without_last_lines(before) if begin is None else before, HIDDEN]
+        at = end.end()
+    while begin := _BEGIN.search(text, at):
+        kept += [text[at : begin.start()], HIDDEN]
+        rest = _REST.match(text, begin.end())
+        at = rest.end() if rest else begin.end()
+    return "".join([*kept, text[at:]])
+
+
+def _without_last_lines(text: str) -> str:
+    """A text without the lines of base64 at its end; the very last of them may be short."""
+    pieces = _BREAK.split(text)
+    if pieces[-1] == "":
+        pieces = pieces[:-2]
+    lines = 0
+    while pieces and _ENCODED.fullmatch(pieces[-1]):
+        if lines and len(pieces[-1]) < _SHORTEST_LINE:
+            break
+        lines += 1
+        pieces = pieces[:-2]
+    return "".join(pieces) + " " if lines else text
 
 
 def names_secret(key: str) -> bool:

@@ -156,11 +156,15 @@ class Secrets:
             if not names_secret(name) and value not in self._fetched and redact(value) == value
         }
 
-    def redact(self, text: str) -> str:
-        """The text without any secret that was fetched and without what looks like one."""
+    def hide_values(self, text: str) -> str:
+        """The text without any secret that was fetched."""
         for value in sorted(self._fetched, key=len, reverse=True):
             text = text.replace(value, HIDDEN)
-        return redact(text)
+        return text
+
+    def redact(self, text: str) -> str:
+        """The text without any secret that was fetched and without what looks like one."""
+        return redact(self.hide_values(text))
 
 
 def parse_env(text: str) -> dict[str, str]:

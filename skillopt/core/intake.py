@@ -46,7 +46,7 @@ ROW_BYTES = 8 * MIB
 EDIT_CHARS = 256 * KIB
 """The text of one proposed edit."""
 _MOST_TOKENS = 10**12
-_NOT_TEXT = re.compile("[\ud800-\udfff\0]")
+_NOT_TEXT = re.compile("[\ud800-\udfff]")
 
 
 def size(count: int) -> str:
@@ -77,21 +77,47 @@ def read_file(path: Path, limit: int) -> bytes:
 def read_json(data: bytes | str) -> Json:
     """JSON from outside; `ValueError` where it is none, or nested too deeply to be worked with.
 
-    Half a surrogate pair and NUL become the replacement character, so that what is read can be
-    stored, sent and shown.
+    Half a surrogate pair becomes the replacement character, so that what is read can be stored,
+    sent and shown.
     """
     text = data if isinstance(data, str) else _decoded(data)
     try:
         found = cast("Json", json.loads(text))
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
-    if text.count("[") + text.count("{") > NESTING and _depth(found) > NESTING:
+    if text.count("[") + text.count("{") > NESTING and too_deep(found):
         raise ValueError("nested too deeply")
-    return _cleaned(found) if "\\u" in text or _NOT_TEXT.search(text) else found
+    return clean_json(found) if "\\u" in text or _NOT_TEXT.search(text) else found
+
+
+def too_deep(value: Json) -> bool:
+    """Whether brackets are nested deeper than is worked with; found without recursion."""
+    level: list[Json] = [value]
+    for _ in range(NESTING + 1):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, dict | list)
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+    return bool(level)
+
+
+def clean_json(value: Json) -> Json:
+    """The same with text that can be stored, sent and shown; for what is not nested too deeply."""
+    match value:
+        case str():
+            return clean_text(value)
+        case list():
+            return [clean_json(each) for each in value]
+        case dict():
+            return {clean_text(key): clean_json(each) for key, each in value.items()}
+        case _:
+            return value
 
 
 def clean_text(text: str) -> str:
-    """Text that can be stored, sent and shown: no half surrogate pairs, no NUL."""
+    """Text that can be stored, sent and shown: without half surrogate pairs."""
     return _NOT_TEXT.sub("\ufffd", text) if _NOT_TEXT.search(text) else text
 
 
@@ -122,28 +148,3 @@ def _cleaned_usage(usage: Usage) -> Usage:
 
 def _decoded(data: bytes) -> str:
     return data.decode(json.detect_encoding(data))
-
-
-def _depth(value: Json) -> int:
-    """How deep brackets are nested, found without recursion."""
-    level, depth = [value], 0
-    while level := [
-        inner
-        for each in level
-        if isinstance(each, dict | list)
-        for inner in (each.values() if isinstance(each, dict) else each)
-    ]:
-        depth += 1
-    return depth
-
-
-def _cleaned(value: Json) -> Json:
-    match value:
-        case str():
-            return clean_text(value)
-        case list():
-            return [_cleaned(each) for each in value]
-        case dict():
-            return {clean_text(key): _cleaned(each) for key, each in value.items()}
-        case _:
-            return value

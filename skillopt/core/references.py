@@ -16,12 +16,7 @@ MOST = 50
 
 _PATH = re.compile(rf"{FOLDER}/[A-Za-z0-9][A-Za-z0-9_.-]{{0,95}}\.md")
 _MARK = re.compile(rf"<!-- (?:END OF )?FILE {FOLDER}/\S* -->")
-_BLOCK = re.compile(
-    rf"\n<!-- FILE (?P<path>{FOLDER}/\S*) -->\n"
-    r"(?P<text>.*?)"
-    r"<!-- END OF FILE (?P=path) -->\n",
-    re.DOTALL,
-)
+_OPENING = re.compile(rf"\n<!-- FILE ({FOLDER}/\S*) -->\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +62,19 @@ def ordered(references: Iterable[Reference]) -> tuple[Reference, ...]:
 
 def split_references(whole: str) -> tuple[str, tuple[Reference, ...]]:
     """SKILL.md and the references in one text; what `render` wrote comes back byte for byte."""
-    first = _BLOCK.search(whole)
-    main = whole[: first.start()] if first else whole
-    at = len(main)
+    opening = _OPENING.search(whole)
+    main, at = whole, len(whole)
     references: list[Reference] = []
-    while block := _BLOCK.match(whole, at):
-        references.append(Reference(block["path"], block["text"]))
-        at = block.end()
+    while opening:
+        closing = f"<!-- END OF FILE {opening[1]} -->\n"
+        stop = whole.find(closing, opening.end())
+        if stop < 0:
+            break
+        if not references:
+            main = whole[: opening.start()]
+        references.append(Reference(opening[1], whole[opening.end() : stop]))
+        at = stop + len(closing)
+        opening = _OPENING.match(whole, at)
     if stray := _MARK.search(main) or _MARK.search(whole, at):
         raise SkillError(
             f"the skill has a stray file mark {stray[0]!r}; "

@@ -17,7 +17,7 @@ from skillopt.engine.bench import Bench
 from skillopt.errors import ModelError, Unusable
 
 _QUOTED = re.compile(r"(['\"])(.+?)\1")
-_PIECE = re.compile(r"\s*[|;\n]\s*")
+_PIECE = re.compile(r"[|;\n]")
 _TELLING = 3
 """Characters from which private data is kept back even if no grader has spoken of it."""
 
@@ -66,7 +66,7 @@ class Witness:
     def _private(self, rollout: Rollout) -> Iterator[str]:
         task = self.tasks[rollout.task]
         feedback = rollout.outcome.feedback if isinstance(rollout.outcome, Score) else ""
-        quoted = {piece for _, text in _QUOTED.findall(feedback) for piece in _PIECE.split(text)}
+        quoted = {piece for _, text in _QUOTED.findall(feedback) for piece in _pieces(text)}
         seen = _plain("\n".join(each.text for each in _recalled(rollout, Skill())))
         harmless = {"", _plain(task.kind), _plain(task.id)}
         for each in sorted(quoted | set(_leaves(task.data))):
@@ -98,7 +98,7 @@ def _leaves(value: object) -> Iterator[str]:
         case bool() | None:
             return
         case str() | int() | float():
-            yield from _PIECE.split(str(value))
+            yield from _pieces(str(value))
         case Mapping():
             for each in cast("Mapping[object, object]", value).values():
                 yield from _leaves(each)
@@ -107,6 +107,10 @@ def _leaves(value: object) -> Iterator[str]:
                 yield from _leaves(each)
         case _:
             return
+
+
+def _pieces(text: str) -> list[str]:
+    return [each.strip() for each in _PIECE.split(text)]
 
 
 def _plain(text: str) -> str:

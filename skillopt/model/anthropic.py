@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, TypeAlias, cast
 
 from skillopt.core.chat import Image, Message, Model, Reply, Request, Stop, Tool, ToolCall, Usage
+from skillopt.core.intake import read_json
 from skillopt.errors import AccessError, ConfigError, Refused
 from skillopt.model.credentials import Key
 from skillopt.model.memo import recall, remember
@@ -207,7 +208,7 @@ def _image(image: Image) -> Block:
 
 def _use(call: ToolCall) -> Block:
     try:
-        arguments: object = json.loads(call.arguments or "{}")
+        arguments: object = read_json(call.arguments or "{}")
     except ValueError:
         arguments = None
     if not isinstance(arguments, dict):

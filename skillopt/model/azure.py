@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote, urlencode, urlsplit
 
+from skillopt.core.intake import read_json
 from skillopt.errors import AccessError, ConfigError, ModelError
 from skillopt.model.cli.process import run
 from skillopt.model.credentials import Credentials, Key, Token, Tokens
@@ -158,7 +158,7 @@ async def cli_token(scope: str, environment: Mapping[str, str]) -> Token:
         said = " ".join(done.err.split())[-300:]
         raise AccessError(f"az gave no token ({said}); run `az login`, then the same command again")
     try:
-        data: Json = json.loads(done.out)
+        data: Json = read_json(done.out)
     except ValueError:
         data = None
     return _token(data, "accessToken", "az")

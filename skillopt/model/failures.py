@@ -11,6 +11,7 @@ from datetime import timezone
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
+from skillopt.core.intake import ERROR_BYTES, clean_text
 from skillopt.errors import AccessError, ModelError, Refused
 from skillopt.model.complaints import Mistake, advice, mistake_in, of_one_request, parameter_in
 from skillopt.model.credentials import Credentials, Key
@@ -22,7 +23,7 @@ QUOTED = 300
 _WAITING_HELPS = {408, 409, 425, 429}
 _NO_CREDIT = "the credit or quota is used up; raise it, then run the same command again"
 _UNKNOWN_MODEL = "model or path unknown; check the model's name and base_url"
-_TAG = re.compile(r"<[^>]*>")
+_TAG = re.compile(r"<[^<>]*>")
 
 
 class Unreached(ModelError):
@@ -157,13 +158,14 @@ def _timestamp(text: str | None) -> float | None:
 
 
 def _server_message(answer: Answer) -> str:
+    """The server's own words, cut to a length that can be searched."""
     match _error(answer):
         case {"message": str(message)} if message.strip():
-            return message
+            return message[:ERROR_BYTES]
         case str(message) if message.strip():
-            return message
+            return message[:ERROR_BYTES]
         case _:
-            return answer.body.decode("utf-8", "replace")
+            return clean_text(answer.body[:ERROR_BYTES].decode("utf-8", "replace"))
 
 
 def _error(answer: Answer) -> Json:

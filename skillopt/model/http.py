@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import zlib
+from collections.abc import Callable, Mapping
 
 import aiohttp
 
+from skillopt.core.intake import BODY_BYTES, ERROR_BYTES, size
 from skillopt.errors import AccessError, ModelError
 from skillopt.model.failures import Unreached, place
 from skillopt.model.provider import Answer
 
 CONNECT_SECONDS = 10.0
 """A server that does not accept a connection by then is not there."""
+
+_PIECE = 2**16
+"""Bytes that are unpacked at a time."""
 
 
 class Http:
@@ -58,7 +63,7 @@ class Http:
             async with self._pool().request(
                 method, url, headers=headers, data=body, timeout=limits, allow_redirects=False
             ) as response:
-                return Answer(response.status, response.headers, await response.read())
+                return Answer(response.status, response.headers, await _body(response, url))
         except asyncio.TimeoutError as error:
             late = "accept a connection" if _connecting(error) else f"answer within {timeout:g} s"
             raise Unreached(f"{place(url)} did not {late}") from error
@@ -71,8 +76,50 @@ class Http:
                 connector=aiohttp.TCPConnector(limit=0),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trust_env=False,
+                headers={"Accept-Encoding": "gzip, deflate"},
+                auto_decompress=False,  # not bounded; see `_body`
             )
         return self._session
+
+
+async def _body(response: aiohttp.ClientResponse, url: str) -> bytes:
+    """What the server sent, unpacked, and never more of it than there is room for.
+
+    Of an error, its beginning; an answer that is too large is an error.
+    """
+    limit = BODY_BYTES if response.status == 200 else ERROR_BYTES
+    packing = response.headers.get("Content-Encoding", "identity").strip().lower()
+    unpack = _unpacker(packing)
+    if unpack is None:
+        raise ModelError(f"{place(url)}: the answer is packed as {packing[:20]!r}", retryable=True)
+    body, sent = bytearray(), 0
+    try:
+        async for piece in response.content.iter_chunked(_PIECE):
+            sent += len(piece)
+            body += unpack(piece, limit + 1 - len(body))
+            if max(len(body), sent) > limit:
+                break
+    except zlib.error as error:
+        raise ModelError(f"{place(url)}: the answer cannot be unpacked", retryable=True) from error
+    if max(len(body), sent) <= limit:
+        return bytes(body)
+    response.close()
+    if response.status != 200:
+        return bytes(body[:limit])
+    told = f"the answer is larger than {size(limit)} and was not read to its end"
+    raise ModelError(f"{place(url)}: {told}", retryable=True)
+
+
+def _unpacker(packing: str) -> Callable[[bytes, int], bytes] | None:
+    """What turns a piece of a body into at most so many bytes of content; None: unknown to us."""
+    match packing:
+        case "" | "identity":
+            return lambda piece, _: piece
+        case "gzip" | "x-gzip" | "deflate":
+            stream = zlib.decompressobj(zlib.MAX_WBITS | 32)
+            return lambda piece, room: stream.decompress(stream.unconsumed_tail + piece, room)
+        case _:
+            return None
 
 
 def _connecting(error: Exception) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import cast
 
+from skillopt.core.intake import read_json
 from skillopt.model.provider import Json
 
 
@@ -18,7 +18,7 @@ def recall(api: str, memo: str) -> list[Mapping[str, object]]:
     """The pieces, if this API wrote the memo."""
     if not memo:
         return []
-    match cast("Json", json.loads(memo)):
+    match read_json(memo):
         case {"api": str(written), "pieces": [*pieces]} if written == api:
             return [piece for piece in pieces if isinstance(piece, dict)]
         case _:

@@ -17,9 +17,11 @@ from skillopt.model.settings import ModelSettings, filled, names_for, one_of, va
 
 COMPLETIONS: Final = "/chat/completions"
 RESPONSES: Final = "/responses"
-_WANTS_RESPONSES: Final = re.compile(r"codex|deep-research|(?:^|[-/])(?:gpt|o)[\w.-]*-pro(?:-|$)")
+_WANTS_RESPONSES: Final = re.compile(
+    r"codex|deep-research|(?:^|[-/])(?:gpt|o)[\w.-]{0,60}-pro(?:-|$)"
+)
 """Models that OpenAI serves by the responses API only."""
-_TAKES_EFFORT: Final = re.compile(r"(?:o[1-9]|gpt-[5-9]|codex)(?!.*-chat)")
+_TAKES_EFFORT: Final = re.compile(r"(?:o[1-9]|gpt-[5-9]|codex)(?!.{0,60}-chat)")
 """Models that reason before they answer, by their name."""
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from skillopt.core.chat import Model
+from skillopt.core.intake import Json, read_json
 from skillopt.model.settings import ModelSettings
-
-Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 
 
 class Answer(NamedTuple):
@@ -21,10 +19,7 @@ class Answer(NamedTuple):
 
     def json(self) -> Json:
         """The body, read; `ValueError` when it is not JSON."""
-        try:
-            return cast("Json", json.loads(self.body))
-        except RecursionError as error:
-            raise ValueError("nested too deeply") from error
+        return read_json(self.body)
 
 
 class Transport(Protocol):

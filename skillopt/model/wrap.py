@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, replace
 
 from skillopt.core.chat import Model, Reply, Request
+from skillopt.core.intake import clean_reply
 from skillopt.core.ports import Work
 from skillopt.errors import ModelError, Refused, Unusable
 from skillopt.model.endpoint import Endpoint, Pulse
@@ -141,6 +142,26 @@ class Limited:
     async def complete(self, request: Request) -> Reply:
         """Answer when it is this call's turn."""
         return await self.endpoint.call(self.inner, request)
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """Replies within limits, as text that can be stored, without the run's own secrets."""
+
+    inner: Model
+    hide: Callable[[str], str]
+    """Takes secrets out of a text."""
+
+    @property
+    def fingerprint(self) -> str:
+        """The inner model's."""
+        return self.inner.fingerprint
+
+    async def complete(self, request: Request) -> Reply:
+        """Answer once."""
+        reply = clean_reply(await self.inner.complete(request))
+        calls = tuple(replace(each, arguments=self.hide(each.arguments)) for each in reply.calls)
+        return replace(reply, text=self.hide(reply.text), calls=calls, memo=self.hide(reply.memo))
 
 
 @dataclass(frozen=True, slots=True)

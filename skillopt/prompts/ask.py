@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 
 from skillopt.core.chat import Message, Model, Request, Speaker
+from skillopt.core.intake import EDIT_CHARS, REPLY_CHARS
 from skillopt.core.journal import Journal
 from skillopt.errors import Refused, Unusable
 from skillopt.prompts.digest import Digest
@@ -118,7 +119,7 @@ def _read(text: str, question: Question[T]) -> T | str:
     """The answer, or what is wrong with it."""
     fields = question.shape.model_fields
     required = {field.alias or name for name, field in fields.items() if field.is_required()}
-    found = read_object(text, required)
+    found = read_object(text[:REPLY_CHARS], required)
     if found is None:
         listed = ", ".join(f'"{name}"' for name in sorted(required))
         return f"it holds no JSON object with {listed}."
@@ -128,5 +129,20 @@ def _read(text: str, question: Question[T]) -> T | str:
         return "; ".join(
             f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in errors.errors()[:5]
         )
+    if too_long := [name for name, value in answer if _length(value) > EDIT_CHARS]:
+        return f"{', '.join(too_long)}: longer than {EDIT_CHARS} characters."
     complaint = question.check(answer) if question.check else ""
     return complaint or answer
+
+
+def _length(value: object) -> int:
+    """Characters of the longest text in an answer."""
+    match value:
+        case str():
+            return len(value)
+        case BaseModel():
+            return max((_length(each) for _, each in value), default=0)
+        case list() | tuple():
+            return max(map(_length, cast("Sequence[object]", value)), default=0)
+        case _:
+            return 0

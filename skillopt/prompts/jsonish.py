@@ -1,4 +1,7 @@
-"""Reading the JSON object in a model's reply, as forgivingly as is safe."""
+"""Reading the JSON object in a model's reply, as forgivingly as is safe.
+
+Whatever the reply holds, reading it takes time in proportion to its length, and raises nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,15 @@ import re
 from collections.abc import Iterator, Set
 from typing import cast
 
-_THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+from skillopt.core.intake import Json, clean_json, too_deep
+
+_OPENING = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
+_CLOSING = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 _FENCE = re.compile(r"```[a-zA-Z0-9]*[ \t]*\n(.*?)```", re.DOTALL)
+_PASSES = 8
+"""Times that a text may be read over in search of an object."""
+_MENDED_CHARS = 100_000
+"""Broken JSON is mended character by character: longer pieces are left as they are."""
 
 
 def read_object(text: str, required: Set[str]) -> dict[str, object] | None:
@@ -17,35 +27,59 @@ def read_object(text: str, required: Set[str]) -> dict[str, object] | None:
     Strict JSON is looked for first, in fences and then anywhere; only then is broken JSON mended.
     Choosing by keys keeps a cut-off reply from passing one of its inner objects off as the answer.
     """
-    text = _THINKING.sub("", text)
+    text = without_thoughts(text)
     for candidates in (_strict(text), _mended(text)):
-        fitting = [each for each in candidates if required <= each.keys()]
+        fitting = [each for each in candidates if required <= each.keys() and not too_deep(each)]
         if fitting:
-            return fitting[-1]
+            return cast("dict[str, object]", clean_json(fitting[-1]))
     return None
 
 
-def _strict(text: str) -> Iterator[dict[str, object]]:
+def without_thoughts(text: str) -> str:
+    """The text without what stands between marks of thinking; a mark without its end stays."""
+    kept: list[str] = []
+    at = 0
+    while opening := _OPENING.search(text, at):
+        closing = _CLOSING.search(text, opening.end())
+        if closing is None:
+            break
+        kept.append(text[at : opening.start()])
+        at = closing.end()
+    return "".join([*kept, text[at:]])
+
+
+def _strict(text: str) -> Iterator[dict[str, Json]]:
+    decoder = json.JSONDecoder(strict=False)
     for piece in [*_FENCE.findall(text), text]:
-        decoder = json.JSONDecoder(strict=False)
+        budget = _PASSES * len(piece)
         at = piece.find("{")
-        while at >= 0:
+        while at >= 0 and budget >= 0:
             try:
                 value, end = decoder.raw_decode(piece, at)
-            except ValueError:
+            except json.JSONDecodeError as error:
+                budget -= error.pos - at
+                at = piece.find("{", at + 1)
+                continue
+            except (ValueError, RecursionError):  # a number of thousands of digits; too deep
+                budget -= len(piece)
                 at = piece.find("{", at + 1)
                 continue
             if isinstance(value, dict):
-                yield cast("dict[str, object]", value)
+                yield cast("dict[str, Json]", value)
             at = piece.find("{", end)
 
 
-def _mended(text: str) -> Iterator[dict[str, object]]:
+def _mended(text: str) -> Iterator[dict[str, Json]]:
     from json_repair import repair_json
 
     for piece in [*_FENCE.findall(text), text[max(text.find("{"), 0) :]]:
-        value = repair_json(piece, return_objects=True, skip_json_loads=True)
+        if len(piece) > _MENDED_CHARS:
+            continue
+        try:
+            value = repair_json(piece, return_objects=True, skip_json_loads=True)
+        except (ValueError, RecursionError):
+            continue
         found = cast("list[object]", value) if isinstance(value, list) else [value]
         for each in found:
             if isinstance(each, dict):
-                yield cast("dict[str, object]", each)
+                yield cast("dict[str, Json]", each)

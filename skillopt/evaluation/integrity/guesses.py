@@ -19,7 +19,7 @@ BY_LUCK = 0.001
 _OFTEN = 0.5
 _SHARED = 0.5
 _NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?")
-_QUOTED = re.compile(r"[\"\u201c]([^\"\u201d\n]+)[\"\u201d]")
+_QUOTED = re.compile(r"[\"\u201c]([^\"\u201c\u201d\n]+)[\"\u201d]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import ClassVar, Final
 
 from skillopt.core.chat import Model, Usage
+from skillopt.core.intake import read_json
 from skillopt.model.cli.dialect import Asked, Command, Heard, events, number
 from skillopt.model.cli.home import Place
 from skillopt.model.cli.text import TextProgram
@@ -105,8 +105,8 @@ class ClaudeCli:
 
 def _result(out: str) -> Json:
     try:
-        found: Json = json.loads(out)
-    except (ValueError, RecursionError):
+        found: Json = read_json(out)
+    except ValueError:
         found = list(events(out))
     if not isinstance(found, list):
         return found

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol, cast
+from typing import ClassVar, Protocol
 
 from skillopt.core.chat import Message, Usage
+from skillopt.core.intake import read_json
 from skillopt.model.cli.home import Place
 from skillopt.model.provider import Json
 
@@ -115,11 +115,11 @@ def events(out: str) -> Iterator[dict[str, Json]]:
     for line in out.splitlines():
         if line.lstrip().startswith("{"):
             try:
-                found: object = json.loads(line)
-            except (ValueError, RecursionError):
+                found = read_json(line)
+            except ValueError:
                 continue
             if isinstance(found, dict):
-                yield cast("dict[str, Json]", found)
+                yield found
 
 
 def number(value: Json) -> int:
