@@ -52,9 +52,11 @@ def compiled(path: Path) -> Iterator[tuple[str, int, bool]]:
     for called, value in vars(import_module(name.removesuffix(".__init__"))).items():
         uses = set(re.findall(rf"\b{re.escape(called)}\.(\w+)\(", source))
         for each in cast("Iterable[object]", value if isinstance(value, tuple) else (value,)):
-            if isinstance(each, re.Pattern) and isinstance(each.pattern, str):
+            if isinstance(each, re.Pattern):
+                kept = cast("re.Pattern[Any]", each)
                 fixed = bool(uses) and uses <= {"match", "fullmatch"}
-                yield each.pattern, each.flags & ~re.UNICODE, fixed
+                if isinstance(kept.pattern, str):
+                    yield kept.pattern, kept.flags & ~re.UNICODE, fixed
 
 
 PATTERNS = sorted({each for path in modules() for each in (*written(path), *compiled(path))})
