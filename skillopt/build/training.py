@@ -33,7 +33,7 @@ from skillopt.engine.race import Race
 from skillopt.engine.run import Run, recognise
 from skillopt.engine.speculation import Speculation
 from skillopt.engine.witness import Witness
-from skillopt.errors import BudgetSpent
+from skillopt.errors import BudgetSpent, StoreError
 from skillopt.evaluation.report import figures
 from skillopt.model.meter import Meter
 from skillopt.prompts.ask import Asker
@@ -98,6 +98,7 @@ async def open_training(
             identity = identity_of(brief, shop.harness(models["target"]), models["optimizer"])
             before = replay(record.events())
             if before is not None:
+                _check_version(before.identity, brief.out)
                 kept = {key: each for key, each in before.identity.items() if key in RETIRED}
                 identity = {**identity, **kept}
                 recognise(identity, before.identity, Config().identity())
@@ -117,11 +118,24 @@ async def open_training(
             yield Training(brief, run, shop.meter, layout, repaired, shop.cache.reused, called)
 
 
+_TARGET = "target model"
+
+
+def _check_version(identity: Mapping[str, str], out: Path) -> None:
+    """Refuse a record from before runs were recognised by fingerprints."""
+    if _TARGET not in identity:
+        raise StoreError(
+            f"{out} holds a run of an earlier version of skillopt, which did not record what its "
+            "models were asked with, so it cannot be continued. Choose another env.out_root to "
+            "start anew, or finish the run with that version. `skillopt show` can still read it."
+        )
+
+
 def identity_of(brief: Brief, harness: Harness, optimizer: Model) -> Mapping[str, str]:
     """What makes a run this run: its settings, and who takes part in its scores."""
     return {
         **brief.identity,
-        "target model": harness.fingerprint,
+        _TARGET: harness.fingerprint,
         "optimizer model": optimizer.fingerprint,
     }
 

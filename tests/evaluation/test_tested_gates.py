@@ -268,7 +268,7 @@ def test_what_must_pass_may_not_break() -> None:
     old = measured([1, 0, 0, 0])
     verdict = gate.judge(measured([0, 1, 1, 1], text="b"), old)
     assert verdict.finding == "not_better"
-    assert verdict.reason == "broke t0, which must pass"
+    assert verdict.reason == "broke t0, which must pass (evaluation.must_pass)"
     assert finding(gate, measured([1, 1, 0, 0], text="b"), old) == "better"
 
 

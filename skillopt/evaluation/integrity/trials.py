@@ -17,7 +17,7 @@ _TOO_OFTEN, _OFTEN = 0.5, 0.2
 """Shares of wrong answers with full marks that are bad, and that are worth a look."""
 _MOST = 0.5
 _NONSENSE = "zxqv wrong vqxz"
-_TAGGED = re.compile(r"(?s)(.*<answer>)(.*)(</answer>.*)")
+_OPEN, _CLOSE = "<answer>", "</answer>"
 
 Wrong: TypeAlias = Literal["nonsense", "another item's answer", "another option", "other numbers"]
 Form: TypeAlias = Literal["case", "spaces"]
@@ -72,8 +72,12 @@ def formed_replies(gold: Gold | None) -> dict[Form, str]:
 
 def _parts(reply: str) -> tuple[str, str, str]:
     """What stands before the answer, the answer, and what follows it."""
-    tagged = _TAGGED.fullmatch(reply)
-    return (tagged[1], tagged[2], tagged[3]) if tagged else ("", reply, "")
+    end = reply.rfind(_CLOSE)
+    start = reply.rfind(_OPEN, 0, max(end, 0))
+    if start < 0:
+        return "", reply, ""
+    start += len(_OPEN)
+    return reply[:start], reply[start:end], reply[end:]
 
 
 def scorer(trials: Sequence[Trial]) -> Finding:
