@@ -178,7 +178,7 @@ class World:
 
     def _pruner(self, bench: Bench) -> Prune:
         async def measure(trials: Sequence[tuple[Skill, Sequence[Task]]]) -> list[Evaluation]:
-            return await bench.measure_each(trials, "train", "leave one out")
+            return await bench.measure_each(trials, "train", "leave one out", against="first")
 
         return Prune(
             measure=measure,

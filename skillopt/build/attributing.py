@@ -105,7 +105,7 @@ async def attribute(
             await preflight(target)
         trials = [(each, inquiry.tasks) for each in inquiry.skills]
         evaluations = await run.bench.measure_each(
-            trials, "val", "leave one out", replicates=inquiry.replicates
+            trials, "val", "leave one out", replicates=inquiry.replicates, against="first"
         )
         origins = lineage(run.journal.record.events())[skill.digest]
     found = {each.skill: each for each in evaluations}

@@ -126,7 +126,7 @@ def pruner(config: Config, witness: Witness) -> Pruner | None:
         return None
 
     async def measure(trials: Sequence[tuple[Skill, Sequence[Task]]]) -> list[Evaluation]:
-        return await witness.bench.measure_each(trials, "train", "leave one out")
+        return await witness.bench.measure_each(trials, "train", "leave one out", against="first")
 
     by = metric(config)
     return Prune(measure=measure, metric=by, gate=_lenient(config), tasks=witness.tasks)

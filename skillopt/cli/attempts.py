@@ -97,8 +97,9 @@ def _said(message: Message) -> Text:
 def _failures(reader: RunReader, item: str) -> Iterator[tuple[str, Failure]]:
     for fact in reader.facts:
         for where, evaluation in _evaluations(fact):
-            if item in evaluation.failures:
-                yield where, evaluation.failures[item]
+            for found in (evaluation.failures, evaluation.own_failures):
+                if item in found:
+                    yield where, found[item]
 
 
 def _evaluations(fact: Fact) -> Iterator[tuple[str, Evaluation]]:

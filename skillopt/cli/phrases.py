@@ -126,7 +126,9 @@ def spread(found: Interval) -> str:
 def sample(evaluation: Evaluation) -> str:
     """`n 40`, and failed attempts if there were any."""
     lost = len(evaluation.failures)
-    return f"n {evaluation.n}" + (f", {count(lost, 'failure')}" if lost else "")
+    own = len(evaluation.own_failures)
+    told = f", {count(own, 'failure')} with this skill only, counted as 0" if own else ""
+    return f"n {evaluation.n}" + (f", {count(lost, 'failure')}" if lost else "") + told
 
 
 def origin(measured: Measured) -> str:

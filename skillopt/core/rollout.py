@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from statistics import fmean
 from typing import Literal, TypeAlias, TypeVar
 
@@ -87,6 +88,9 @@ class Evaluation:
     """Tasks without any score."""
     rounds: tuple[Mapping[str, Score], ...] = ()
     """Replicate by replicate, when there is more than one."""
+    own_failures: Mapping[str, Failure] = field(default_factory=dict[str, Failure])
+    """Tasks that fail with this skill and not with the one it was compared with: each failed
+    attempt has a score of 0."""
 
     @classmethod
     def of(cls, skill: str, split: Split, rollouts: Iterable[Rollout]) -> Evaluation:
@@ -111,11 +115,11 @@ class Evaluation:
         failures: Mapping[str, Failure],
     ) -> Evaluation:
         """Replicates put together: a task's score is the mean of those that it has."""
-        if len(rounds) < 2:
-            return cls(skill, split, rounds[0] if rounds else {}, failures)
         tasks = dict.fromkeys(task for marks in rounds for task in marks)
+        lost = {task: each for task, each in failures.items() if task not in tasks}
+        if len(rounds) < 2:
+            return cls(skill, split, rounds[0] if rounds else {}, lost)
         scores = {task: _mean([marks[task] for marks in rounds if task in marks]) for task in tasks}
-        lost = {task: each for task, each in failures.items() if task not in scores}
         return cls(skill, split, scores, lost, tuple(rounds))
 
     @property
@@ -132,16 +136,17 @@ class Evaluation:
         if number == len(rounds):
             rounds.append({})
         rounds[number] = {**rounds[number], **more.scores}
-        return Evaluation.over(self.skill, self.split, rounds, {**self.failures, **more.failures})
+        return self._with(rounds, more)
 
     def joined(self, other: Evaluation) -> Evaluation:
-        """The same skill on further tasks, all of them attempted once."""
-        return Evaluation(
-            self.skill,
-            self.split,
-            {**self.scores, **other.scores},
-            {**self.failures, **other.failures},
-        )
+        """The same skill on further tasks, round by round."""
+        both = zip_longest(self.replicates, other.replicates, fillvalue=_NOTHING)
+        return self._with([{**mine, **theirs} for mine, theirs in both], other)
+
+    def _with(self, rounds: Sequence[Mapping[str, Score]], more: Evaluation) -> Evaluation:
+        failures = {**self.failures, **more.failures}
+        found = Evaluation.over(self.skill, self.split, rounds, failures)
+        return replace(found, own_failures={**self.own_failures, **more.own_failures})
 
     def ordered(self, tasks: Sequence[str]) -> Evaluation:
         """The same, with its tasks in this order."""
@@ -150,7 +155,13 @@ class Evaluation:
             return {task: marks[task] for task in tasks if task in marks}
 
         rounds = tuple(map(sort, self.rounds))
-        return replace(self, scores=sort(self.scores), failures=sort(self.failures), rounds=rounds)
+        return replace(
+            self,
+            scores=sort(self.scores),
+            failures=sort(self.failures),
+            rounds=rounds,
+            own_failures=sort(self.own_failures),
+        )
 
     def granting(self, tasks: Iterable[str]) -> Evaluation:
         """The best that can come of it: full marks on these further tasks."""
@@ -191,6 +202,9 @@ class Evaluation:
     def soft(self) -> float:
         """Mean soft score; 0 when nothing was scored."""
         return fmean(score.soft for score in self.scores.values()) if self.scores else 0.0
+
+
+_NOTHING: Mapping[str, Score] = {}
 
 
 def _mean(scores: Sequence[Score]) -> Score:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from typing import Literal
 
 from skillopt.aio import map_all
 from skillopt.core.journal import Journal
@@ -18,9 +19,36 @@ from skillopt.engine.series import Attempts, Conditions, Series, Tally
 from skillopt.engine.slots import Slots
 from skillopt.errors import EnvironmentFault, HarnessError, RolloutError, attributed_to
 
+_CHECKS = 1_000_000
+"""Replicate numbers from here on are attempts that only check whether a task can be scored."""
+
 
 def _never(_: Evaluation) -> bool:
     return False
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The skill that another one is compared with, and how it did."""
+
+    skill: Skill
+    evaluation: Evaluation
+
+    def scored(self, task: str, replicate: int) -> bool:
+        """Whether this attempt has a score."""
+        rounds = self.evaluation.replicates
+        return replicate < len(rounds) and task in rounds[replicate]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How a skill is measured that is compared with another one."""
+
+    reference: Reference
+    block: int = 0
+    """So many tasks at a time; 0: all of them."""
+    enough: Callable[[Evaluation], bool] = _never
+    """Asked before each block about all attempts until then; True: no more are started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,25 +97,29 @@ class Bench:
         phase: str,
         *,
         replicates: Sequence[int] = (0,),
-        block: int = 0,
-        enough: Callable[[Evaluation], bool] = _never,
+        against: Comparison | None = None,
+        max_failed: float | None = None,
     ) -> Evaluation:
         """Evaluate a skill on tasks of a split, each attempted once per replicate.
 
-        With a `block`, so many tasks at a time; no more are started when `enough` says so of all
-        attempts until then.
+        In a comparison, failures are settled. Otherwise too many of them are refused.
         """
         total = len(tasks) * len(replicates)
-        rollouts: list[Rollout] = []
+        if against is not None:
+            max_failed = 1.0
+        tally = self.tally(total)
         evaluation = Evaluation(skill.digest, split, {})
-        with self._series(phase, total, replicates) as series:
-            for some in blocks(tasks, max(1, len(tasks)) if block == 0 else block):
-                if enough(evaluation):
+        block = against.block if against is not None and against.block else max(1, len(tasks))
+        with self._series(phase, total, replicates, max_failed=max_failed) as series:
+            for some in blocks(tasks, block):
+                if against is not None and against.enough(evaluation):
                     break
                 async with series.start([some], self.conditions(skill)) as (attempts,):
-                    rollouts += await attempts.all()
-                evaluation = Evaluation.of(skill.digest, split, rollouts)
-        return evaluation
+                    part = Evaluation.of(skill.digest, split, await attempts.all())
+                if against is not None:
+                    part = await self.settle(part, skill, some, against.reference, tally)
+                evaluation = evaluation.joined(part)
+        return evaluation.ordered([each.id for each in tasks])
 
     async def measure_each(
         self,
@@ -96,26 +128,114 @@ class Bench:
         phase: str,
         *,
         replicates: Sequence[int] = (0,),
+        against: Reference | Literal["first"] | None = None,
     ) -> list[Evaluation]:
-        """Evaluate several skills side by side, each on its own tasks of a split."""
+        """Evaluate several skills side by side, each on its own tasks of a split.
+
+        With a skill to compare them `against`, which may be the first of them, failures are
+        settled.
+        """
         total = sum(len(tasks) for _, tasks in trials) * len(replicates)
-        with self._series(phase, total, replicates) as series:
+        max_failed = None if against is None else 1.0
+        with self._series(phase, total, replicates, max_failed=max_failed) as series:
 
             async def one(trial: tuple[Skill, Sequence[Task]]) -> Evaluation:
                 skill, tasks = trial
                 async with series.start([tasks], self.conditions(skill)) as (attempts,):
                     return Evaluation.of(skill.digest, split, await attempts.all())
 
-            return await map_all(one, trials)
+            found = await map_all(one, trials)
+        if against is None:
+            return found
+        if against == "first":
+            against = Reference(trials[0][0], found[0])
+        tally = self.tally(total)
+        return [
+            (await self.settle(each, skill, tasks, against, tally)).ordered([t.id for t in tasks])
+            for each, (skill, tasks) in zip(found, trials, strict=True)
+        ]
+
+    async def settle(
+        self,
+        found: Evaluation,
+        skill: Skill,
+        tasks: Sequence[Task],
+        against: Reference,
+        tally: Tally,
+        replicates: Sequence[int] | None = None,
+    ) -> Evaluation:
+        """The same evaluation of tasks that were all attempted, each failure put down to its cause.
+
+        What has a score with the other skill and none with this one is tried again. If it fails
+        again, the other skill is tried once more on the same task. If that has a score, this skill
+        is the cause, and the attempt counts as 0. If it fails too, no skill is the cause, and the
+        attempt stays without a score; the `tally` refuses too many of these.
+        """
+        for number in range(len(found.replicates)) if replicates is None else replicates:
+            lost = [each for each in tasks if each.id not in found.replicates[number]]
+            comparable = [each for each in lost if against.scored(each.id, number)]
+            for each in lost:
+                if each not in comparable:
+                    tally.count(_message(found.failures.get(each.id)))
+            if tally.trouble is not None:
+                raise tally.trouble
+            if comparable:
+                again = await self._settled(found, skill, comparable, number, against, tally)
+                found = found.plus(number, again)
+        return found
+
+    async def _settled(
+        self,
+        found: Evaluation,
+        skill: Skill,
+        tasks: Sequence[Task],
+        number: int,
+        against: Reference,
+        tally: Tally,
+    ) -> Evaluation:
+        """A second attempt at each of these, and what its failure means."""
+        free = self.tally(len(tasks), 1.0)
+        rollouts = await self._once("failed attempts again", skill, tasks, number, free)
+        again = Evaluation.of(skill.digest, found.split, rollouts)
+        # Where the other skill counts as 0 for the same reason, nothing has to be found out.
+        known = against.evaluation.own_failures
+        asked = [each for each in tasks if each.id in again.failures and each.id not in known]
+        # A number of its own for every skill: an earlier check says nothing about this moment.
+        check = _CHECKS + int(skill.digest[:6], 16) + number
+        checks = await self._once("failed attempts compared", against.skill, asked, check, tally)
+        cleared = {each.task for each in checks if isinstance(each.outcome, Failure)}
+        own = {task: each for task, each in again.failures.items() if task not in cleared}
+        lost = {task: each for task, each in again.failures.items() if task in cleared}
+        scores = {**again.scores, **dict.fromkeys(own, Score(0, 0))}
+        return Evaluation(skill.digest, found.split, scores, lost, own_failures=own)
+
+    async def _once(
+        self, phase: str, skill: Skill, tasks: Sequence[Task], number: int, tally: Tally
+    ) -> list[Rollout]:
+        if not tasks:
+            return []
+        with self.journal.phase(phase, len(tasks)) as progress:
+            series = Series(self._kept, (number,), progress, tally)
+            async with series.start([tasks], self.conditions(skill)) as (attempts,):
+                return await attempts.all()
 
     async def repeat(
-        self, known: Evaluation, skill: Skill, tasks: Sequence[Task], phase: str, replicate: int
+        self,
+        known: Evaluation,
+        skill: Skill,
+        tasks: Sequence[Task],
+        phase: str,
+        replicate: int,
+        *,
+        max_failed: float | None = None,
     ) -> Evaluation:
         """What is known of a skill, together with one more attempt at each of these tasks.
 
         They may be few, so a share of failures is one of everything that is known.
         """
-        with self._series(phase, len(tasks), (replicate,), beside=known.n) as series:
+        with self._series(
+            phase, len(tasks), (replicate,), beside=known.n, max_failed=max_failed
+        ) as series:
             async with series.start([tasks], self.conditions(skill)) as (attempts,):
                 rollouts = await attempts.all()
         return known.plus(replicate, Evaluation.of(skill.digest, known.split, rollouts))
@@ -145,10 +265,21 @@ class Bench:
 
     @contextmanager
     def _series(
-        self, phase: str, total: int, replicates: Sequence[int], *, beside: int = 0
+        self,
+        phase: str,
+        total: int,
+        replicates: Sequence[int],
+        *,
+        beside: int = 0,
+        max_failed: float | None = None,
     ) -> Generator[Series, None, None]:
+        tally = self.tally(total, max_failed, beside)
         with self.journal.phase(phase, total) as progress:
-            yield Series(self._kept, replicates, progress, Tally(total, self.max_failed, beside))
+            yield Series(self._kept, replicates, progress, tally)
+
+    def tally(self, total: int, max_failed: float | None = None, beside: int = 0) -> Tally:
+        """Which share of failures is too much; 1.0: none is."""
+        return Tally(total, self.max_failed if max_failed is None else max_failed, beside)
 
     async def _kept(
         self, task: Task, replicate: int, conditions: Conditions
@@ -204,3 +335,7 @@ class Bench:
         return Conditions(
             skill, skill.digest, self.environment.fingerprint, self.harness.fingerprint
         )
+
+
+def _message(failure: Failure | None) -> str:
+    return "an attempt failed" if failure is None else failure.message

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from skillopt.aio import map_all
@@ -11,7 +11,7 @@ from skillopt.core.ports import Gate
 from skillopt.core.rollout import Evaluation, Score
 from skillopt.core.skill import Skill
 from skillopt.core.task import Task
-from skillopt.engine.bench import Bench
+from skillopt.engine.bench import Bench, Comparison, Reference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,9 @@ class Hearing:
             foreseen = self._foresee(measured(evaluation), incumbent, _left(order, evaluation))
             return foreseen is not None
 
-        evaluation = await self._measure(skill, order, enough)
+        reference = Reference(incumbent.skill, incumbent.evaluation)
+        comparison = Comparison(reference, self.sampling.block, enough)
+        evaluation = await self._measure(skill, order, comparison)
         if foreseen is not None:
             left = _left(order, evaluation)
             saved = len(left) * self.sampling.replicates
@@ -81,7 +83,7 @@ class Hearing:
         return await self._deliberate(measured(evaluation), incumbent)
 
     async def _measure(
-        self, skill: Skill, order: Sequence[str], enough: Callable[[Evaluation], bool]
+        self, skill: Skill, order: Sequence[str], comparison: Comparison
     ) -> Evaluation:
         tasks = {each.id: each for each in self.tasks}
         evaluation = await self.bench.measure(
@@ -90,8 +92,7 @@ class Hearing:
             [tasks[each] for each in order],
             "evaluate",
             replicates=range(self.sampling.replicates),
-            block=self.sampling.block,
-            enough=enough,
+            against=comparison,
         )
         return evaluation.ordered(list(tasks))
 
@@ -159,20 +160,35 @@ class Hearing:
         """Buy one more attempt at each of these tasks for both, so that luck has no side."""
         number = len(candidate.evaluation.replicates)
 
-        async def once_more(known: Measured) -> Measured:
+        async def once_more(known: Measured) -> Evaluation:
             have = known.evaluation.replicates[number : number + 1]
             missing = [each for each in tasks if not any(each.id in marks for marks in have)]
             if not missing:
-                return known
+                return known.evaluation
             phase = f"replicate {number + 1} {known.skill.digest[:6]}"
-            evaluation = await self.bench.repeat(
-                known.evaluation, known.skill, missing, phase, number
+            # Failures of the candidate are settled below.
+            max_failed = 1.0 if known is candidate else None
+            return await self.bench.repeat(
+                known.evaluation, known.skill, missing, phase, number, max_failed=max_failed
             )
+
+        def valued(known: Measured, evaluation: Evaluation) -> Measured:
+            if evaluation is known.evaluation:
+                return known
             value = self.gate.value(known.skill, evaluation)
             return replace(known, evaluation=evaluation, value=value)
 
-        first, second = await map_all(once_more, (candidate, incumbent))
-        return first, second
+        ours, theirs = await map_all(once_more, (candidate, incumbent))
+        second = valued(incumbent, theirs)
+        ours = await self.bench.settle(
+            ours,
+            candidate.skill,
+            tasks,
+            Reference(second.skill, theirs),
+            self.bench.tally(len(tasks), beside=candidate.evaluation.n),
+            replicates=(number,),
+        )
+        return valued(candidate, ours.ordered([each.id for each in self.tasks])), second
 
 
 def _left(order: Sequence[str], evaluation: Evaluation) -> list[str]:

@@ -12,7 +12,7 @@ from skillopt.core.proposal import Heat
 from skillopt.core.rollout import Evaluation, Rollout
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
-from skillopt.engine.bench import Bench
+from skillopt.engine.bench import Bench, Reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,8 @@ class Race:
                 break
             tasks = [ground.tasks[each] for each in block]
             trials = [(skill, tasks) for skill in field.values()]
-            results = await self.bench.measure_each(trials, ground.split, phase)
+            reference = Reference(ground.skill, ground.known)
+            results = await self.bench.measure_each(trials, ground.split, phase, against=reference)
             for name, result in zip(field, results, strict=True):
                 found[name] = found[name].joined(result)
             gains = {name: self._gain(skill, found[name], ground) for name, skill in field.items()}

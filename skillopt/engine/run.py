@@ -24,7 +24,7 @@ from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.core.task import Task
 from skillopt.core.tokens import estimate
-from skillopt.engine.bench import Bench
+from skillopt.engine.bench import Bench, Comparison, Reference
 from skillopt.engine.hearing import Heard, Hearing, Sampling
 from skillopt.engine.plan import Plan, Step
 from skillopt.engine.race import Ground, Race, Raced
@@ -178,7 +178,8 @@ class Run:
         else:
             heard = await hearing.hold(skill, origin, step, state.current)
         spent = level if hopeless is None else 0.0
-        return replace(self._conclude(state, heard, hearing), level=spent, rivals=rivals)
+        decision = await self._conclude(state, heard, hearing)
+        return replace(decision, level=spent, rivals=rivals)
 
     def _unheard(
         self,
@@ -216,18 +217,24 @@ class Run:
             return decision
         rounds = range(self.sampling.replicates)
         evaluation = await self.bench.measure(
-            guided, "val", self.val, "evaluate", replicates=rounds
+            guided,
+            "val",
+            self.val,
+            "evaluate",
+            replicates=rounds,
+            against=Comparison(Reference(best, state.best.evaluation)),
         )
         value = self.slow_gate.value(guided, evaluation)
         known = decision.candidate
         return replace(decision, best=Measured(guided, evaluation, value, known.origin, known.step))
 
-    def _conclude(self, state: State, heard: Heard, hearing: Hearing) -> Decision:
+    async def _conclude(self, state: State, heard: Heard, hearing: Hearing) -> Decision:
         gate = hearing.gate
         candidate, verdict = heard.candidate, heard.verdict
         better = verdict.finding == "better"
         best = better
         if (better or gate.forced) and state.best.skill.digest != state.current.skill.digest:
+            candidate = await self._beside(candidate, state.best, gate)
             best = gate.judge(candidate, state.best, level=hearing.level).finding == "better"
         if gate.forced:
             action = "force_accept"
@@ -236,12 +243,24 @@ class Run:
         return Decision(
             candidate,
             action,
-            verdict.reason,
+            verdict.reason + _own_failures(candidate),
             new_best=best,
             inconclusive=verdict.finding == "inconclusive",
             saved=heard.saved,
             incumbent=None if heard.incumbent is state.current else heard.incumbent,
         )
+
+    async def _beside(self, candidate: Measured, best: Measured, gate: Gate) -> Measured:
+        """The candidate, with what fails only with it and not with the best skill counted as 0."""
+        skill, known = candidate.skill, candidate.evaluation
+        reference = Reference(best.skill, best.evaluation)
+        rounds = range(self.sampling.replicates)
+        free = self.bench.tally(len(self.val) * len(rounds), 1.0)
+        found = await self.bench.settle(known, skill, self.val, reference, free, rounds)
+        if found is known:
+            return candidate
+        found = found.ordered([each.id for each in self.val])
+        return replace(candidate, evaluation=found, value=gate.value(skill, found))
 
     def _gates(self) -> list[str]:
         """The moves of the plan that may bring a candidate before a gate that tests."""
@@ -258,6 +277,14 @@ class Run:
         after = state.apply(fact)
         self.journal.fact(fact)
         return after
+
+
+def _own_failures(candidate: Measured) -> str:
+    own = len(candidate.evaluation.own_failures)
+    if not own:
+        return ""
+    tasks = "1 task" if own == 1 else f"{own} tasks"
+    return f"; {tasks} failed only with the candidate, counted as 0"
 
 
 def recognise(

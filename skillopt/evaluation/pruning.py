@@ -21,7 +21,7 @@ class Measure(Protocol):
     """Evaluates skills on training tasks, from finished work where possible."""
 
     async def __call__(self, trials: Sequence[tuple[Skill, Sequence[Task]]]) -> list[Evaluation]:
-        """One evaluation per trial, in order."""
+        """One evaluation per trial, in order; the others are compared with the first."""
         ...
 
 
@@ -83,7 +83,8 @@ class Prune:
             shorter = without(skill, [*gone, each.rule])
             if shorter == skill:
                 continue  # it cannot go without changing how the rest is read
-            (less,) = await self.measure([(shorter, trials[each.rule])])
+            tasks = trials[each.rule]
+            _, less = await self.measure([(skill, tasks), (shorter, tasks)])
             if _useless(worth(each.rule, whole, less, self.metric)):
                 gone.append(each.rule)
         return gone

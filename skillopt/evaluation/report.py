@@ -41,6 +41,7 @@ def outcome(evaluation: Evaluation, metric: Metric) -> dict[str, object]:
         "hard_interval_95": _ends(mean(evaluation, HARD)),
         "soft": evaluation.soft,
         "soft_interval_95": _ends(mean(evaluation, SOFT)),
+        **({"n_own_failures": len(evaluation.own_failures)} if evaluation.own_failures else {}),
         **_replicated(evaluation),
     }
 
@@ -76,6 +77,8 @@ class Claim:
     """Those of them whose score differs."""
     failures: int
     """Attempts of the two without a score."""
+    own_failures: int = 0
+    """Items that failed only with the best skill; they count as 0."""
 
     @property
     def conclusive(self) -> bool:
@@ -87,6 +90,8 @@ class Claim:
         gain = f"{self.gain.mean:+.3f} [{self.gain.low:+.2f}, {self.gain.high:+.2f}]"
         seen = f"{gain} on {self.n} {self.split} items, {self.changed} of them changed"
         lost = f"; {self.failures} attempts failed" if self.failures else ""
+        if self.own_failures:
+            lost += f"; {self.own_failures} failed only with the best skill, counted as 0"
         return f"{self._verdict()}: {self.metric} score {seen}{lost}"
 
     def _verdict(self) -> str:
@@ -117,8 +122,8 @@ def _compare(split: Split, before: Evaluation, after: Evaluation, metric: Metric
     changed = sum(abs(each) > EQUAL for each in changes)
     # The same evaluation is not counted twice.
     failures = len(before.failures) + (before.skill != after.skill) * len(after.failures)
-    gain = matched(changes)
-    return Claim(split, metric.name, gain, len(changes), changed, failures)
+    gain, own = matched(changes), len(after.own_failures)
+    return Claim(split, metric.name, gain, len(changes), changed, failures, own)
 
 
 def _changes(before: Evaluation, after: Evaluation, metric: Metric) -> list[float]:
@@ -145,6 +150,7 @@ def figures(state: State) -> Mapping[str, object]:
             **_told(shown),
             "n": shown.n,
             "n_failures": shown.failures,
+            **({"n_own_failures": shown.own_failures} if shown.own_failures else {}),
             "conclusive": shown.split == "test" and shown.conclusive,
             "words": shown.words(),
             "other_metrics": [_told(claim(state, each)) for each in shown_metrics(metric)[1:]],

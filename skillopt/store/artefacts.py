@@ -85,7 +85,7 @@ def rollout_files(folder: RolloutFolder, evaluation: Evaluation, attempts: Attem
 def result_rows(evaluation: Evaluation, kept: Mapping[str, Rollout]) -> bytes:
     """A row for each attempt; failed ones have no score."""
     rows = [
-        _row(task, score, kept.get(task)) | _replicates(task, evaluation)
+        _row(task, score, kept.get(task)) | _cause(task, evaluation) | _replicates(task, evaluation)
         for task, score in evaluation.scores.items()
     ]
     rows += [_failed(task, failure) for task, failure in evaluation.failures.items()]
@@ -140,9 +140,19 @@ def _replicates(task: str, evaluation: Evaluation) -> Json:
     return {"replicates": [marks[task].hard for marks in evaluation.rounds if task in marks]}
 
 
+def _cause(task: str, evaluation: Evaluation) -> Json:
+    """Why an attempt counts as 0, where it failed only with this skill."""
+    own = evaluation.own_failures.get(task)
+    return {} if own is None else {"agent_ok": False, "error": _error(own)}
+
+
 def _failed(task: str, failure: Failure) -> Json:
-    error = {"kind": failure.kind, "message": failure.message}
+    error = _error(failure)
     return {"id": task, "hard": None, "soft": None, "agent_ok": False, "error": error}
+
+
+def _error(failure: Failure) -> Json:
+    return {"kind": failure.kind, "message": failure.message}
 
 
 def _response(trajectory: Trajectory) -> str:

@@ -258,6 +258,7 @@ def measured(name: str, evaluation: Evaluation) -> Json:
         f"{name}_soft": evaluation.soft,
         f"{name}_n": evaluation.n,
         f"{name}_failures": len(evaluation.failures),
+        **({f"{name}_own_failures": len(own)} if (own := evaluation.own_failures) else {}),
         **({f"{name}_replicates": len(evaluation.rounds)} if evaluation.rounds else {}),
     }
 
