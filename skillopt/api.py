@@ -226,10 +226,13 @@ async def train_async(
             best, spent = state.best.skill.render(), training.meter.total
             events = list(training.run.journal.record.events())
             later = [each for event in events for each in _room_warnings(brief, event)]
-            warned = (*brief.world.warnings, *later)
+            exceeded = [each for each in (training.purse.exceeded,) if each]
+            warned = (*brief.world.warnings, *later, *exceeded)
             root, problem = training.layout.root, useless(events)
             result = Result(best, state, root, spent, problem, warned)
         if shown is not None:
+            for each in exceeded:
+                shown.tell(f"warning: {each}")
             shown.tell(f"done: {result.claim.words()}; {result.cost}")
         return result
 

@@ -100,11 +100,13 @@ async def evaluate(
                 ):
                     found[split] = await _written(attempts, folder)
             spent = sum(shop.cache.spent().values(), Usage())
+            exceeded = shop.purse.exceeded
         evaluations: dict[Split, Evaluation] = {
             split: Evaluation.of(examinee.skill.digest, split, rollouts)
             for split, rollouts in found.items()
         }
-        verdict = Verdict(examinee.skill, evaluations, spent, out, metric(config), world.warnings)
+        warnings = (*world.warnings, exceeded) if exceeded else world.warnings
+        verdict = Verdict(examinee.skill, evaluations, spent, out, metric(config), warnings)
         # Of several attempts at a task, the first is shown.
         first = [each for some in found.values() for each in some if each.replicate == 0]
         kept = {each.task: each for each in first}

@@ -63,15 +63,16 @@ async def _ahead(brief: Brief) -> tuple[Estimate, Usage]:
         left = brief.plan.left(state)
         lines = list(outlook.moves(left, state.memory.fruitless))
         under_way = {move.id for move in left[:1]}
-    spent = _spent(layout)
+    spent, _ = _spent(layout)
     kept = sum((used for (move, *_), used in spent.items() if move in under_way), Usage())
     return Estimate(tuple(summed(lines)), brief.prices), kept
 
 
-def _spent(layout: Layout) -> dict[tuple[str, str, str], Usage]:
+def _spent(layout: Layout) -> tuple[dict[tuple[str, str, str], Usage], Usage]:
+    """What was paid, and what counts as paid by calls that nobody has seen the end of."""
     cache = Cache(layout.cache, read_only=True)
     try:
-        return cache.spent()
+        return cache.spent(), cache.interrupted()
     finally:
         cache.close()
 
@@ -81,7 +82,8 @@ def raised(brief: Brief, left: Rest) -> Mapping[str, str]:
 
     Some room is added for what a single call sets aside and does not take.
     """
-    spent = sum(_spent(Layout(brief.out)).values(), Usage())
+    paid, interrupted = _spent(Layout(brief.out))
+    spent = sum(paid.values(), interrupted)
     room = _room(brief)
     caps, found = brief.caps, dict[str, str]()
     if caps.calls is not None and caps.calls < (calls := spent.calls + left.calls[1]):

@@ -36,6 +36,7 @@ from skillopt.engine.witness import Witness
 from skillopt.errors import BudgetSpent, StoreError
 from skillopt.evaluation.report import figures
 from skillopt.model.meter import Meter
+from skillopt.model.purse import Purse
 from skillopt.prompts.ask import Asker
 from skillopt.store.cache import Reused
 from skillopt.store.desk import QuestionDesk
@@ -52,7 +53,7 @@ class Training:
 
     brief: Brief
     run: Run
-    meter: Meter
+    purse: Purse
     layout: Layout
     repaired: tuple[Path, ...]
     """Files of the run directory that were missing or damaged and were written anew."""
@@ -60,6 +61,11 @@ class Training:
     """What this process found finished."""
     models: Mapping[Role, Model]
     """Those to be tried before work is paid for: all but the caller's own."""
+
+    @property
+    def meter(self) -> Meter:
+        """What was paid so far."""
+        return self.purse.meter
 
     async def go(self) -> State:
         """Train to the end of the plan, from wherever the record ends."""
@@ -115,7 +121,7 @@ async def open_training(
             run = _run(brief, identity, witness, asker, group)
             own = brief.supplied.models
             called: dict[Role, Model] = {role: models[role] for role in ROLES if role not in own}
-            yield Training(brief, run, shop.meter, layout, repaired, shop.cache.reused, called)
+            yield Training(brief, run, shop.purse, layout, repaired, shop.cache.reused, called)
 
 
 _TARGET = "target model"

@@ -29,7 +29,7 @@ class Workshop:
     config: Config
     cache: Cache
     board: Switchboard
-    meter: Meter
+    purse: Purse
 
     def harness(self, target: Model) -> Harness:
         """How this model works on tasks."""
@@ -61,9 +61,8 @@ async def open_workshop(
     cache = Cache(layout.cache)
     try:
         async with Http() as http:
-            meter = Meter.after(cache.spent())
-            purse = Purse(meter, caps)
+            purse = Purse(Meter.after(cache.spent()), caps, cache)
             board = Switchboard(secrets or Secrets.load(), http, cache, purse, desk, watch)
-            yield Workshop(config, cache, board, meter)
+            yield Workshop(config, cache, board, purse)
     finally:
         cache.close()

@@ -244,9 +244,17 @@ def cost(reader: RunReader) -> Group:
     unknown = " and ".join(unpriced(sums, reader.prices))
     notes = (
         f"dollars unknown: no price for {unknown}" if unknown else "",
+        interrupted(reader.interrupted()),
         guessed(reader.ahead()),
     )
     return Group(made, *(each for each in notes if each))
+
+
+def interrupted(found: Usage) -> str:
+    """What counts against limits without an answer; empty when nothing does."""
+    if not found.calls:
+        return ""
+    return f"under way when a process was stopped, and counted at their most: {paid(found)}"
 
 
 def reused(found: Reused) -> str:

@@ -157,6 +157,8 @@ async def _train(brief: Brief, screen: Screen, secrets: Secrets) -> None:
             _recall(training, before, screen)
             try:
                 state = await training.go()
+                if told := training.purse.exceeded:
+                    screen.warn(told)
                 if brief.plan.tired(state):
                     tried = count(state.memory.fruitless, "step")
                     screen.tell(f"stopped early: {tried} in a row changed nothing (train.patience)")

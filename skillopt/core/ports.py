@@ -325,6 +325,34 @@ class Work(Protocol):
         ...
 
 
+class Reservation(Protocol):
+    """The worst case of one call under way. Exactly one of these happens to it."""
+
+    def answered(self, usage: Usage) -> None:
+        """It was paid."""
+        ...
+
+    def failed(self) -> None:
+        """Nothing was paid."""
+        ...
+
+    def interrupted(self) -> None:
+        """Nobody knows whether it was answered."""
+        ...
+
+
+class Reservations(Protocol):
+    """Calls under way, known to later processes of the run should this one be killed."""
+
+    def reserve(self, role: str, stage: str, worst: Usage | None) -> Reservation:
+        """Durable when it returns, before the call is sent; None: no limit depends on it."""
+        ...
+
+    def interrupted(self) -> Usage:
+        """Worst cases of the calls that were under way when a process was killed or stopped."""
+        ...
+
+
 class Watcher(Protocol):
     """Sees what happens, as it happens. Must be quick and must not raise."""
 

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from skillopt.core.chat import Message, Request, Usage
+from skillopt.core.ports import Reservation, Reservations
 from skillopt.core.tokens import estimate
 from skillopt.errors import BudgetSpent
 from skillopt.model.meter import Meter
@@ -19,6 +20,7 @@ _PER_MESSAGE = 16
 """Tokens that a server may put around what it is sent."""
 _PER_IMAGE = 6000
 """More than the providers count for a picture of the largest size that they take."""
+_KEPT = "Everything finished is kept"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,42 +39,74 @@ class Purse:
     """Sets aside the worst case of a call before it starts, and gives back what it did not take.
 
     A call that does not fit beside those under way waits for them. One that does not fit even
-    alone ends the run; at that moment no call is under way, so nothing that was paid is lost.
+    alone ends the run: at that moment no call is under way, and from then on none starts, so
+    nothing that was paid is lost.
+
+    What is set aside is written down before the call is sent. A call whose end nobody has seen,
+    because its process was killed or it was cancelled, counts at its worst case from then on.
     """
 
     meter: Meter
     caps: Caps = field(default_factory=Caps)
+    reservations: Reservations | None = None
+    """Where they are written down; None: nowhere."""
     clock: Callable[[], float] = time.monotonic
     start: float = field(init=False)
     held: Usage = field(default_factory=Usage)
     """Worst cases of the calls under way."""
+    interrupted: Usage = field(init=False)
+    """Worst cases of the calls whose end nobody has seen, in all processes of the run."""
     overrun: int = 0
     """The most tokens by which a reply has exceeded what was set aside for it."""
+    _limits: tuple[_Limit, ...] = field(init=False)
+    _refusal: str | None = None
+    """Why a call was refused, which ends the run."""
     _freed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        """Time runs from now."""
+        """Time runs from now; what earlier processes left open counts."""
         self.start = self.clock()
+        self._limits = _limits(self.caps)
+        written = self.reservations
+        self.interrupted = Usage() if written is None else written.interrupted()
 
     @asynccontextmanager
-    async def hold(self, worst: Usage, what: str) -> AsyncGenerator[None, None]:
+    async def hold(self, worst: Usage, role: str, stage: str) -> AsyncGenerator[Held, None]:
         """Start a call as soon as there is enough for it; `BudgetSpent` when there never will be.
 
-        The call must be counted by the meter before the block ends.
+        An answer must be paid before the block ends.
         """
-        while (reason := self._against(worst, what)) is not None:
+        what = f"{role}, {stage.replace('_', ' ')}"
+        while (reason := self._refusal or self._against(worst, what)) is not None:
             if not self.held.calls:
+                self._refusal = reason
                 raise BudgetSpent(reason)
             await self._freed.wait()
         self.held = self.held + worst
         try:
-            yield
+            reserved = self._reserve(worst, role, stage)
+            try:
+                yield Held(worst, role, stage, reserved)
+            except Exception:
+                if reserved is not None:
+                    reserved.failed()
+                raise
+            except BaseException:
+                self.interrupted = self.interrupted + worst
+                if reserved is not None:
+                    reserved.interrupted()
+                raise
         finally:
             self.held = self.held + negative(worst)
             if not self.held.calls:
                 self.held = Usage()
             self._freed.set()
             self._freed = asyncio.Event()
+
+    def _reserve(self, worst: Usage, role: str, stage: str) -> Reservation | None:
+        if self.reservations is None:
+            return None
+        return self.reservations.reserve(role, stage, worst if self._limits else None)
 
     def counted(self, usage: Usage, request: Request, answer: str) -> Usage:
         """What a call took; estimated where the server does not count and a limit depends on it."""
@@ -81,31 +115,96 @@ class Purse:
         given = sum(estimate(each.text) for each in request.messages)
         return replace(usage, input=given, output=estimate(answer), estimated=1)
 
-    def compare(self, worst: Usage, used: Usage) -> None:
-        """Remember whether a call took more than it was said to take at most."""
-        self.overrun = max(self.overrun, tokens(used) - tokens(worst))
+    def pay(self, held: Held, usage: Usage) -> None:
+        """Count what a call took, and remember whether that is more than it could take at most."""
+        self.meter.add(held.role, held.stage, usage)
+        self.overrun = max(self.overrun, tokens(usage) - tokens(held.worst))
+        if held.reserved is not None:
+            held.reserved.answered(usage)
 
     @property
-    def _why(self) -> str:
+    def exceeded(self) -> str:
+        """The limit that replies longer than allowed have exceeded, and by how much, if so."""
+        limit = self._exceeded()
+        return "" if limit is None else self._excess(limit)
+
+    def _exceeded(self) -> _Limit | None:
         if not self.overrun:
-            return ""
-        return f" (replies took up to {self.overrun:,} tokens more than max_tokens allows)"
+            return None
+        gone = self.meter.total + self.interrupted
+        return next((each for each in self._limits if each.of(gone) > each.cap), None)
+
+    def _excess(self, limit: _Limit) -> str:
+        over = limit.of(self.meter.total + self.interrupted) - limit.cap
+        return f"limits.{limit.name} is exceeded by {limit.show(over)}: {self._used(limit)}"
 
     def _against(self, worst: Usage, what: str) -> str | None:
         """Why this call may not start now, if so."""
-        caps, spent = self.caps, self.meter.total
-        after = spent + self.held + worst
-        if caps.calls is not None and after.calls > caps.calls:
-            return _reached("calls", f"{caps.calls:,}", f"{spent.calls:,} were made")
-        if caps.tokens is not None and tokens(after) > caps.tokens:
-            used = f"{tokens(spent):,} were used{self._why}"
-            return _reached("tokens", f"{caps.tokens:,}", used, what, f"{tokens(worst):,}")
-        if caps.dollars is not None and after.dollars > caps.dollars:
-            used = f"{_money(spent.dollars)} were spent{self._why}"
-            return _reached("dollars", _money(caps.dollars), used, what, _money(worst.dollars))
-        if caps.minutes is not None and self.clock() - self.start >= caps.minutes * 60:
-            return _reached("minutes", f"{caps.minutes:g}", "they are over")
+        if self._limits:
+            after = self.meter.total + self.interrupted + self.held + worst
+            for limit in self._limits:
+                if limit.of(after) > limit.cap:
+                    return self._reached(limit, worst, what)
+        minutes = self.caps.minutes
+        if minutes is not None and self.clock() - self.start >= minutes * 60:
+            over = f"limits.minutes is reached: {minutes:g} allowed, they are over"
+            return f"{over}. {_KEPT}; to go on, run the same command again."
         return None
+
+    def _reached(self, limit: _Limit, worst: Usage, what: str) -> str:
+        exceeded = self._exceeded()
+        if exceeded is not None:
+            limit, told = exceeded, self._excess(exceeded)
+        else:
+            told = f"limits.{limit.name} is reached: {self._used(limit)}"
+            if limit.name != "calls":
+                most = limit.show(limit.of(worst))
+                told += f", and the next call ({what}) may take up to {most}"
+        return (
+            f"{told}. {_KEPT}; to go on, raise limits.{limit.name} and run the same command again."
+        )
+
+    def _used(self, limit: _Limit) -> str:
+        told = f"{limit.show(limit.cap)} allowed, {limit.show(limit.of(self.meter.total))}"
+        told += f" were {limit.verb}"
+        if self.overrun and limit.name != "calls":
+            told += f" (replies took up to {self.overrun:,} tokens more than max_tokens allows)"
+        if self.interrupted.calls:
+            lost = limit.show(limit.of(self.interrupted))
+            told += f", {lost} count as {limit.verb} by calls under way when a process was stopped"
+        return told
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One call for which there is enough."""
+
+    worst: Usage
+    role: str
+    stage: str
+    reserved: Reservation | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    """A limit on what is counted in usage."""
+
+    name: str
+    cap: float
+    of: Callable[[Usage], float]
+    show: Callable[[float], str]
+    verb: str
+
+
+def _limits(caps: Caps) -> tuple[_Limit, ...]:
+    found: list[_Limit] = []
+    if caps.calls is not None:
+        found.append(_Limit("calls", caps.calls, lambda usage: usage.calls, _whole, "made"))
+    if caps.tokens is not None:
+        found.append(_Limit("tokens", caps.tokens, tokens, _whole, "used"))
+    if caps.dollars is not None:
+        found.append(_Limit("dollars", caps.dollars, lambda usage: usage.dollars, _money, "spent"))
+    return tuple(found)
 
 
 def worst_case(request: Request, max_tokens: int) -> Usage:
@@ -143,10 +242,5 @@ def _money(dollars: float) -> str:
     return f"${dollars:,.2f}" if dollars >= 0.1 else f"${dollars:.4f}"
 
 
-def _reached(name: str, cap: str, used: str, what: str = "", most: str = "") -> str:
-    needs = f", and the next call ({what}) may take up to {most}" if most else ""
-    more = "run" if name == "minutes" else f"raise limits.{name} and run"
-    return (
-        f"limits.{name} is reached: {cap} allowed, {used}{needs}. "
-        f"Everything finished is kept; to go on, {more} the same command again."
-    )
+def _whole(number: float) -> str:
+    return f"{number:,.0f}"

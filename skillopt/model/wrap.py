@@ -185,14 +185,12 @@ class Metered:
         """Answer, with `calls` and `dollars` set, unless it might cost more than there is."""
         worst = worst_case(request, self.max_tokens)
         most = worst.dollars if self.price is None else self.price.most(worst)
-        what = f"{self.role}, {request.stage.replace('_', ' ')}"
-        async with self.purse.hold(replace(worst, dollars=most), what):
+        async with self.purse.hold(replace(worst, dollars=most), self.role, request.stage) as held:
             reply = await self.inner.complete(request)
             used = self.purse.counted(reply.usage, request, reply.text)
             dollars = used.dollars if self.price is None else self.price.cost(used)
             usage = replace(used, calls=1, dollars=dollars)
-            self.purse.meter.add(self.role, request.stage, usage)
-            self.purse.compare(worst, usage)
+            self.purse.pay(held, usage)
         return replace(reply, usage=usage)
 
 

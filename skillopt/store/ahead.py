@@ -49,7 +49,7 @@ class Advances:
 
     def __init__(
         self,
-        write: Callable[[str, tuple[object, ...]], None],
+        write: Callable[[str, tuple[object, ...]], object],
         read: Callable[[str], list[tuple[Any, ...]]],
     ) -> None:
         self._write = write

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from skillopt.core.chat import Reply, Usage
 from skillopt.core.rollout import Failure, Rollout, Score
@@ -20,8 +20,13 @@ from skillopt.store import codec
 from skillopt.store.ahead import TABLE as AHEAD
 from skillopt.store.ahead import Advances, Ahead, amounts, booked, booked_under
 from skillopt.store.files import unwritable
+from skillopt.store.reservations import DELETE as UNRESERVE
+from skillopt.store.reservations import TABLE as RESERVATIONS
+from skillopt.store.reservations import CallReservation, Reservations
 
 T = TypeVar("T")
+_Statement: TypeAlias = tuple[str, tuple[object, ...]]
+"""SQL and its values."""
 
 SCHEMA = 1
 
@@ -87,8 +92,9 @@ class Reused:
 class Cache:
     """`Work` in a file: on disk before it is returned, so that it survives `kill -9`.
 
-    Nothing is created before the first piece of work is done. A `read_only` cache answers lookups
-    only, and may be open while a run in another process writes.
+    Nothing is created before a call is about to be sent under a limit, or a piece of work is done.
+    A `read_only` cache answers lookups only, and may be open while a run in another process writes.
+    Of others, one may be open at a time: calls under way when it opens count as interrupted.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
@@ -100,10 +106,14 @@ class Cache:
         self._flights: dict[str, asyncio.Future[object]] = {}
         self._keys: set[str] = set()
         """What is kept, so that work which is new costs no lookup."""
+        self._made = False
+        """Whether the file was not there before."""
         self._db = self._open() if path.exists() and path.stat().st_size else None
+        self._advances = Advances(self._run, self._rows)
+        self._reservations = Reservations(self._run, self._rows)
         if not read_only:
             self._keys |= {key for (key,) in self._rows(_ALL_KEYS)}
-        self._advances = Advances(self._run, self._rows)
+            self._reservations.charge_unfinished()
 
     def enter(self, move: str) -> None:
         """From now on, calls are booked under this move."""
@@ -136,7 +146,8 @@ class Cache:
         """The reply kept under `key`, or make and keep it."""
 
         async def finish() -> Reply:
-            return self._keep_reply(key, role, stage, await make())
+            with self._reservations.answered() as calls:
+                return self._keep_reply(key, role, stage, await make(), calls)
 
         reply, there = await self._once(key, self._find_reply, finish)
         self.reused.calls += there
@@ -147,10 +158,19 @@ class Cache:
     def spent(self) -> dict[tuple[str, str, str], Usage]:
         """What was paid in all processes of the run, by (move, role, stage)."""
         estimated = "sum(key IN estimated)" if self._rows(_MARKED) else "0"
-        return {
-            (move, role, stage): Usage(*numbers)
-            for move, role, stage, *numbers in self._rows(_SPENT.format(estimated))
-        }
+        spent = self._reservations.unkept()
+        for move, role, stage, *numbers in self._rows(_SPENT.format(estimated)):
+            place = move, role, stage
+            spent[place] = spent.get(place, Usage()) + Usage(*numbers)
+        return spent
+
+    def reserve(self, role: str, stage: str, worst: Usage | None) -> CallReservation:
+        """Write down the worst case of a call before it is sent; None: no limit depends on it."""
+        return self._reservations.reserve((booked() or self._move, role, stage), worst)
+
+    def interrupted(self) -> Usage:
+        """Worst cases of the calls that were under way when a process was killed or stopped."""
+        return self._reservations.interrupted()
 
     def ahead(self) -> Ahead:
         """What was made ahead in all processes of the run, and what came of it."""
@@ -172,11 +192,14 @@ class Cache:
         return [self._decode(codec.rollouts(), row) for row in self._rows(query, *values)]
 
     def close(self) -> None:
-        """Move everything into the one file, and let go of it."""
+        """Move everything into the one file, and let go of it; a new one without content goes."""
         if self._db is not None:
+            useless = self._made and not self._keys and self._reservations.empty
             db, self._db = self._db, None
             with self._explained():
                 db.close()
+                if useless:
+                    self._path.unlink()
 
     async def _once(
         self,
@@ -240,26 +263,47 @@ class Cache:
         )
         return codec.rollouts().decode(value)
 
-    def _keep_reply(self, key: str, role: str, stage: str, reply: Reply) -> Reply:
+    def _keep_reply(
+        self, key: str, role: str, stage: str, reply: Reply, calls: list[CallReservation]
+    ) -> Reply:
+        """Keep a reply, and let go of the reservation of the last call, which brought it."""
         used = reply.usage
         value = codec.replies().encode(reply).decode()
-        if used.estimated:
-            self._run(_KEEP_MARK, (key,))
+        also: list[_Statement] = [(_KEEP_MARK, (key,))] if used.estimated else []
+        if calls and (reserved := calls.pop().row) is not None:
+            also.append((UNRESERVE, (reserved,)))
         move = booked() or self._move
-        self._write(_KEEP_CALL, (key, move, role, stage, *amounts(used), time.time(), value))
+        row = (key, move, role, stage, *amounts(used), time.time(), value)
+        self._write(_KEEP_CALL, row, *also)
         # What is returned is what a resumed run would read, to the last character.
         return codec.replies().decode(value)
 
-    def _write(self, statement: str, row: tuple[object, ...]) -> None:
-        self._run(statement, (_crc(row), *row))
+    def _write(self, statement: str, row: tuple[object, ...], *also: _Statement) -> None:
+        values = (_crc(row), *row)
+        if also:
+            self._run_together((statement, values), *also)
+        else:
+            self._run(statement, values)
         self._keys.add(str(row[0]))
 
-    def _run(self, statement: str, values: tuple[object, ...]) -> None:
+    def _run(self, statement: str, values: tuple[object, ...]) -> int:
+        """On disk when it returns; the number of the row, if one was inserted."""
         with self._explained():
-            if self._db is None:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                self._db = self._open()
-            self._db.execute(statement, values)
+            return self._writable().execute(statement, values).lastrowid or 0
+
+    def _run_together(self, *statements: _Statement) -> None:
+        """All of them or none."""
+        with self._explained(), self._writable() as db:
+            db.execute("BEGIN")
+            for statement, values in statements:
+                db.execute(statement, values)
+
+    def _writable(self) -> sqlite3.Connection:
+        if self._db is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._made = not self._path.exists()
+            self._db = self._open()
+        return self._db
 
     def _rows(self, query: str, *values: str) -> list[tuple[Any, ...]]:
         if self._db is None:
@@ -303,6 +347,7 @@ class Cache:
             raise self._damaged(verdict.replace("\n", " "))
         db.execute(_MARK)
         db.execute(AHEAD)
+        db.execute(RESERVATIONS)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_IN_WAL}")

@@ -33,7 +33,7 @@ from skillopt.store.history import history, rates, runtime_state, step_record
 from skillopt.store.layout import Layout
 from skillopt.store.packages import skill_files
 from skillopt.store.pruning import pruning_files
-from skillopt.store.receipts import Spent, receipt, speculation
+from skillopt.store.receipts import Spent, interrupted, receipt, speculation
 from skillopt.store.rethinking import rethinking_files
 from skillopt.store.summary import stopped, summary
 
@@ -45,6 +45,7 @@ _LIVE = (
     "stopped",
     "prices",
     "receipt",
+    "interrupted_calls",
     "reused",
     "speculation",
 )
@@ -129,6 +130,7 @@ class Projector:
             **stopped(self._chronicle.stopped),
             "prices": dict(self._chronicle.prices),
             "receipt": receipt(spent, self._chronicle.prices),
+            **interrupted(self._cache.interrupted()),
             "reused": {
                 "attempts": free.attempts,
                 "calls": free.calls,

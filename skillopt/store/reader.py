@@ -176,6 +176,10 @@ class RunReader:
         """What was paid, by (move, role, stage)."""
         return self._cache.spent()
 
+    def interrupted(self) -> Usage:
+        """What counts as paid by calls under way when a process was killed or stopped."""
+        return self._cache.interrupted()
+
     def ahead(self) -> Ahead:
         """What was made before it was needed, and what came of it."""
         return self._cache.ahead()

@@ -73,6 +73,11 @@ def speculation(ahead: Ahead, prices: Mapping[str, str | None]) -> Json:
     return {"speculation": {"attempts": ahead.attempts, "unused": unused}}
 
 
+def interrupted(usage: Usage) -> Json:
+    """Calls under way when a process was killed or stopped, if any, at their worst case."""
+    return {"interrupted_calls": _usage(usage)} if usage.calls else {}
+
+
 def _usage(usage: Usage, *, priced: bool = True) -> Json:
     return {
         "calls": usage.calls,

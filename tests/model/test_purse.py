@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass
 
 import pytest
@@ -107,6 +108,14 @@ async def test_a_call_waits_for_what_the_others_leave() -> None:
     assert (spent.calls, refused) == (5, 0)
 
 
+async def test_once_a_call_is_refused_no_other_starts_that_would_be_cut_off() -> None:
+    small = worst_case(request_for(Call(0, 0, 0, 0, fails=False)), LONGEST)
+    todo = [Call(0, 0.1, 1, 3, fails=False), Call(400, 0.1, 1, 0, fails=False)]
+    todo += [Call(0, 0.1, 1, 0, fails=False)] * 3
+    spent, refused = await spend(todo, Caps(tokens=small.input + small.output + 20))
+    assert (spent.calls, refused) == (1, 4)
+
+
 async def test_the_message_says_what_is_missing_and_how_to_go_on() -> None:
     purse = Purse(Meter.after({("", "target", "rollout"): Usage(7, 9, 9, 0, 1.5)}), Caps(dollars=1))
     asked = Request(stage="slow_update", messages=(Message("user", "x" * 1000),))
@@ -166,7 +175,11 @@ async def test_a_model_that_writes_more_than_it_may_ends_the_run_and_is_told() -
     model = Metered(Scripted(lambda _: long), "target", purse, None, 100)
     asked = Request(stage="rollout", messages=(Message("user", "Why?"),))
     await model.complete(asked)
-    with pytest.raises(
-        BudgetSpent, match=r"5,010 were used \(replies took up to 4,\d+ tokens more"
-    ):
+    with pytest.raises(BudgetSpent) as told:
         await model.complete(asked)
+    assert re.match(
+        r"limits.tokens is exceeded by 3,010: 2,000 allowed, 5,010 were used \(replies took up to "
+        r"4,\d+ tokens more than max_tokens allows\)\. Everything finished is kept; to go on, "
+        r"raise limits.tokens and run",
+        str(told.value),
+    )

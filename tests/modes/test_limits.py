@@ -11,6 +11,8 @@ import pytest
 from support_cli import make_project, skillopt
 from support_runs import Job, Uncut, facts, kept_calls, make_data, run_uncut
 from support_runs import told as says
+from support_wire import WireServer, completion
+from support_wire import says as answers
 
 from skillopt.errors import BudgetSpent, ConfigError
 from skillopt.store.cache import Cache
@@ -162,7 +164,9 @@ async def test_the_command_ends_with_code_4_a_usable_skill_and_what_it_needs(
             r"Estimate for the rest of the run: [\d,]+-[\d,]+ calls, \S+ tokens, dollars unknown\.",
             needs,
         )
-        found = re.fullmatch(r"To go on: skillopt (train c\.yaml limits\.calls=\d+)", command)
+        found = re.fullmatch(
+            r"To resume with a higher limit: skillopt (train c\.yaml limits\.calls=\d+)", command
+        )
         assert found is not None
         assert (tmp_path / "run" / "best_skill.md").exists()
         told = json.loads((tmp_path / "run" / "summary.json").read_text("utf-8"))
@@ -173,5 +177,71 @@ async def test_the_command_ends_with_code_4_a_usable_skill_and_what_it_needs(
         told = json.loads((tmp_path / "run" / "summary.json").read_text("utf-8"))
         assert "stopped" not in told
         assert "cache hits (not paid again): " in done.err
-        assert "target rollout 8; worth " in done.err
+        assert "target rollout 8; saved " in done.err
         assert sim.stats().repeated == {}
+
+
+WORDY = completion("no idea", usage={"prompt_tokens": 50, "completion_tokens": 5000})
+"""Of a model that was asked for 400 tokens at most."""
+
+
+async def test_replies_longer_than_max_tokens_that_exceed_a_limit_end_the_run_at_once(
+    tmp_path: Path,
+) -> None:
+    async with WireServer(
+        [answers(completion("OK")), answers(completion("OK")), answers(WORDY)]
+    ) as (server):
+        make_project(tmp_path, server.url, (16, 40, 8))
+        words = ("limits.tokens=20000", "model.max_tokens=400", "env.workers=4")
+        done = await skillopt("train", "c.yaml", *words, cwd=tmp_path)
+        calls = len(server.seen)
+        assert done.code == 4, done.err
+        # Four calls cross the limit; at most three more were under way at that moment.
+        assert 4 <= calls - 2 <= 7
+        used = (calls - 2) * 5050 + 2 * 15
+        assert (
+            f"limits.tokens is exceeded by {used - 20_000:,}: 20,000 allowed, {used:,} were used "
+            "(replies took up to "
+        ) in done.err
+        assert kept_calls(tmp_path / "run") == calls, "calls under way are finished and kept"
+        done = await skillopt("train", "c.yaml", *words, cwd=tmp_path)
+        assert done.code == 4, done.err
+        assert len(server.seen) == calls, "no further call starts"
+
+
+EVAL = ("eval", "c.yaml", "--skill", "skill.md", "--out_root", "ev", "model.max_tokens=400")
+
+
+async def test_replies_longer_than_max_tokens_within_a_limit_are_only_counted(
+    tmp_path: Path,
+) -> None:
+    async with WireServer([answers(WORDY)]) as server:
+        make_project(tmp_path, server.url, (8, 4, 4))
+        done = await skillopt(*EVAL, "limits.tokens=9000000", cwd=tmp_path)
+        calls = len(server.seen)
+    assert done.code == 0, done.err
+    assert "exceeded" not in done.err
+    cache = Cache(tmp_path / "ev" / "cache.sqlite", read_only=True)
+    assert sum(usage.output for usage in cache.spent().values()) == 5000 * calls
+    cache.close()
+
+
+async def test_work_whose_last_call_exceeds_a_limit_is_complete_and_says_so(
+    tmp_path: Path,
+) -> None:
+    async with WireServer([answers(WORDY)]) as server:
+        make_project(tmp_path, server.url, (8, 4, 4))
+        limit = 5050 * 17 - 1  # the first question, and one for each task
+        done = await skillopt(*EVAL, f"limits.tokens={limit}", "env.workers=1", cwd=tmp_path)
+        assert len(server.seen) == 17
+    assert done.code == 0, done.err
+    assert f"limits.tokens is exceeded by 1: {limit:,} allowed, {limit + 1:,} were" in done.err
+
+
+async def test_a_start_with_a_wrong_key_under_a_limit_leaves_nothing(tmp_path: Path) -> None:
+    async with Simulator(key="right") as sim:
+        make_project(tmp_path, sim.url)
+        words = ("limits.calls=50", "model.api_key_env=MY_KEY")
+        done = await skillopt(*EVAL, *words, cwd=tmp_path, MY_KEY="wrong")
+    assert done.code == 1, done.err
+    assert not (tmp_path / "ev").exists()
