@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import wraps
 from html import escape
@@ -28,6 +28,7 @@ from skillopt.build.outlay import Estimate
 from skillopt.build.reach import no_room
 from skillopt.build.training import open_training
 from skillopt.config.load import load_config, load_kept
+from skillopt.config.local_models import told_defaults
 from skillopt.config.schema import Config, Role
 from skillopt.config.secrets import Secrets
 from skillopt.core.attribution import Attribution
@@ -48,7 +49,7 @@ from skillopt.evaluation.integrity.findings import Finding
 from skillopt.evaluation.report import Claim, claim, mean, metric_of
 from skillopt.evaluation.statistics import Interval
 from skillopt.model.scripted import PlainCallable, from_callable
-from skillopt.progress import Progress
+from skillopt.progress import Progress, heartbeat
 from skillopt.store.evaluations import EvaluationReport, read_evaluation
 from skillopt.store.layout import run_folders
 from skillopt.store.packages import read_skill
@@ -210,14 +211,16 @@ async def train_async(
         out=out,
         settings=settings or {},
     )
-    with _in_use(scorer, target, optimizer):
-        shown = Progress() if progress else None
+    shown = Progress() if progress else None
+    with _in_use(scorer, target, optimizer), _beating(shown):
         if shown is not None:
             model = brief.config.model
             named = (
                 f"target {model.role('target').model}, optimizer {model.role('optimizer').model}"
             )
             shown.tell(f"skillopt: {named}; run directory {brief.out}")
+            if chosen := told_defaults(brief.config):
+                shown.tell(chosen)
             for each in brief.world.warnings:
                 shown.tell(f"warning: {each}")
         watcher = _watching(watch, shown, shown and _room_watcher(brief, shown))
@@ -300,8 +303,8 @@ async def evaluate_async(
         splits=splits,
         target=_callable(target),
     )
-    with _in_use(scorer, target):
-        shown = Progress() if progress else None
+    shown = Progress() if progress else None
+    with _in_use(scorer, target), _beating(shown):
         return await run_evaluation(
             settled, examinee, _watching(watch, shown), secrets or _variables(config)
         )
@@ -446,7 +449,7 @@ async def calibrate_async(
         settings=settings or {},
     )
     shown = Progress() if progress else None
-    with _in_use(scorer, target, optimizer):
+    with _in_use(scorer, target, optimizer), _beating(shown):
         return await noise_of(brief, effect=effect, power=power, watch=_watching(watch, shown))
 
 
@@ -751,6 +754,11 @@ def _room_warnings(brief: Brief, event: Event | Signal) -> list[str]:
     if not isinstance(event, Begun):
         return []
     return no_room(brief.config, brief.plan, State.after(event))
+
+
+def _beating(shown: Progress | None) -> AbstractContextManager[None]:
+    """While the block runs, a long silence is broken by a line that work goes on."""
+    return nullcontext() if shown is None else heartbeat(shown.pulse)
 
 
 def _watching(*watchers: Watcher | None) -> Watcher:

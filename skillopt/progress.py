@@ -3,16 +3,39 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from skillopt.core.events import Begun, Event, PhaseOpened, Signal, Stepped, Ticked
+from skillopt.core.events import Begun, Event, PhaseClosed, PhaseOpened, Signal, Stepped, Ticked
 
 _PAUSE = 10.0
 """Seconds between two lines about one long phase."""
+QUIET = 30.0
+"""Seconds without a line after which one says that work goes on."""
+_BEAT = 5.0
+"""Seconds between two looks at how long it has been quiet."""
+
+
+@contextmanager
+def heartbeat(pulse: Callable[[], None], seconds: float = _BEAT) -> Generator[None, None, None]:
+    """Call `pulse` every so many seconds while the block runs, however long one call takes."""
+    over = threading.Event()
+
+    def beat() -> None:
+        while not over.wait(seconds):
+            pulse()
+
+    thread = threading.Thread(target=beat, name="skillopt-heartbeat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 @dataclass(slots=True)
@@ -44,8 +67,19 @@ class Progress:
                 self._done[move, phase] = (done + 1, total)
                 if self.clock() - self._last >= _PAUSE:
                     self.tell(f"  {phase}: {done + 1} of {total or 'an unknown number'}")
+            case PhaseClosed(move, phase):
+                self._done.pop((move, phase), None)
             case _:
                 pass
+
+    def pulse(self) -> None:
+        """After a long silence, say what is under way."""
+        silence = self.clock() - self._last
+        under_way = list(self._done.items())
+        if silence >= QUIET and under_way:
+            (_, phase), (done, total) = under_way[-1]
+            amount = f"{done} of {total}" if total else f"{done} done"
+            self.tell(f"  {phase}: {amount}, still working ({silence:.0f} s without a result)")
 
     def tell(self, line: str) -> None:
         """Write a line. A stream that was closed does not end a run."""

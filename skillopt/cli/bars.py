@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.progress import BarColumn, TaskID, TextColumn
+from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn
 from rich.progress import Progress as RichProgress
 from rich.table import Column
 
@@ -68,6 +68,9 @@ class Bars:
         """Its bar goes."""
         self.bars.remove_task(self.shown.pop(id(gauge)))
 
+    def waited(self, gauge: Gauge) -> None:
+        """The spinner turns by itself."""
+
     def _whole(self, headway: Headway) -> None:
         if self.whole is None:
             self.whole = self.bars.add_task("whole run", total=None, amount="", remarks="")
@@ -84,6 +87,7 @@ class Bars:
 def drawn(console: Console) -> Generator[Bars, None, None]:
     """Bars that go when the block ends."""
     bars = _Narrow(
+        SpinnerColumn(),
         TextColumn("{task.description:<19}", table_column=Column(no_wrap=True, min_width=19)),
         BarColumn(bar_width=None, table_column=Column(min_width=10, max_width=16)),
         TextColumn("{task.fields[amount]:>7}", table_column=Column(no_wrap=True, min_width=7)),

@@ -24,6 +24,7 @@ from skillopt.core.events import (
     Timed,
     Waiting,
 )
+from skillopt.progress import QUIET, heartbeat
 
 _PAUSE = 10.0
 """Seconds between two lines about one long phase."""
@@ -48,6 +49,10 @@ class Display(Protocol):
         """A phase is over, finished or not."""
         ...
 
+    def waited(self, gauge: Gauge) -> None:
+        """Time has passed while this phase is under way."""
+        ...
+
 
 @dataclass(slots=True)
 class Reporter:
@@ -66,6 +71,13 @@ class Reporter:
         """Show it. A terminal that went away does not end a run."""
         with suppress(OSError):
             self._take(event)
+
+    def pulse(self) -> None:
+        """Time has passed, whatever has happened in it."""
+        gauges = list(self.gauges.values())
+        if gauges:
+            with suppress(OSError):
+                self.display.waited(gauges[-1])
 
     def _take(self, event: Event | Signal) -> None:
         if isinstance(event, Fact) and self.headway is not None:
@@ -104,7 +116,9 @@ def _outage(server: str, seconds: float, *, over: bool) -> str:
 def reporting(screen: Screen) -> Generator[Reporter, None, None]:
     """A watcher that suits the screen."""
     if not screen.live:
-        yield Reporter(screen, Lines(screen))
+        lines = Reporter(screen, Lines(screen))
+        with heartbeat(lines.pulse):
+            yield lines
         return
     # Imported where it is drawn: most of the time of a short command would go into loading it.
     from skillopt.cli.bars import drawn
@@ -141,6 +155,13 @@ class Lines:
 
     def closed(self, gauge: Gauge) -> None:
         """It was told when it finished."""
+
+    def waited(self, gauge: Gauge) -> None:
+        """A line if the last one is a long while ago: work goes on."""
+        silence = self.clock() - self.told
+        if silence >= QUIET:
+            told = f"still working, {duration(silence)} without a result"
+            self._line(gauge.name, gauge.amount, told)
 
     def _line(self, name: str, *parts: str) -> None:
         self.told = self.clock()

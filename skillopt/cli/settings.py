@@ -11,6 +11,7 @@ from skillopt.cli.arguments import Given
 from skillopt.cli.render import Screen
 from skillopt.cli.session import Session
 from skillopt.config.load import load_config, load_kept
+from skillopt.config.local_models import told_defaults
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
 from skillopt.store.reader import RunReader
@@ -53,6 +54,8 @@ def _loaded(given: Given, screen: Screen) -> Config:
 
 
 def _warned(config: Config, screen: Screen) -> Config:
+    if chosen := told_defaults(config):
+        screen.tell(chosen)
     for each in config.warnings:
         screen.warn(each)
     return config

@@ -9,6 +9,7 @@ from typing import cast
 
 from skillopt.config.given import Given, merge, read
 from skillopt.config.legacy import DERIVED
+from skillopt.config.local_models import local_defaults
 from skillopt.config.names import NAMES, resolve
 from skillopt.config.overrides import read_flags, read_overrides, read_values
 from skillopt.config.schema import Config, configure
@@ -40,7 +41,10 @@ def load_config(
     settings = _read_file(path, ()) if path is not None else {}
     settings = merge(settings, read_overrides(overrides))
     settings = merge(settings, read_flags(flags or {}))
-    return configure(merge(settings, read_values(values or {})))
+    settings = merge(settings, read_values(values or {}))
+    config = configure(settings)
+    chosen = local_defaults(config)
+    return configure({**settings, **chosen}) if chosen else config
 
 
 def load_kept(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import io
+import threading
 from dataclasses import dataclass, replace
 
 import pytest
@@ -15,6 +17,7 @@ from skillopt.core.skill import Skill
 from skillopt.core.state import replay
 from skillopt.engine.loop import train
 from skillopt.model.meter import Meter
+from skillopt.progress import Progress, heartbeat
 
 
 @dataclass(slots=True)
@@ -106,3 +109,37 @@ def test_amounts_read_well() -> None:
     ]
     assert paid(Usage(2, 1500, 20)) == "2 calls, 1.5k + 20 tokens"
     assert paid(Usage(2, 1500, 20, dollars=1.5)) == "2 calls, 1.5k + 20 tokens, $1.50"
+
+
+def test_a_long_silence_is_broken_by_a_line_that_work_goes_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    clock = Clock()
+    screen = Screen()
+    lines = Reporter(screen, Lines(screen, clock))
+    stream = io.StringIO()
+    plain = Progress(stream, clock)
+    for watch in (lines, plain):
+        watch.pulse()
+        watch(PhaseOpened("step_0001", "trial", 0))
+        watch(Ticked("step_0001", "trial"))
+    for second in (29, 30, 45, 61):
+        clock.now = second
+        lines.pulse()
+        plain.pulse()
+    for watch in (lines, plain):
+        watch(PhaseClosed("step_0001", "trial"))
+        clock.now = 500
+        watch.pulse()
+    told = [line for line in capsys.readouterr().err.splitlines() if "still working" in line]
+    assert [" ".join(line.split()) for line in told] == [
+        "trial 1 done, still working, 30 s without a result",
+        "trial 1 done, still working, 31 s without a result",
+    ]
+    assert stream.getvalue().count("still working") == 2
+
+
+def test_the_heart_beats_while_a_single_call_takes_long() -> None:
+    beats = threading.Semaphore(0)
+    with heartbeat(lambda: beats.release(), seconds=0.001):  # noqa: PLW0108
+        assert all(beats.acquire(timeout=60) for _ in range(3))

@@ -1,0 +1,55 @@
+"""Settings that a small model on this machine needs, for what the user left open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from skillopt.config.given import Given, read
+from skillopt.config.schema import Config
+
+ORIGIN: Final = "chosen for a local model"
+_MODEL: Final = "qwen2.5-coder-1.5b"
+_MAX_TOKENS: Final = 256
+_OPTIMIZER: Final[Mapping[str, object]] = {
+    "train.num_epochs": 1,
+    "train.batch_size": 24,
+    "gradient.proposer": "instruct",
+    "gradient.samples": 2,
+    "gradient.merge_mode": "union",
+    "optimizer.select_mode": "trial",
+    "optimizer.learning_rate": 6,
+    "optimizer.min_learning_rate": 6,
+    "optimizer.use_slow_update": False,
+    "optimizer.use_meta_skill": False,
+}
+"""What a small optimizer needs; configs/presets/local.yaml says why."""
+
+
+def local_defaults(config: Config) -> dict[str, Given]:
+    """Settings for the roles that a local model plays; none for a key that was given."""
+    given = config.given
+    roles = [name for name in ("target", "optimizer") if config.model.role(name).backend == "local"]
+    named = [read(given[key].value) for role in roles if (key := f"model.{role}") in given]
+    wanted: dict[str, object] = {f"model.{role}": (*named, _MODEL)[0] for role in roles}
+    if "model.max_tokens" not in given:
+        wanted |= {f"model.{role}_max_tokens": _MAX_TOKENS for role in roles}
+    if "optimizer" in roles:
+        wanted |= _OPTIMIZER
+    return {key: Given(value, ORIGIN) for key, value in wanted.items() if key not in given}
+
+
+def told_defaults(config: Config) -> str:
+    """What was chosen, in one line; blank where nothing was."""
+    chosen = [
+        f"{key.partition('.')[2]}={_written(each.value)}"
+        for key, each in config.given.items()
+        if each.origin == ORIGIN
+    ]
+    if not chosen:
+        return ""
+    return f"small local model: using {', '.join(chosen)}; what you set yourself wins"
+
+
+def _written(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
