@@ -29,6 +29,7 @@ class State:
     """Everything that the loop carries from move to move."""
 
     initial: Measured
+    """As it was measured first, whatever is bought for it later."""
     current: Measured
     best: Measured
     epoch_start: Skill
@@ -174,7 +175,11 @@ class State:
         return replace(state, current=new, best=best, pool=(*state.pool, new))
 
     def _know(self, again: Measured | None) -> State:
-        """A skill that was measured again is known by all of its measurements from then on."""
+        """A skill that was measured again is known by all of its measurements from then on.
+
+        Except as the initial one: it is asked again where it looked worse than a candidate, so the
+        mean of both would flatter what the run is compared with.
+        """
         if again is None:
             return self
 
@@ -183,7 +188,6 @@ class State:
 
         return replace(
             self,
-            initial=known(self.initial),
             current=known(self.current),
             best=known(self.best),
             pool=tuple(map(known, self.pool)),

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -117,15 +119,26 @@ def test_what_is_found_exactly_is_never_part_of_a_longer_word(text: str, target:
         assert not (target[-1:].isalnum() and after[:1].isalnum())
 
 
-def test_the_surest_place_is_taken_not_the_first() -> None:
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("similar", "exact"), ("normalised", "exact"), ("similar", "normalised")],
+)
+def test_the_surest_place_is_taken_not_the_first(
+    first: Literal["normalised", "similar"], second: Literal["exact", "normalised"]
+) -> None:
     region = Region("guidance", "\ng\n").render()
 
     def locate(text: str, target: str) -> Found | None:
-        """Equal places are sure; others are there in each text, and less so."""
-        return exactly(text, target) or Found(0, 1, "similar")
+        """The second text has a surer place than the first one."""
+        if (found := exactly(text, target)) is not None:
+            return Found(found.start, found.end, second)
+        return Found(0, 1, first)
 
-    applied = apply_edits(Skill.parse(f"x\n\n{region}\nrule\n"), [Replace("rule", "new")], locate)
+    document = Skill.parse(f"x\n\n{region}\nrule\n")
+    applied = apply_edits(document, [Replace("rule", "new")], locate)
     assert applied.skill.render() == f"x\n\n{region}\nnew\n"
+    applied = apply_edits(Skill.parse(f"rule\n\n{region}\nx\n"), [Replace("rule", "new")], locate)
+    assert applied.skill.render() == f"new\n\n{region}\nx\n"
 
 
 @pytest.mark.parametrize(

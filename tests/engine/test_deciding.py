@@ -10,7 +10,7 @@ from support import Sums, World, analysis, teacher
 
 from skillopt.core.chat import Request
 from skillopt.core.edits import Append
-from skillopt.core.events import Measured, Progress, Stepped
+from skillopt.core.events import Begun, Measured, Progress, Stepped
 from skillopt.core.ports import Gate
 from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
@@ -19,6 +19,7 @@ from skillopt.engine.loop import train
 from skillopt.engine.plan import Shape
 from skillopt.errors import ModelError
 from skillopt.evaluation.gates import Metric, Strict
+from skillopt.evaluation.report import claim
 from skillopt.evaluation.tested import Paired, Sequential
 from skillopt.model.scripted import Scripted
 from skillopt.testing.doubles import MemoryRecord
@@ -85,7 +86,7 @@ async def test_replicates_are_bought_for_both_sides_until_the_gate_can_tell() ->
     assert [len(each) for each in decision.candidate.evaluation.replicates] == [8, 8]
     assert decision.incumbent is not None
     assert [len(each) for each in decision.incumbent.evaluation.replicates] == [8, 8]
-    assert (state.initial, state.current.value) == (decision.incumbent, 13 / 16)
+    assert state.current.value == 13 / 16
 
 
 async def test_replicates_may_be_bought_only_where_the_two_sides_differ() -> None:
@@ -212,7 +213,29 @@ async def test_a_skill_measured_again_is_known_by_all_its_measurements() -> None
     start = world(target=Scripted(stubborn), gate=gate, sampling=Sampling(most=2))
     state, _ = await trained(start)
     assert len(state.current.evaluation.replicates) == 2
-    assert state.current == state.best == state.initial
+    assert state.current == state.best
+
+
+async def test_replicates_bought_for_the_initial_skill_do_not_change_the_score_it_began_with() -> (
+    None
+):
+    """It is asked again only where it looked worse; here it is luckier the second time."""
+
+    def lucky(request: Request) -> str:
+        second = request.replicate > 0 and "carefully" not in request.messages[0].text
+        return (
+            str(sum(map(int, request.messages[1].text.split(" + ")))) if second else moody(request)
+        )
+
+    gate = Paired(strict=STRICT, alpha=0.02, looks=2)
+    start = world(target=Scripted(lucky), gate=gate, sampling=Sampling(most=2))
+    record = MemoryRecord()
+    state = await train(start.but(record=record).run(), SEED)
+    (begun,) = [event for event in record.kept if isinstance(event, Begun)]
+    assert state.current.skill == SEED
+    assert (state.initial.value, state.current.value) == (0.0, 0.5)
+    assert state.initial == begun.initial
+    assert claim(state).gain.mean == 0
 
 
 async def test_replicates_are_averaged_wherever_a_skill_is_evaluated() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import pytest
@@ -161,3 +162,74 @@ def test_a_task_without_a_score_cannot_make_a_rejection_wrong() -> None:
     gate = Strict(Metric())
     assert judged(gate, Case(old, new, 0.0, 1)).finding == "better"
     assert foreseen(gate, Case(old, new, 0.0, 1)) is None
+
+
+def comparable(old: Score | None, new: Score | None) -> bool:
+    return old is not None and new is not None
+
+
+OUTCOMES = (None, Score(0, 0), Score(0.5, 0.5), Score(1, 1))
+
+
+@pytest.mark.parametrize("dense", [("new",), ("old",), ("old", "new"), ()])
+@pytest.mark.parametrize("ties", [False, True])
+def test_a_strict_gate_gives_up_exactly_what_no_outcome_of_the_tasks_left_could_save(
+    dense: tuple[str, ...], ties: bool
+) -> None:
+    """All marks of both sides on three tasks, after one and after two; texts may earn a bonus."""
+    gate = Strict(Metric(0.0, Density(0.3, dense)), ties=ties)
+    names = ["t0", "t1", "t2"]
+    found: set[bool] = set()
+    for old in itertools.product(OUTCOMES, repeat=3):
+        incumbent = measured("old", [list(old)])
+        for met in (1, 2):
+            for new in itertools.product(OUTCOMES, repeat=met):
+                start = [*new, *[None] * (3 - met)]
+                candidate = measured("new", [start], set(names[:met]))
+                saved = any(
+                    gate.judge(measured("new", [[*new, *rest]]), incumbent).finding == "better"
+                    for rest in itertools.product(OUTCOMES, repeat=3 - met)
+                )
+                verdict = gate.foresee(candidate, incumbent, names[met:])
+                # Where a tie is enough, nothing is given up before there is something to compare.
+                if verdict is not None or not ties or any(map(comparable, old, new)):
+                    assert (verdict is None) is saved
+                found.add(saved)
+    assert found == {True, False}
+
+
+def test_a_lost_attempt_leaves_the_incumbents_other_one_to_be_beaten() -> None:
+    """The most that can be gained on a task counts against the worst attempt of the incumbent."""
+    gate = Strict(Metric())
+    old = measured("old", [[Score(1, 1)], [Score(0, 0)]])
+    assert gate.room("t0", old.evaluation) == 1
+    nothing = measured("new", [[None], [None]], set())
+    assert gate.foresee(nothing, old, ["t0"]) is None
+    lost = measured("new", [[None], [Score(1, 1)]])
+    assert gate.judge(lost, old).finding == "better"
+
+
+def test_what_the_incumbent_has_no_score_for_adds_no_bonus() -> None:
+    gate = Strict(Metric(0.0, Density(0.2, ("new",))))
+    old = measured("old", [[Score(0.9, 0.9), None]])
+    new = measured("new", [[Score(0.6, 0.6), None]], {"t0"})
+    assert gate.foresee(new, old, ["t1"]) is not None
+
+
+@pytest.mark.parametrize(
+    ("must_pass", "share", "told"),
+    [
+        ({"t0"}, 0.5, "broke t0, after 1 of 4 tasks"),
+        (set[str](), 0.0, "broke t0, after 1 of 4 tasks"),
+        ({"t1"}, 0.25, None),
+    ],
+)
+def test_one_broken_rule_is_enough_to_give_up(
+    must_pass: set[str], share: float, told: str | None
+) -> None:
+    """Either a task that must pass, or too many; the mean could still become better."""
+    gate = NoRegression(strict=Strict(Metric()), must_pass=frozenset(must_pass), max_broken=share)
+    old = measured("old", scores(1, 0, 0, 0))
+    new = measured("new", scores(0, 1, 1, 1), {"t0"})
+    verdict = gate.foresee(new, old, ["t1", "t2", "t3"])
+    assert verdict == (None if told is None else Verdict("not_better", told))

@@ -38,6 +38,19 @@ def test_a_tie_is_not_better_and_a_point_more_is() -> None:
     assert is_better(gate, measured(gate, marks(1, 1, 0)), old)
 
 
+@pytest.mark.parametrize(
+    ("change", "strictly", "tied"),
+    [(1e-13, False, True), (-1e-13, False, True), (1e-11, True, True), (-1e-11, False, False)],
+)
+def test_means_that_differ_by_rounding_alone_are_a_tie(
+    change: float, strictly: bool, tied: bool
+) -> None:
+    strict, lenient = Strict(Metric()), Strict(Metric(), ties=True)
+    old, new = measured(strict, marks(0.3)), measured(strict, marks(0.3 + change))
+    assert is_better(strict, new, old) is strictly
+    assert is_better(lenient, new, old) is tied
+
+
 @pytest.mark.parametrize(("weight", "better"), [(0.0, False), (0.5, True), (1.0, True)])
 def test_the_metric_weighs_hard_and_soft(weight: float, better: bool) -> None:
     gate = Strict(Metric(weight))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -104,6 +105,17 @@ def test_the_claim_speaks_in_the_metric_of_the_run_and_shows_the_others(
     assert told["test_score"] == pytest.approx(weight * 0.9)
     assert told["baseline_test_score"] == pytest.approx(weight * 0.2)
     assert told["test_lift_interval_95"] == claimed["lift_interval_95"]
+
+
+def test_val_scores_are_shown_together_with_the_bias_of_their_selection() -> None:
+    state = graded_exam(0.0, Score(0, 0), Score(1, 1))
+    told = figures(state)["selection"]
+    assert isinstance(told, dict)
+    assert told["note"] == (
+        "the best skill was selected by these scores, so its own is biased upwards; "
+        "test scores are not"
+    )
+    assert "biased upwards" in claim(replace(state, exam=None)).words()
 
 
 def test_a_run_by_hard_scores_claims_nothing_by_soft_ones() -> None:
