@@ -2,7 +2,9 @@
 
 Low: nothing is needed that the data does not force, as when no candidate ever comes up. High: every
 question that may come up is asked once, every gate is needed, and the skill grows all the time.
-Tokens are letters / 4. How long answers are is known to nobody beforehand: see `_ANSWERS`.
+Expected: most steps bring a candidate, which is measured once; of what comes up now and then, a
+part. Tokens are letters / 4. How long answers are is known to nobody beforehand: see `ANSWERS`;
+nor is how fast they come: see `LATENCY` and `PACE`.
 """
 
 from __future__ import annotations
@@ -30,12 +32,26 @@ from skillopt.optimizer.trial import EXCHANGES
 
 _PROBES = 20
 """Tasks of which the request is looked at."""
-_ANSWERS: Mapping[Role, tuple[int, int]] = {
-    "target": (10, 500),
-    "optimizer": (150, 2000),
-    "judge": (10, 500),
+ANSWERS: Mapping[Role, Range] = {
+    "target": Range(10, 500, 100),
+    "optimizer": Range(150, 2000, 500),
+    "judge": Range(10, 500, 100),
 }
-"""Tokens of an answer, at least and at most, as far as max_tokens allows."""
+"""Tokens of an answer, as far as max_tokens allows."""
+LATENCY = Range(0.5, 4, 1)
+"""Seconds that a call takes before its answer begins."""
+PACE = Range(1 / 150, 1 / 15, 1 / 50)
+"""Seconds for each token of an answer."""
+CANDIDATES = 0.6
+"""Share of steps that bring a candidate before the gate, as a rule."""
+_AGAIN = 0.75
+"""Share of rollouts in later epochs that are made anew, because the skill has changed."""
+_TRIED = 0.05
+"""Share of the most attempts that trials of proposals take: as a rule there are few proposals."""
+_SHOWN = 0.15
+"""Share of the most that a question shows of attempts and memory, as a rule."""
+_SELDOM = 0.25
+"""Share of what comes up only now and then."""
 _FRAME = 20
 """Tokens around a request or an attempt."""
 _EDIT = 40
@@ -82,7 +98,8 @@ class Outlook:
     def moves(self, moves: Sequence[Move], fruitless: int = 0) -> Iterator[Line]:
         """Every phase of these moves, after so many steps in a row that changed nothing."""
         evidence = sampling(self.brief.config)
-        gate = Range(0, self._val * evidence.dearest)
+        once = CANDIDATES * self._val * evidence.replicates
+        gate = Range(0, self._val * evidence.dearest, once)
         patience, edits = self.brief.plan.patience, 0
         for move in moves:
             match move:
@@ -106,7 +123,7 @@ class Outlook:
                     yield from self._epoch(move, edits, gate)
                 case Exam(tasks):
                     once = len(tasks) * evidence.replicates
-                    yield self._attempts("final test", Range(once, 3 * once), edits)
+                    yield self._attempts("final test", Range(once, 3 * once, 2 * once), edits)
 
     def _preflight(self) -> Iterator[Line]:
         for role in ROLES:
@@ -117,7 +134,8 @@ class Outlook:
         optimizer = self.brief.config.optimizer
         tasks = sum(map(len, move.batches))
         # In a later epoch all attempts are known already if the skill has not changed meanwhile.
-        yield self._attempts("rollout", Range(tasks if move.epoch == 1 else 0, tasks), edits)
+        least = tasks if move.epoch == 1 else 0
+        yield self._attempts("rollout", Range(least, tasks, _AGAIN * tasks), edits)
         yield from self._choice(move, edits, tasks)
         for _ in range(min(optimizer.candidate_shuffles, optimizer.candidates - 1)):
             yield from (each.perhaps() for each in self._choice(move, edits, tasks))
@@ -149,7 +167,8 @@ class Outlook:
             # Once alone; and once more beside lines that are proposed for deletion.
             alone = each * (1 if config.gradient.proposer == ("instruct",) else 2)
             tried = found.proposals * alone + (EXCHANGES + 1) * self._used(move) * each
-            yield self._attempts("trial", Range(0, tried), edits + self._used(move))
+            some = Range(0, tried, _TRIED * tried)
+            yield self._attempts("trial", some, edits + self._used(move))
         elif move.budget is not None:
             yield self._question("ranking", f"ranking{form.suffix}", MAYBE, edits, 2000)
 
@@ -161,7 +180,7 @@ class Outlook:
         candidates = self.brief.config.optimizer.candidates
         screened, raced = way.most_attempts(candidates, tasks, self._val)
         yield self._attempts("screening", Range(0, screened), edits)
-        yield self._attempts("race on val", Range(0, raced), edits)
+        yield self._attempts("race on val", Range(0, raced, _SELDOM * raced), edits)
 
     def _probes(self, tasks: int, edits: int) -> Iterator[Line]:
         gradient = self.brief.config.gradient
@@ -170,7 +189,8 @@ class Outlook:
         probes = min(tasks, gradient.deep_reflect_failures + gradient.deep_reflect_successes)
         turns = gradient.deep_reflect_turns
         # Each turn may be told back once, and the conclusion comes on top.
-        asked = Range(0, probes * (2 * turns + 1))
+        most = probes * (2 * turns + 1)
+        asked = Range(0, most, most / 3)
         yield self._question("probes", "probe", asked, edits, 2 * self._attempt)
         yield self._attempts("probed", Range(0, probes * turns), edits)
 
@@ -188,7 +208,7 @@ class Outlook:
     def _candidate(self, gate: Range, edits: int, texts: int) -> Iterator[Line]:
         """What meets the gate, after so many texts that may be too long."""
         if self.brief.config.optimizer.max_skill_tokens:
-            most = Range(0, texts)
+            most = Range(0, texts, _SELDOM * texts)
             yield self._question("compress", "compress_skill", most, edits, 0, whole=True)
         yield self._attempts("gate on val", gate, edits)
 
@@ -196,7 +216,7 @@ class Outlook:
         """Attempts under a skill that is then replaced."""
         if isinstance(following, Step) and speculates(self.brief.config):
             tasks = sum(map(len, following.batches))
-            yield self._attempts("speculative rollout", Range(0, tasks), edits)
+            yield self._attempts("speculative rollout", Range(0, tasks, 0.1 * tasks), edits)
 
     def _reflection(self, found: Proposing, edits: int) -> Iterator[Line]:
         gradient = self.brief.config.gradient
@@ -214,7 +234,9 @@ class Outlook:
             short = MOST_SHOWN + tokens_in(self.brief.prompts.text("instruct"))
             inputs = found.instruct * Range(50, short)
             outputs = found.instruct * Range(5, 160)
-            yield Line("instructions", "optimizer", found.instruct, inputs, outputs)
+            waves = _waves(found.instruct, gradient.analyst_workers)
+            seconds = waves * (LATENCY + Range(5, 160) * PACE)
+            yield Line("instructions", "optimizer", found.instruct, inputs, outputs, seconds)
 
     def _epoch(self, move: EpochEnd, edits: int, gate: Range) -> Iterator[Line]:
         if not move.tasks:
@@ -238,12 +260,18 @@ class Outlook:
 
     def _skill(self, edits: int) -> Range:
         now = tokens_in(self.brief.skill.render())
-        return Range(0.5 * now, now + edits * _EDIT)
+        return Range(0.5 * now, now + edits * _EDIT, now + edits * _EDIT / 4)
 
     def _attempts(self, phase: str, count: Range, edits: int) -> Line:
         skill = self._skill(edits)
-        asked = Range(0.8 * self.request + skill.low, 1.2 * self.request + skill.high)
-        return Line(phase, "target", count, count * asked, count * self.answers["target"])
+        asked = Range(
+            0.8 * self.request + skill.low,
+            1.2 * self.request + skill.high,
+            self.request + skill.expected,
+        )
+        answer, workers = self.answers["target"], self.brief.config.env.workers
+        seconds = _waves(count, workers) * (LATENCY + answer * PACE)
+        return Line(phase, "target", count, count * asked, count * answer, seconds)
 
     def _question(
         self,
@@ -259,16 +287,32 @@ class Outlook:
         fixed = tokens_in(self.brief.prompts.text(prompt))
         skill = self._skill(edits)
         # Two skills are shown where they are compared.
-        asked = Range(0.8 * fixed + skill.low, 1.2 * fixed + 2 * skill.high + _MEMORY + shown)
+        asked = Range(
+            0.8 * fixed + skill.low,
+            1.2 * fixed + 2 * skill.high + _MEMORY + shown,
+            fixed + skill.expected + _SHOWN * (_MEMORY + shown),
+        )
         answer = self.answers["optimizer"]
         if whole:
-            answer = Range(min(answer.low, skill.low), max(answer.high, 500 + skill.high))
-        return Line(phase, "optimizer", count, count * asked, count * answer)
+            most = max(answer.high, 500 + skill.high)
+            answer = Range(min(answer.low, skill.low), most, answer.expected + skill.expected)
+        workers = self.brief.config.gradient.analyst_workers
+        seconds = _waves(count, workers) * (LATENCY + answer * PACE)
+        return Line(phase, "optimizer", count, count * asked, count * answer, seconds)
 
 
 def _answer(role: Role, longest: int) -> Range:
-    low, high = _ANSWERS[role]
-    return Range(min(low, longest), min(high, longest))
+    found = ANSWERS[role]
+    return Range(min(found.low, longest), min(found.high, longest), found.expected)
+
+
+def _waves(calls: Range, workers: int) -> Range:
+    """How many calls follow on each other where so many are under way at a time."""
+
+    def waves(number: float) -> float:
+        return number if number < 1 else max(1.0, number / workers)
+
+    return Range(waves(calls.low), waves(calls.high), waves(calls.expected))
 
 
 async def _request_tokens(brief: Brief) -> float:

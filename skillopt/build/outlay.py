@@ -12,22 +12,38 @@ from skillopt.model.prices import Tariff
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """From, to."""
+    """A number that is not known yet: its bounds, and what is expected between them."""
 
     low: float
     high: float
+    assumed: float | None = field(default=None, compare=False)
+    """What is expected, where the middle is not."""
+
+    @property
+    def expected(self) -> float:
+        """What is assumed, within the bounds; by default the middle."""
+        middle = (self.low + self.high) / 2
+        return middle if self.assumed is None else min(max(self.assumed, self.low), self.high)
 
     def __add__(self, other: Range) -> Range:
         """Both together."""
-        return Range(self.low + other.low, self.high + other.high)
+        expected = self.expected + other.expected
+        return Range(self.low + other.low, self.high + other.high, expected)
 
     def __mul__(self, other: Range) -> Range:
         """So many of those."""
-        return Range(self.low * other.low, self.high * other.high)
+        expected = self.expected * other.expected
+        return Range(self.low * other.low, self.high * other.high, expected)
 
     def perhaps(self) -> Range:
         """The same, or nothing."""
-        return Range(0, self.high)
+        return Range(0, self.high, self.expected / 2)
+
+    def likely(self, factor: float) -> Range:
+        """What is expected, divided and multiplied by a factor, within the bounds."""
+        expected = self.expected
+        low, high = max(self.low, expected / factor), min(self.high, expected * factor)
+        return Range(low, high, expected)
 
 
 NONE = Range(0, 0)
@@ -44,6 +60,8 @@ class Line:
     input: Range
     """Tokens, of all calls together."""
     output: Range
+    seconds: Range = NONE
+    """Of wall-clock time."""
 
     def perhaps(self) -> Line:
         """The same phase, if it comes up at all."""
@@ -52,6 +70,7 @@ class Line:
             calls=self.calls.perhaps(),
             input=self.input.perhaps(),
             output=self.output.perhaps(),
+            seconds=self.seconds.perhaps(),
         )
 
     def __add__(self, other: Line) -> Line:
@@ -62,6 +81,7 @@ class Line:
             self.calls + other.calls,
             self.input + other.input,
             self.output + other.output,
+            self.seconds + other.seconds,
         )
 
 
@@ -90,6 +110,11 @@ class Estimate:
         return sum((line.input + line.output for line in self.lines), NONE)
 
     @property
+    def seconds(self) -> Range:
+        """Wall-clock time of the whole run."""
+        return sum((line.seconds for line in self.lines), NONE)
+
+    @property
     def dollars(self) -> Range | None:
         """What all of it costs; None while a price is unknown."""
         found = [self.cost(line) for line in self.lines]
@@ -113,9 +138,11 @@ class Estimate:
                 return 0.0
             return calls * price.cost(Usage(1, round(given / calls), round(answered / calls)))
 
+        calls, given, answered = line.calls, line.input, line.output
         return Range(
-            at(line.calls.low, line.input.low, line.output.low),
-            at(line.calls.high, line.input.high, line.output.high),
+            at(calls.low, given.low, answered.low),
+            at(calls.high, given.high, answered.high),
+            at(calls.expected, given.expected, answered.expected),
         )
 
 

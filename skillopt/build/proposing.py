@@ -63,7 +63,8 @@ def _one(name: str, brief: Brief, move: Step) -> Proposing:
     kinds = sum(len({task.kind for task in batch}) for batch in move.batches)
     match name:
         case "explore":
-            turns = Range(0 if gradient.failure_only else 1, gradient.explore_turns)
+            most = gradient.explore_turns
+            turns = Range(0 if gradient.failure_only else 1, most, most / 3)
             asked = NONE if move.budget == 0 else turns
             return Proposing(explore=asked, leaves=2, proposals=bound(move.budget))
         case "instruct":

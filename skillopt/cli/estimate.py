@@ -6,21 +6,28 @@ import asyncio
 from collections.abc import Sequence
 
 from skillopt.build.brief import Brief, prepare
-from skillopt.build.estimate import estimate
+from skillopt.build.estimate import ANSWERS, CANDIDATES, LATENCY, PACE, estimate
 from skillopt.build.outlay import Estimate, Line, Range
 from skillopt.build.pricing import missing_prices
 from skillopt.cli.arguments import Given
-from skillopt.cli.phrases import short
+from skillopt.cli.phrases import duration, short
 from skillopt.cli.render import Screen
 from skillopt.cli.settings import configured
 from skillopt.cli.tables import Table
 
 _NOTE = (
-    "Low: only the calls that every run makes; no candidate reaches a gate. High: every optional\n"
-    "call is made once and every candidate is measured on all of val; no retries. Input tokens\n"
-    "are estimated from the real prompts and data (characters / 4). The length of answers is an\n"
-    "assumption; reasoning models may need more."
+    "Expected values; in brackets the likely range: half to double the expected calls, a third\n"
+    "to three times the expected tokens and dollars, within what the plan allows. Assumed:\n"
+    "{share} of the steps bring a candidate, which is evaluated once; answers have\n"
+    "{target} tokens (target) and {optimizer} tokens (optimizer), reasoning models may need\n"
+    "more; no retries. Input tokens come from the real prompts and data (characters / 4)."
 )
+_TIME = (
+    "Time: about {expected} ({low} to {high}), if a call takes {latency:g} s plus 1 s for every\n"
+    "{pace:.0f} tokens of its answer, and {workers} attempts (env.workers) run at the same time."
+)
+_CALLS, _TOKENS, _SECONDS = 2.0, 3.0, 3.0
+"""How far off the likely range goes, as a factor."""
 
 
 def show_estimate(given: Given) -> None:
@@ -30,7 +37,7 @@ def show_estimate(given: Given) -> None:
     for each in brief.world.warnings:
         screen.warn(each)
     found = estimated(brief)
-    screen.show(phases(found), "", _NOTE)
+    screen.show(phases(found), "", _bounds(found), "", _note(), "", _time(brief, found))
     for note in price_notes(brief, found):
         screen.show("", note)
 
@@ -52,8 +59,34 @@ def phases(found: Estimate) -> Table:
 
 
 def one_line(found: Estimate) -> str:
-    """`312-1,250 calls, 40k-2.1M tokens, $0.10-$1.90`."""
-    return spans(found.calls, found.tokens, found.dollars)
+    """`about 12 min, 312-700 calls, 400k-1.6M tokens, $0.10-$0.40`: the likely ranges."""
+    dollars = None if found.dollars is None else found.dollars.likely(_TOKENS)
+    likely = spans(found.calls.likely(_CALLS), found.tokens.likely(_TOKENS), dollars)
+    return f"about {duration(found.seconds.expected)}, {likely}"
+
+
+def _bounds(found: Estimate) -> str:
+    return f"At least and at most: {spans(found.calls, found.tokens, found.dollars)}."
+
+
+def _note() -> str:
+    return _NOTE.format(
+        share=f"{100 * CANDIDATES:.0f} %",
+        target=round(ANSWERS["target"].expected),
+        optimizer=round(ANSWERS["optimizer"].expected),
+    )
+
+
+def _time(brief: Brief, found: Estimate) -> str:
+    likely = found.seconds.likely(_SECONDS)
+    return _TIME.format(
+        expected=duration(likely.expected),
+        low=duration(likely.low),
+        high=duration(likely.high),
+        latency=LATENCY.expected,
+        pace=1 / PACE.expected,
+        workers=brief.config.env.workers,
+    )
 
 
 def spans(calls: Range, tokens: Range, dollars: Range | None) -> str:
@@ -75,16 +108,26 @@ def price_notes(brief: Brief, found: Estimate) -> list[str]:
 
 def _row(made: Table, line: Line, found: Estimate, style: str = "") -> None:
     dollars = found.cost(line)
-    money = [] if not found.prices else ["unknown" if dollars is None else _money(dollars)]
+    money = [] if not found.prices else ["unknown" if dollars is None else _likely_money(dollars)]
     cells: Sequence[str] = [
         line.phase or "all",
         line.role,
-        _whole(line.calls),
-        _short(line.input),
-        _short(line.output),
+        _beside(f"{line.calls.expected:,.0f}", _whole(line.calls.likely(_CALLS))),
+        _beside(short(round(line.input.expected)), _short(line.input.likely(_TOKENS))),
+        _beside(short(round(line.output.expected)), _short(line.output.likely(_TOKENS))),
         *money,
     ]
     made.add_row(*cells, style=style)
+
+
+def _beside(expected: str, likely: str) -> str:
+    """`120 (80-180)`; one number where there is no range."""
+    return expected if expected == likely else f"{expected} ({likely})"
+
+
+def _likely_money(dollars: Range) -> str:
+    likely = dollars.likely(_TOKENS)
+    return _beside(_price(likely.expected, likely), _money(likely))
 
 
 def _span(low: str, high: str) -> str:
@@ -100,7 +143,9 @@ def _short(range_: Range) -> str:
 
 
 def _money(range_: Range) -> str:
-    finer = range_.high < 1
-    return _span(
-        *(f"${each:,.4f}" if finer else f"${each:,.2f}" for each in (range_.low, range_.high))
-    )
+    return _span(_price(range_.low, range_), _price(range_.high, range_))
+
+
+def _price(dollars: float, of: Range) -> str:
+    """As fine as the range that it belongs to."""
+    return f"${dollars:,.4f}" if of.high < 1 else f"${dollars:,.2f}"

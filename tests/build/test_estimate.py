@@ -109,6 +109,40 @@ async def test_what_is_really_called_lies_within_the_range(mode: str, tmp_path: 
     assert calls.keys() <= ranges.keys()
     for role, found in ranges.items():
         assert within(calls[role], found), (role, calls[role], found)
+    assert within(sum(calls.values()), before.calls.likely(2)), (calls, before.calls)
+
+
+def test_the_likely_range_is_narrow_and_inside_the_bounds(tmp_path: Path) -> None:
+    data = make_data(tmp_path / "data", (20, 12, 8))
+    job = Job(url="http://127.0.0.1:9", data=data, out=tmp_path / "run")
+    prices = {"model.input_price": 1.0, "model.output_price": 4.0}
+    found = estimate(skill=initial_skill(), settings={**job.settings(), **prices})
+    assert found.dollars is not None
+    for each in (found.calls, found.tokens, found.dollars, found.seconds):
+        likely = each.likely(2)
+        assert each.low <= likely.low < each.expected < likely.high <= each.high
+        assert likely.high <= 4 * likely.low
+    assert found.dollars.high > 8 * found.dollars.low
+
+
+def test_more_workers_take_less_time_and_the_same_calls(tmp_path: Path) -> None:
+    data = make_data(tmp_path / "data", (60, 40, 40))
+    job = Job(url="http://127.0.0.1:9", data=data, out=tmp_path / "run", batch=30)
+    few, many = (
+        estimate(skill=initial_skill(), settings={**job.settings(), "env.workers": workers})
+        for workers in (1, 20)
+    )
+    assert few.calls.expected == many.calls.expected
+    assert few.seconds.expected > 3 * many.seconds.expected
+    assert few.seconds.low > many.seconds.low > 0
+
+
+def test_what_is_expected_adds_up_and_stays_within_the_bounds() -> None:
+    both = Range(0, 10, 2) + Range(4, 8)
+    assert (both, both.expected) == (Range(4, 18), 8)
+    assert (Range(2, 4) * Range(10, 30, 10)).expected == 30
+    assert Range(0, 10, 99).expected == 10
+    assert Range(2, 8).perhaps().expected == 2.5
 
 
 def test_dollars_are_told_only_when_all_prices_are_known(tmp_path: Path) -> None:
