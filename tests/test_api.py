@@ -530,5 +530,5 @@ def test_a_result_says_when_no_reply_of_the_optimizer_could_be_used(tmp_path: Pa
             skill="You add numbers.", out=tmp_path / out, settings=QUICK,
         )  # fmt: skip
 
-    assert "replies were all unusable" in trained(babbler, "bad").problem
+    assert "no reply of the optimizer was usable" in trained(babbler, "bad").problem
     assert trained(teacher, "good").problem == ""

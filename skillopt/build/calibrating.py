@@ -55,7 +55,7 @@ async def calibrate(brief: Brief, watch: Watcher, secrets: Secrets | None = None
     found = noise(brief, evaluation)
     if found is None:
         raise Unmeasurable(
-            "no val task was scored twice, so there is nothing to compare. "
+            "no val task was scored twice, so the noise is unknown. "
             "Finished work is kept: run the same command again."
         )
     return found

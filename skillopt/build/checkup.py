@@ -110,7 +110,7 @@ async def _check_role(
     try:
         role = limited(config.model.role(name))
         if role.backend == "handoff":
-            advice = "questions will wait in the run directory for answers"
+            advice = "prompts will be written to the run directory and wait there for answers"
             return [Check(what, "note", f"{role.model} by handoff", advice)]
         plugged = plug(role, secrets, http)
     except SkilloptError as error:
@@ -120,7 +120,7 @@ async def _check_role(
     key = f", key from {settings.key_source}" if settings.key_source else ""
     known = f"{role.model} by {role.backend}{where}{key}"
     if offline:
-        return [Check(what, "note", f"{known}; not asked")]
+        return [Check(what, "note", f"{known}; not called")]
     return await _ask(what, known, config, role, plugged.wire)
 
 
@@ -130,7 +130,7 @@ async def _ask(what: str, known: str, config: Config, role: RoleModel, model: Mo
     try:
         await _say(model, _HELLO, 16)
     except Refused as error:
-        return [Check(what, "warning", f"{known}; refuses a tiny question", str(error))]
+        return [Check(what, "warning", f"{known}; refuses a short test request", str(error))]
     except SkilloptError as error:
         return [Check(what, "failure", f"{known}; no answer", str(error))]
     seconds = time.perf_counter() - start
@@ -151,14 +151,14 @@ async def _reflection(config: Config, model: Model) -> Check:
     except SkilloptError:
         prompts = Library()  # what is wrong with the data is told elsewhere
     found = await rehearse(config, model, prompts)
-    kind = f"a question about failed attempts (gradient.proposer: {found.asked})"
+    kind = f"a reflection request (gradient.proposer: {found.asked})"
     match found.outcome:
         case "usable":
             return Check(what, "ok", f"{kind} got a usable reply")
         case "not asked":
-            return Check(what, "note", "the configured proposer asks no model")
+            return Check(what, "note", "the configured proposer calls no model")
         case "nothing proposed":
-            advice = "it read three plain failures and proposed nothing; try another model"
+            advice = "it read three simple failures and proposed nothing; try another model"
             return Check(what, "warning", f"{kind} got no proposal", advice)
         case "no answer":
             return Check(what, "failure", f"{kind} got no reply", found.told)
@@ -193,10 +193,12 @@ async def _tools(role: RoleModel, model: Model) -> Check:
     try:
         reply = await model.complete(asked)
     except SkilloptError:
-        return Check(what, "note", "takes no tools; only agent harnesses need them")
+        return Check(what, "note", "does not support tools; only agent harnesses need them")
     if any(call.name == _CLOCK.name for call in reply.calls):
-        return Check(what, "ok", "calls a tool when it needs one")
-    return Check(what, "note", "was offered a tool and called none; only agent harnesses need it")
+        return Check(what, "ok", "calls tools")
+    return Check(
+        what, "note", "did not call the tool it was offered; only agent harnesses need tools"
+    )
 
 
 async def _say(model: Model, text: str, limit: int) -> Reply:

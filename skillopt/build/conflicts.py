@@ -21,7 +21,7 @@ def check(config: Config) -> None:
         (
             "optimizer.use_skill_aware_reflection",
             optimizer.use_skill_aware_reflection and mode == "full_rewrite_minibatch",
-            f"writes no reminders where bodies are written whole (skill_update_mode: {mode})",
+            f"has no effect with skill_update_mode: {mode}, which rewrites the whole body",
         ),
         (
             "gradient.use_deep_reflect",
@@ -41,7 +41,7 @@ def check(config: Config) -> None:
         (
             "optimizer.lr_control_mode",
             asked and control in ("none", "volatility"),
-            f"{control} and optimizer.lr_scheduler: autonomous exclude each other; change one",
+            f"{control} and optimizer.lr_scheduler: autonomous cannot be combined; change one",
         ),
     ):
         if wrong:

@@ -95,7 +95,7 @@ def _told_dropped(rows: Sequence[str]) -> list[str]:
         return []
     shown, more = rows[:_SHOWN], len(rows) - _SHOWN
     listed = "".join(f"\n  {each}" for each in shown) + (f"\n  and {more} more" if more > 0 else "")
-    return [f"left out (env.drop_bad_rows): {len(rows)} rows{listed}"]
+    return [f"dropped {len(rows)} bad rows (env.drop_bad_rows){listed}"]
 
 
 _SHOWN = 5
@@ -108,9 +108,9 @@ def few_to_decide(count: int) -> list[str]:
     if count >= _FEW:
         return []
     return [
-        f"only {count} val items decide what is kept: one of them moves the score by "
-        f"{1 / max(1, count):.2f}, so luck is kept and gains are lost. Give val at least {_FEW}: "
-        "add rows, or give it a larger share, such as env.split_ratio=1:1:1"
+        f"val has only {count} items: one item changes the score by {1 / max(1, count):.2f}, so "
+        f"the gate accepts noise and misses gains. Use at least {_FEW} val items: add rows, or "
+        "give val a larger share, for example env.split_ratio=1:1:1"
     ]
 
 
@@ -119,7 +119,7 @@ def told_cut(splits: Splits) -> str:
     if not splits.ratio:
         return ""
     sizes = "/".join(str(len(splits[each])) for each in SPLITS)
-    return f"cut {splits.ratio} into {sizes} (env.split_ratio)"
+    return f"data split {splits.ratio} into {sizes} train/val/test items (env.split_ratio)"
 
 
 _ABSENT = {
@@ -143,8 +143,8 @@ def _kind(config: Config) -> EnvironmentKind:
         raise config.complaint(
             "env.name",
             f"the benchmark {name!r} is not part of this version: its environment ({_ABSENT[name]} "
-            f"tasks and their scorer) is missing. There are {', '.join(here)}; "
-            "docs/guide/new-benchmark.md shows how to write one and name it as module:Name",
+            f"tasks and their scorer) is missing. Available: {', '.join(here)}. "
+            "docs/guide/new-benchmark.md shows how to write your own and use it as module:Name",
         )
     return ENVIRONMENTS.load(name)
 
@@ -160,10 +160,10 @@ def _refuse_ids(config: Config, kind: EnvironmentKind) -> None:
         return
     name = folder.name.removesuffix("_split").removesuffix("_id")
     ids, items = folder.with_name(f"{name}_id_split"), folder.with_name(f"{name}_split")
-    what = "holds the ids of items, not the items" if only_ids else "does not exist"
-    how = f"make it with: {command.format(manifest=ids, folder=items)}"
+    what = "contains only the ids of items, not the items" if only_ids else "does not exist"
+    how = f"create it with: {command.format(manifest=ids, folder=items)}"
     if only_ids and items != folder:
-        how = f"{how}, and set env.split_dir={items}" if command else "name a folder with the items"
+        how = f"{how}, and set env.split_dir={items}" if command else "give a folder with the items"
     raise config.complaint("env.split_dir", f"{folder} {what}; {how}")
 
 

@@ -20,7 +20,7 @@ def _races(config: Config) -> Iterator[str]:
     if optimizer.candidates == 1 and (optimizer.candidate_shuffles or optimizer.screen_tasks):
         yield (
             "optimizer.candidate_shuffles and screen_tasks have no effect with one candidate; "
-            "raise optimizer.candidates, or drop them"
+            "raise optimizer.candidates, or remove these settings"
         )
 
 
@@ -29,25 +29,25 @@ def _replicates(config: Config) -> Iterator[str]:
     buys = evaluation.inconclusive != "reject"
     if buys and isinstance(gates(config)[0], Strict):
         yield (
-            f"evaluation.inconclusive: {evaluation.inconclusive} buys nothing, because gate "
-            f"{evaluation.gate} is never in doubt; use gate paired or sequential"
+            f"evaluation.inconclusive: {evaluation.inconclusive} has no effect, because gate "
+            f"{evaluation.gate} is never inconclusive; use gate paired or sequential"
         )
     elif buys and evaluation.max_replicates <= evaluation.replicates:
         yield (
-            f"evaluation.inconclusive: {evaluation.inconclusive} buys nothing, because "
+            f"evaluation.inconclusive: {evaluation.inconclusive} has no effect, because "
             f"max_replicates ({evaluation.max_replicates}) is not above replicates "
             f"({evaluation.replicates}); raise max_replicates"
         )
     elif (buys or evaluation.replicates > 1) and _steady(config.model.role("target")):
         yield (
-            "replicates tell nothing new, because the target answers the same question in the same "
-            "way (temperature 0); set model.target_temperature, or drop the replicates"
+            "replicates have no effect, because the target is deterministic (temperature 0); set "
+            "model.target_temperature, or remove the replicates"
         )
 
 
 def _guesses(config: Config) -> Iterator[str]:
     if config.engine.speculate and (why := hindrance(config)):
-        yield f"engine.speculate has no effect: {why}; change that, or drop engine.speculate"
+        yield f"engine.speculate has no effect: {why}; change that, or remove engine.speculate"
 
 
 def _steady(target: RoleModel) -> bool:

@@ -44,7 +44,7 @@ _TRIED = 200
 """Items of a split whose answers are put to the scorer."""
 _SHAPED, _OTHERS = 20, 20
 """Items of a split on which wrong answers are tried, and other items to take one from."""
-_UNTOLD = "the environment does not tell right answers; give it a method gold(task)"
+_UNTOLD = "the environment does not provide right answers; add a method gold(task)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ async def _bare(
     config: Config, environment: Environment, skill: Skill, spending: Spending | None
 ) -> Finding:
     if spending is None:
-        asks = "asks the target model, which may cost money: add --spend"
+        asks = "calls the target model, which may cost money; add --spend"
         return Finding("bare prompt", "left out", asks)
     tasks = _spread(validation_tasks(config, environment), spending.sample)
     try:

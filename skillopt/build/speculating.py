@@ -14,17 +14,20 @@ def hindrance(config: Config) -> str:
     """Why nothing is attempted ahead although it is wished for; empty: it is."""
     limits, target, workers = config.limits, config.model.role("target"), config.env.workers
     for wrong, why in (
-        (workers < 2, "env.workers: 1 leaves no worker idle"),
+        (workers < 2, "with env.workers: 1 there is no idle worker"),
         (
             config.evaluation.gate == "always",
-            "evaluation.gate: always takes every candidate, so every guess would be wrong",
+            "evaluation.gate: always accepts every candidate, so no such attempt is ever used",
         ),
         (
             any(each is not None for each in (limits.dollars, limits.tokens, limits.calls)),
-            "wrong guesses would use up what a limit leaves for the run itself",
+            "unused speculative attempts would use up the budget of the run",
         ),
-        (target.backend == "handoff", "people answer for the target; they are not asked in vain"),
-        (_is_tight(config), "the target's server has no room beside what the gate asks"),
+        (
+            target.backend == "handoff",
+            "with backend handoff, people would answer prompts that may not be used",
+        ),
+        (_is_tight(config), "the target's server has no capacity beyond what the gate uses"),
     ):
         if wrong:
             return why

@@ -107,15 +107,14 @@ def forced(chapters: Iterable[Chapter]) -> list[str]:
 def proposers(facts: Sequence[Fact]) -> Text:
     """Who proposed what, a line each, and how many replies of the optimizer were of no use."""
     lines = [
-        f"{each.by} ({'asks the optimizer model' if each.asks_model else 'asks no model'}): "
+        f"{each.by} ({'uses the optimizer model' if each.asks_model else 'uses no model'}): "
         f"{count(each.proposed, 'edit')} proposed, {each.tried} tried at the gate, "
         f"{each.accepted} accepted"
         for each in shares(facts)
     ]
     found = replies(facts)
     if found.unusable:
-        asked = count(found.asked, "question")
-        lines.append(f"optimizer replies that could not be used: {found.unusable} of {asked}")
+        lines.append(f"unusable replies of the optimizer: {found.unusable} of {found.asked}")
     return Text("\n".join(lines or ["proposals: none"]))
 
 

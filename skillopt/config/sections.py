@@ -55,7 +55,9 @@ def _at_least(least: int) -> Callable[[int], int]:
 def _coherent(use_gate: bool, others: ValidationInfo) -> bool:  # noqa: FBT001 - pydantic's
     gate = others.data.get("gate", "always")
     if not use_gate and gate != "always":
-        raise ValueError(f"is false, so every candidate is taken, but gate is {gate}; drop one")
+        raise ValueError(
+            f"is false, which means gate: always, but gate is {gate}; remove one of them"
+        )
     return use_gate
 
 

@@ -225,4 +225,4 @@ def _scalar(node: yaml.Node) -> object:
     except ValueError as error:
         if isinstance(error, _Mistake):
             raise
-        raise _Mistake(node, f"{text[:40]!r} is not a value that can be read") from None
+        raise _Mistake(node, f"{text[:40]!r} is not a valid value") from None

@@ -301,7 +301,7 @@ def recognise(
         listed = "\n".join(changed)
         message = (
             f"this directory holds a run with other settings:\n{listed}\n"
-            "Choose another env.out_root, or restore these settings to continue."
+            "Choose another env.out_root, or restore these settings to resume the run."
         )
         raise StoreError(message)
 

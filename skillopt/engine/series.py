@@ -44,9 +44,9 @@ class Tally:
         if self.failed > self.max_failed * total:
             text = (
                 f"{self.failed} of {total} attempts failed, more than "
-                f"{self.max_failed:.0%} (evaluation.max_failure_share), so the result would mean "
-                f"nothing. The last one: {message}. "
-                "Finished work is kept: repair the cause and run the same command again."
+                f"{self.max_failed:.0%} (evaluation.max_failure_share), so the result would be "
+                f"meaningless. Last failure: {message}. "
+                "Finished work is saved: fix the cause and run the same command again."
             )
             self.halt(Unmeasurable(text))
 

@@ -148,7 +148,7 @@ class Messages:
             case {"type": "error"} | {"error": _}:
                 raise Nonsense("the server reports an error")
             case _:
-                raise Nonsense("the answer holds no content")
+                raise Nonsense("the answer has no content")
 
 
 def _parted(messages: Sequence[Message]) -> tuple[list[Block], list[Message]]:

@@ -111,7 +111,7 @@ class Pulse:
         silence = self._until - self._since
         calls, seconds = (DEAD_CALLS, self.patience) if self._known else (2, ABSENT_SECONDS)
         if self._missed >= calls and silence >= seconds:
-            waited = "; model.outage_seconds says how long it is waited for" if self._known else ""
+            waited = "; model.outage_seconds sets how long to wait" if self._known else ""
             raise (Unavailable if self._known else AccessError)(
                 f"endpoint {self.name} has not answered for {silence:.0f} s ({self._missed} calls "
                 "in a row); check base_url and that the server runs, then run the same command "

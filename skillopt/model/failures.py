@@ -21,7 +21,7 @@ QUOTED = 300
 """Characters of a server's own words that an error repeats."""
 
 _WAITING_HELPS = {408, 409, 425, 429}
-_NO_CREDIT = "the credit or quota is used up; raise it, then run the same command again"
+_NO_CREDIT = "credit or quota exhausted; raise it, then run the same command again"
 _UNKNOWN_MODEL = "model or path unknown; check the model's name and base_url"
 _TAG = re.compile(r"<[^<>]*>")
 

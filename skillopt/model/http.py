@@ -133,7 +133,7 @@ def _explain(error: aiohttp.ClientError | OSError, where: str) -> ModelError | A
         case aiohttp.ClientConnectorCertificateError():
             return AccessError(f"{where}: the certificate is not trusted ({error})")
         case aiohttp.ClientPayloadError():
-            return ModelError(f"{where}: the answer broke off", retryable=True)
+            return ModelError(f"{where}: the connection was lost during the answer", retryable=True)
         case aiohttp.ClientResponseError():
             return ModelError(f"{where}: the answer is not HTTP", retryable=True)
         case aiohttp.ClientConnectorError():

@@ -86,7 +86,7 @@ class MiniMax:
         """What is sent."""
         if request.effort or request.tool_choice != "auto":
             what = "a reasoning effort" if request.effort else "a choice of tools"
-            raise Refused(f"MiniMax knows no word for {what}")
+            raise Refused(f"MiniMax does not support {what}")
         return self.usual.body(request)
 
     def reply(self, data: Json) -> Reply:

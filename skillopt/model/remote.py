@@ -123,7 +123,7 @@ def checked(key: Key, url: str, hint: str) -> Key:
         return key
     if not key.secret or not all("!" <= letter <= "~" for letter in key.secret):
         raise AccessError(
-            "a key is blank or holds a character that no key has (a space? a line break?); "
+            "a key is blank or contains a character that no key has (a space or a line break); "
             f"check {hint}"
         )
     return key if urlsplit(url).username is None else Key(None)

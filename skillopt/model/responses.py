@@ -63,7 +63,7 @@ class Responses:
                 reason = rest.get("incomplete_details") if status == "incomplete" else None
                 return _reply(output, _stop(reason), _usage(rest.get("usage")))
             case _:
-                raise Nonsense("the answer holds no output")
+                raise Nonsense("the answer has no output")
 
 
 def _reply(output: Iterable[Json], stop: Stop, usage: Usage) -> Reply:

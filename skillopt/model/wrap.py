@@ -117,8 +117,8 @@ class NonEmpty:
         match reply.stop:
             case "length":
                 raise Unusable(
-                    f"{what}: all {reply.usage.output} tokens went before the first word, into "
-                    f"reasoning perhaps; raise model.{self.role}_max_tokens, or lower the "
+                    f"{what}: all {reply.usage.output} tokens were used before the first word, "
+                    f"probably for reasoning; raise model.{self.role}_max_tokens, or lower the "
                     "reasoning effort"
                 )
             case "filter":

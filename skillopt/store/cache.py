@@ -360,8 +360,8 @@ class Cache:
             if not any(each in str(error) for each in _SURROUNDINGS):
                 raise self._damaged(_brief(error)) from error
             raise StoreError(
-                f"cannot use {self._path}: {error}. Finished work is kept: see to the disk space "
-                "and permissions, then run the same command again."
+                f"cannot use {self._path}: {error}. Finished work is saved: check disk space and "
+                "permissions, then run the same command again."
             ) from error
         except sqlite3.DatabaseError as error:
             raise self._damaged(_brief(error)) from error

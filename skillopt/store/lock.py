@@ -76,7 +76,7 @@ class RunLock:
                 holder = os.read(descriptor, 200).decode(errors="replace").strip()
                 os.close(descriptor)
                 raise StoreError(
-                    f"another run is at work in {self._folder} ({holder or 'just started'}). "
+                    f"another process is using {self._folder} ({holder or 'just started'}). "
                     "Wait until it ends, stop it, or choose another directory (env.out_root)."
                 )
             with suppress(FileNotFoundError):

@@ -60,7 +60,9 @@ def _check(folder: Path, paths: list[Path]) -> None:
     for path in paths:
         if not path.resolve().is_relative_to(home):
             name = path.relative_to(folder).as_posix()
-            raise SkillError(f"{name} is a link that leads out of the folder; put the file there")
+            raise SkillError(
+                f"{name} is a link to a file outside the folder; copy the file into the folder"
+            )
     size = sum(path.stat().st_size for path in paths)
     if size > LARGEST:
         raise SkillError(

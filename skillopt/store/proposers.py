@@ -83,10 +83,10 @@ def useless(events: Iterable[Event]) -> str:
     if not found.all_unusable:
         return ""
     return (
-        f"the optimizer's replies were all unusable ({found.unusable} of {found.asked} questions "
-        f"about attempts; the last one: {found.last_problem}). Nothing could be learnt, so the "
-        "scores say nothing about the skill. What helps: `skillopt doctor CONFIG` asks such a "
-        "question; a more capable model.optimizer; a larger model.optimizer_max_tokens; "
+        f"no reply of the optimizer was usable ({found.unusable} of {found.asked} reflection "
+        f"requests; last problem: {found.last_problem}). Nothing could be learnt, so the scores "
+        "say nothing about the training. What helps: `skillopt doctor CONFIG` tests the optimizer with such a "
+        "request; a more capable model.optimizer; a larger model.optimizer_max_tokens; "
         "gradient.proposer=instruct for a small model. Then train into another env.out_root"
     )
 

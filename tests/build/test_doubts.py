@@ -23,10 +23,10 @@ def said(settings: dict[str, object]) -> list[str]:
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"evaluation.gate": "strict"}, "gate strict is never in doubt"),
-        ({"evaluation.gate": "always"}, "gate always is never in doubt"),
+        ({"evaluation.gate": "strict"}, "gate strict is never inconclusive"),
+        ({"evaluation.gate": "always"}, "gate always is never inconclusive"),
         ({"evaluation.replicates": 3}, r"max_replicates \(3\) is not above replicates \(3\)"),
-        ({"model.target_temperature": 0.0}, "the target answers the same question in the same"),
+        ({"model.target_temperature": 0.0}, "the target is deterministic"),
         ({"model.target_backend": "local"}, "set model.target_temperature"),
         ({"optimizer.screen_tasks": 5}, "raise optimizer.candidates"),
     ],

@@ -59,7 +59,7 @@ def test_a_run_that_was_cut_2_1_7_by_default_is_still_the_same_run(tmp_path: Pat
 
 def test_fewer_than_20_val_items_are_warned_about(tmp_path: Path) -> None:
     (told,) = brief_of(tmp_path, many(30)).world.warnings
-    assert "only 10 val items" in told
+    assert "val has only 10 items" in told
     assert brief_of(tmp_path, many(60)).world.warnings == ()
 
 

@@ -35,7 +35,7 @@ async def test_a_configuration_that_works_passes_with_every_part_named(tmp_path:
     assert " ok " in row(done, "clock")
     assert "judge" not in done.out
     assert "all checks passed" in done.err
-    assert "called none" in row(done, "target, tools")
+    assert "did not call the tool" in row(done, "target, tools")
     assert asked == 6
     assert not (tmp_path / "run").exists()
 
@@ -51,7 +51,7 @@ async def test_a_server_that_calls_tools_is_told_apart_from_one_that_takes_none(
         make_project(tmp_path, server.url)
         done = await skillopt("doctor", "c.yaml", cwd=tmp_path)
     assert done.code == 0, done.out + done.err
-    assert "calls a tool when it needs one" in row(done, "optimizer, tools")
+    assert "calls tools" in row(done, "optimizer, tools")
     offered = [each.body["tools"] for each in server.seen if "tools" in each.body]
     assert len(offered) == 2
     assert all(tools[0]["function"]["name"] == "clock" for tools in offered)
@@ -78,7 +78,7 @@ async def test_offline_nobody_is_asked(tmp_path: Path) -> None:
         done = await skillopt("doctor", "c.yaml", "--offline", cwd=tmp_path)
         assert sim.stats().requests == 0
     assert done.code == 0, done.out
-    assert "not asked" in row(done, "target model")
+    assert "not called" in row(done, "target model")
 
 
 async def test_every_thing_in_the_way_is_found_at_once(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ async def test_answers_by_hand_are_no_failure(tmp_path: Path) -> None:
         ("analyst", "I would rather talk about the weather.", 1, "got no usable reply"),
         ("instruct", "No.", 1, "got no usable reply"),
         ("instruct", "When asked for a date, write it as YYYY-MM-DD.", 0, "got a usable reply"),
-        ("patterns", "whatever", 0, "asks no model"),
+        ("patterns", "whatever", 0, "calls no model"),
     ],
 )
 async def test_the_optimizer_is_asked_a_question_of_the_kind_that_the_run_will_ask(

@@ -72,7 +72,7 @@ def test_the_first_job_is_sound_and_asks_the_model_for_every_rule(tmp_path: Path
 def test_the_simulated_run_says_who_proposed_what(call: Call, tmp_path: Path) -> None:
     done = call("quickstart", "--sim", "--out", "first", cwd=tmp_path)
     assert done.code == 0, done.err
-    assert "analyst (asks the optimizer model): " in done.out
+    assert "analyst (uses the optimizer model): " in done.out
     assert " accepted" in done.out
 
 

@@ -344,15 +344,15 @@ async def test_an_optimizer_whose_every_reply_is_unusable_ends_with_code_3_and_w
         again = await skillopt("train", "c.yaml", cwd=tmp_path)
     for each in (done, again):
         assert each.code == 3, each.err
-        assert "replies were all unusable" in each.err
+        assert "no reply of the optimizer was usable" in each.err
         assert "skillopt doctor" in each.err
-        assert "optimizer replies that could not be used: 2 of 2 questions" in each.out
+        assert "unusable replies of the optimizer: 2 of 2" in each.out
     told = json.loads((tmp_path / "run" / "summary.json").read_text("utf-8"))
     assert told["optimizer_replies"]["asked"] == told["optimizer_replies"]["unusable"] == 2
 
 
 def test_a_result_tells_who_proposed_what_and_how_much_of_it_was_accepted(trained: Trained) -> None:
-    assert "analyst (asks the optimizer model): " in trained.done.out
+    assert "analyst (uses the optimizer model): " in trained.done.out
     told = json.loads((trained.folder / "run" / "summary.json").read_text("utf-8"))
     share = told["proposers"]["analyst"]
     assert share["proposed"] >= share["tried"] >= share["accepted"] > 0

@@ -274,5 +274,7 @@ def test_no_gate_has_two_spellings_and_one_meaning(given: dict[str, object]) -> 
 
 
 def test_no_gate_and_a_gate_exclude_each_other() -> None:
-    with pytest.raises(ConfigError, match=r"use_gate: is false.*but gate is paired; drop one"):
+    with pytest.raises(
+        ConfigError, match=r"use_gate: is false.*but gate is paired; remove one of them"
+    ):
         load_config(None, values={"use_gate": False, "gate": "paired"})

@@ -44,7 +44,7 @@ async def test_the_same_mistake_has_the_same_meaning_whatever_a_server_calls_it(
             assert "check the model's name and base_url" in str(error)
         case "quota":
             assert isinstance(error, AccessError)
-            assert "is used up; raise it" in str(error)
+            assert "exhausted; raise it" in str(error)
         case "effort" | "temperature" as name:
             assert isinstance(error, AccessError)
             assert f"check model.optimizer_{'reasoning_' * (name == 'effort')}{name}" in str(error)

@@ -98,17 +98,17 @@ async def test_a_run_may_be_continued_with_and_without(tmp_path: Path) -> None:
     [
         ({}, ""),
         ({"limits.minutes": 5.0}, ""),
-        ({"limits.calls": 100}, "wrong guesses would use up what a limit leaves"),
-        ({"limits.tokens": 100}, "wrong guesses would use up what a limit leaves"),
-        ({"evaluation.use_gate": False}, "every guess would be wrong"),
-        ({"model.target_backend": "handoff"}, "people answer for the target"),
-        ({"env.workers": 1}, "no worker idle"),
-        ({"model.target_requests_per_minute": 60}, "has no room"),
-        ({"model.tokens_per_minute": 60_000}, "has no room"),
-        ({"model.max_concurrency": 35}, "has no room"),
+        ({"limits.calls": 100}, "would use up the budget of the run"),
+        ({"limits.tokens": 100}, "would use up the budget of the run"),
+        ({"evaluation.use_gate": False}, "no such attempt is ever used"),
+        ({"model.target_backend": "handoff"}, "people would answer prompts that may not be used"),
+        ({"env.workers": 1}, "no idle worker"),
+        ({"model.target_requests_per_minute": 60}, "has no capacity"),
+        ({"model.tokens_per_minute": 60_000}, "has no capacity"),
+        ({"model.max_concurrency": 35}, "has no capacity"),
         ({"model.max_concurrency": 36}, ""),
         ({"model.optimizer_max_concurrency": 1}, ""),
-        ({"model.target_backend": "local"}, "has no room"),
+        ({"model.target_backend": "local"}, "has no capacity"),
         ({"model.target_backend": "local", "model.local_parallel": 4}, ""),
     ],
 )
@@ -126,5 +126,7 @@ async def test_a_limit_switches_speculation_off_and_says_so(tmp_path: Path) -> N
         more = ("engine.speculate=true", "limits.calls=500")
         done = await skillopt("train", "c.yaml", *more, cwd=tmp_path)
         assert done.code == 0, done.err
-        assert "engine.speculate has no effect: wrong guesses would use up" in done.err
+        assert (
+            "engine.speculate has no effect: unused speculative attempts would use up" in done.err
+        )
         assert "speculative attempts" not in done.out

@@ -118,7 +118,7 @@ def test_a_link_that_leads_out_of_the_folder_is_refused(link: str, tmp_path: Pat
     elif link != "references":
         (folder / "references").mkdir()
     (folder / link).symlink_to(outside / link)
-    with pytest.raises(SkillError, match="leads out of the folder"):
+    with pytest.raises(SkillError, match="is a link to a file outside the folder"):
         read_skill(folder)
 
 

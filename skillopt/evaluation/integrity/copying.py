@@ -68,16 +68,16 @@ def copying(items: Sequence[Item], document: str, before: str = "") -> Finding:
     name = "copied phrases"
     found = passages(items, document, before)
     if not found:
-        return Finding(name, "ok", f"no {_ROW} words in a row of any item stand in the skill")
+        return Finding(name, "ok", f"the skill has no {_ROW} consecutive words of any item")
     share = sum(each.length for each in found) / max(1, len(words(document)))
     sealed = [each for each in found if each.split != "train"]
     told = f"{many(len(found), 'passage')} of {_ROW} words or more, "
     told += f"{percent(min(1.0, share))} of the skill"
     if sealed:
-        advice = "these words come from items that nobody learns from: look for the leak"
+        advice = "training never shows val or test items to the optimizer: find the leak"
         shown = few([str(each) for each in sealed])
         return Finding(name, "bad", f"{told}; {len(sealed)} from val or test", advice, shown)
-    advice = "replace examples by the rule behind them: these items are answered from memory"
+    advice = "replace these examples by a general rule: the skill memorises training items"
     verdict = "bad" if share > _TOO_MUCH else "look"
     return Finding(name, verdict, told, advice, few([str(each) for each in found]))
 

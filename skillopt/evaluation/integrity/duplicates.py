@@ -86,7 +86,7 @@ def _across(pairs: Sequence[Twins], items: Sequence[Item]) -> Finding:
         f"; {percent(len(ids) / sizes[split])} of {split} has a twin in train"
         for split, ids in sorted(hit.items())
     )
-    advice = "remove one of each pair: a skill that learnt the one has seen the other"
+    advice = "remove one item of each pair: a skill trained on one has seen the other"
     return Finding(name, verdict, found, advice, few([str(each) for each in pairs]))
 
 
@@ -97,9 +97,9 @@ def _within(pairs: Sequence[Twins]) -> Finding:
     at_odds = [each for each in pairs if each.likeness == 1 and _differ(each)]
     found = f"{many(len(pairs), 'pair')} within splits"
     if at_odds:
-        found += f"; {len(at_odds):,} ask the same and want different answers"
+        found += f"; {len(at_odds):,} have the same question but different answers"
         pairs = [*at_odds, *(each for each in pairs if each not in at_odds)]
-    advice = "keep one of each pair: the others cost calls and count double"
+    advice = "keep one item of each pair: the copies cost calls and count twice"
     return Finding(name, "look", found, advice, few([str(each) for each in pairs]))
 
 

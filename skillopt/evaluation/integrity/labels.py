@@ -28,7 +28,9 @@ def balance(golds: Sequence[Gold]) -> Finding:
         found = f"{len(counts)} different answers over {n} items; most frequent {top!r}"
     found += f"; always answering {top!r} scores {percent(share)}"
     if n > 1 and share >= _CONSTANT:
-        advice = "nothing can be learnt from this: add items with other answers, or shuffle options"
+        advice = (
+            "there is almost nothing to learn: add items with other answers, or shuffle the options"
+        )
         return Finding(name, "bad", found, advice)
     if share >= _LOPSIDED or _skewed(golds, times):
         advice = f"compare every score with {percent(share)}, not with 0; shuffle or rebalance"

@@ -42,16 +42,16 @@ def brief_leaks(items: Sequence[Item]) -> Finding:
     found = f"{percent(there)} of {len(known):,} briefs hold their answer ({percent(anyway)} hold "
     found += "another's)"
     if told > by_luck:
-        found += f"; {percent(told)} say it outright, as in 'answer: ...'"
+        found += f"; {percent(told)} state it explicitly, as in 'answer: ...'"
         shown = few([str(item) for item in known if item.gold and _tells(item, item.gold)])
         advice = "take the answer out of the columns that env.template or env.input shows"
         verdict: Verdict = "bad" if told - by_luck >= _ABOVE_LUCK else "look"
         return Finding(name, verdict, found, advice, shown)
     if all(item.gold and item.gold.quoted for item in known):
-        return Finding(name, "ok", f"{found}; they are meant to, it is to be found in a text")
+        return Finding(name, "ok", f"{found}; expected, because the task is to find it in a text")
     choosing = any(item.gold and item.gold.options for item in known)
     if there - anyway >= (_STRIKING_BESIDE_OPTIONS if choosing else _STRIKING):
-        advice = "right where the answer is to be found in a text that is shown; a leak otherwise"
+        advice = "expected if the task is to find the answer in the text shown; otherwise a leak"
         shown = few([str(item) for item in known if item.gold and _holds(item, item.gold)])
         return Finding(name, "look", f"{found}{' beside the options' * choosing}", advice, shown)
     return Finding(name, "ok", found)
@@ -95,14 +95,14 @@ def skill_leaks(items: Sequence[Item], document: str, *, name: str, before: str 
         for item, answers in telling
         if any(each in text and each not in old for each in answers)
     ]
-    found = f"{len(hits):,} of {len(telling):,} telling answers stand in it"
+    found = f"{len(hits):,} of {len(telling):,} distinctive answers occur in it"
     if not hits:
         return Finding(name, "ok", found)
     asked = [item for item in hits if _quotes(text, item)]
     many = len(hits) >= _MANY and len(hits) > _MOST * len(telling)
     if asked:
-        found += f"; {len(asked):,} beside words of their own question"
-    advice = "look at these passages: a skill should say how to find answers, not what they are"
+        found += f"; {len(asked):,} next to words of their own question"
+    advice = "review these passages: a skill should explain how to find answers, not contain them"
     shown = few([f"{item}: {item.gold.answers[0]!r}" for item in asked or hits if item.gold])
     return Finding(name, "bad" if asked or many else "look", found, advice, shown)
 

@@ -28,7 +28,7 @@ def shortcuts(items: Sequence[Item]) -> Finding:
     found = f"{best.says}: right {best.hits} of {best.support} times, alone scores "
     found += f"{percent(best.score)} (without it {percent(best.base)})"
     advice = (
-        "a skill will learn the trick instead of the task: balance the feature over right and "
+        "the skill can learn this shortcut instead of the task: balance the feature over right and "
         "wrong answers, or report scores with and without these items"
     )
     examples = tuple(

@@ -93,7 +93,9 @@ def scorer(trials: Sequence[Trial]) -> Finding:
         return _shaped(trials, found) or Finding(
             name, "ok" if judged else "look", found, "" if judged else _UNKNOWN
         )
-    advice = "mend the scorer or these answers: as it is, right answers lose or silence wins"
+    advice = (
+        "fix the scorer or these answers: right answers get too little or empty answers get points"
+    )
     shown = [f"{each.item}: gold gets {each.gold.hard:.2f}" for each in unfair if each.gold]
     shown += [f"{each.item}: an empty answer gets {each.empty.hard:.2f}" for each in lavish]
     return Finding(name, "bad", found, advice, few(shown))
@@ -109,7 +111,7 @@ def _shaped(trials: Sequence[Trial], found: str) -> Finding | None:
         if share < _OFTEN:
             continue
         told = f"{found}; as a wrong answer, {kind} gets {share:.2f} on average"
-        advice = f"mend the scorer: {kind} should get nothing"
+        advice = f"fix the scorer: {kind} should score 0"
         shown = few([f"{each.item}: {kind} gets full marks" for each in passed])
         return Finding(name, "bad" if share >= _TOO_OFTEN else "look", told, advice, shown)
     for form in ("case", "spaces"):
@@ -117,12 +119,12 @@ def _shaped(trials: Sequence[Trial], found: str) -> Finding | None:
         lost = [each for each, score in tried if not score.passed]
         if tried and len(lost) > _MOST * len(tried):
             told = f"{found}; {form} alone decides in {len(lost)} of {len(tried)} right answers"
-            advice = f"right if the task is about {form}; otherwise make the scorer ignore it"
+            advice = f"correct if {form} matters for this task; otherwise make the scorer ignore it"
             return Finding(name, "look", told, advice, few([each.item for each in lost]))
     return None
 
 
-_UNKNOWN = "try the scorer on a few right answers yourself: no gold answer is known to try"
+_UNKNOWN = "no gold answer is known; test the scorer on a few right answers yourself"
 
 
 def baseline(bare: Evaluation, first: Evaluation) -> Finding:
@@ -137,10 +139,10 @@ def baseline(bare: Evaluation, first: Evaluation) -> Finding:
     found += f"; {lost} attempts failed" if lost else ""
     if alone.mean >= _SOLVED:
         advice = (
-            f"{percent(alone.mean)} without any help: little is left to learn; use harder items"
+            f"{percent(alone.mean)} without the skill: little is left to learn; use harder items"
         )
         return Finding(name, "look", found, advice)
     if gain.high < 0:
-        advice = "instructions or first skill do harm: try env.skill_init: blank"
+        advice = "instructions or first skill lower the score: try env.skill_init: blank"
         return Finding(name, "look", found, advice)
     return Finding(name, "ok", found)

@@ -94,7 +94,7 @@ class ClaudeCli:
         match _result(out):
             case {"is_error": True, **rest}:
                 problem = rest.get("result") or rest.get("subtype")
-                return Heard(None, problem=str(problem or "an error without a word"))
+                return Heard(None, problem=str(problem or "an error without a message"))
             case {"result": str(text), **rest}:
                 return Heard(text, _usage(rest))
             case {"subtype": str(kind)}:

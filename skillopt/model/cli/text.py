@@ -105,7 +105,7 @@ class TextProgram:
             )
         if heard.text is None or heard.problem or finished.code != 0:
             words = heard.problem or finished.err.strip() or finished.out.strip()
-            words = words or f"it ended with code {finished.code} and without a word"
+            words = words or f"it exited with code {finished.code} without output"
             raise classify(words, self._who, self.dialect.login, self.secrets)
         usage = Usage(1) if heard.usage is None else heard.usage
         return counted(request, Reply(text=heard.text, usage=usage))

@@ -30,7 +30,7 @@ def classify(
         return Refused(f"{who} refused the request{told}")
     if _SPENT.search(words):
         return AccessError(
-            f"{who}: nothing is left of its allowance; wait until it is renewed, then run the same "
+            f"{who}: its usage limit is reached; wait until it resets, then run the same "
             f"command again{told}"
         )
     if _LATER.search(words):

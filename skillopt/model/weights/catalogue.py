@@ -39,7 +39,7 @@ class Weights:
 CATALOGUE: tuple[Weights, ...] = (
     Weights(
         name="qwen2.5-coder-1.5b",
-        about="the better one for a first run",
+        about="recommended for a first run",
         file="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
         size=1_117_320_768,
         sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
@@ -49,7 +49,7 @@ CATALOGUE: tuple[Weights, ...] = (
     ),
     Weights(
         name="qwen2.5-coder-0.5b",
-        about="smaller and quicker, and weaker",
+        about="smaller and faster, but weaker",
         file="qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
         size=491_400_064,
         sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
@@ -66,8 +66,7 @@ def find(name: str, catalogue: Iterable[Weights] = CATALOGUE) -> Weights:
     if name in known:
         return known[name]
     near = get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
     raise ConfigError(
-        f"there are no weights called {name!r}; {hint} (a .gguf file of your own is named by "
-        "its path)"
+        f"there is no model called {name!r}; {hint} (give your own .gguf file by its path)"
     )

@@ -64,7 +64,7 @@ class Folder:
         file = self.place(weights)
         if not file.is_file():
             raise AccessError(
-                f"the weights {weights.name!r} are not on this machine; "
+                f"the model {weights.name!r} is not on this machine; "
                 f"`skillopt model fetch {weights.name}` gets them "
                 f"({weights.size / 1e9:.1f} GB, once)"
             )

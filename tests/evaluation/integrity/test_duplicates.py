@@ -63,7 +63,7 @@ def test_one_question_with_two_answers_is_told_first() -> None:
     twice += [asked("y", "Who was it that went there first?", "Bob")]
     _, within = duplicates([*items, asked("z", items[0].brief), *twice])
     assert within.verdict == "look"
-    assert "1 ask the same and want different answers" in within.found
+    assert "1 have the same question but different answers" in within.found
     assert within.examples[0] == "train x and train y (100 % alike)"
 
 

@@ -34,7 +34,7 @@ def test_briefs_without_their_answers_are_ok() -> None:
 def test_a_brief_that_says_its_answer_is_bad(shown: str) -> None:
     found = brief_leaks(made(shown=shown))
     assert found.verdict == "bad"
-    assert "100 % say it outright" in found.found
+    assert "100 % state it explicitly" in found.found
     assert found.examples[0] == "train train0"
 
 
