@@ -85,7 +85,7 @@ def useless(events: Iterable[Event]) -> str:
     return (
         f"no reply of the optimizer was usable ({found.unusable} of {found.asked} reflection "
         f"requests; last problem: {found.last_problem}). Nothing could be learnt, so the scores "
-        "say nothing about the training. What helps: `skillopt doctor CONFIG` tests the optimizer with such a "
+        "say nothing about the training. What helps: `skillopt doctor CONFIG` sends such a "
         "request; a more capable model.optimizer; a larger model.optimizer_max_tokens; "
         "gradient.proposer=instruct for a small model. Then train into another env.out_root"
     )
