@@ -88,7 +88,7 @@ def test_bad_rows_are_dropped_if_asked_for_and_named(tmp_path: Path) -> None:
     world = brief_of(tmp_path, rows, drop_bad_rows=True).world
     assert sum(len(world.environment.tasks(each)) for each in ("train", "val", "test")) == 60
     (told,) = [each for each in world.warnings if "drop_bad_rows" in each]
-    assert "3 rows" in told
+    assert "3 bad rows" in told
     assert "tickets.jsonl:63" in told
 
 

@@ -28,7 +28,7 @@ async def test_a_rule_that_helps_is_told_from_one_that_does_nothing_and_asking_a
         asked = sim.stats().requests
         ask = ("attribute", "run", "--tasks", "48")
         dry = await skillopt(*ask, "--dry-run", cwd=tmp_path)
-        assert "3 rules, each left out on 48 val tasks: 192 attempts" in dry.out
+        assert "3 rules, each removed on 48 val tasks: 192 attempts" in dry.out
         assert "48 cached, 144 new, about" in dry.out
         assert sim.stats().requests == asked
         done = await skillopt(*ask, cwd=tmp_path)

@@ -15,7 +15,7 @@ async def test_calibrate_tells_the_noise_and_training_does_not_pay_for_it_again(
         done = await skillopt("calibrate", "c.yaml", "--effect", "0.2", cwd=tmp_path)
         assert done.code == 0, done.err
         assert "noise floor" in done.out
-        assert "to see a gain of 0.2" in done.out
+        assert "settings to detect a gain of 0.2" in done.out
         asked = simulator.stats().requests
         again = await skillopt("calibrate", "c.yaml", "--effect", "0.2", cwd=tmp_path)
         assert again.out == done.out

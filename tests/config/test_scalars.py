@@ -121,7 +121,7 @@ def test_anchors_and_merge_keys_work_below_what_is_written_out(tmp_path: Path) -
         ("env: &a {<<: *a}", "an anchor that contains itself"),
         ("env: {<<: 3}", "`<<` should name a mapping"),
         ("env: {a: !!python/name:os.system x}", "is not used here; write a plain value"),
-        ("env: {a: !!int x}", "'x' is not a value that can be read"),
+        ("env: {a: !!int x}", "'x' is not a valid value"),
         ("? [a, b]\n: 3", "a key should be plain text"),
         ("env: {a: " + "[" * 3000 + "]" * 3000 + "}", "nested too deeply"),
     ],
