@@ -78,7 +78,7 @@ def test_the_simulated_run_says_who_proposed_what(call: Call, tmp_path: Path) ->
 
 def _says_what_to_do(done: Done) -> None:
     assert done.code == 3, done.err
-    assert "the optimizer's replies were all unusable" in done.err
+    assert "no reply of the optimizer was usable" in done.err
     assert "What helps:" in done.err
     assert "next" in done.out
 
