@@ -76,7 +76,7 @@ def _read_file(path: Path, above: tuple[Path, ...]) -> dict[str, Given]:
         raise ConfigError(f"{name}: {_BASE} leads back to the file itself: {chain}")
     if above and not path.is_file():
         raise ConfigError(f"{name}: no such file; it is the {_BASE} of {_name(above[-1])}")
-    if not path.is_file():
+    if not path.exists() or path.is_dir():
         raise ConfigError(f"{name}: no such file{_neighbour(path)}")
     entries = read_entries(path, name)
     settings: dict[str, Given] = {}

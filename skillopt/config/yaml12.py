@@ -15,6 +15,7 @@ from typing import Final, NoReturn, TypeAlias
 import yaml
 
 from skillopt.config.given import NO_OTHER, Plain, read
+from skillopt.core.intake import CONFIG_BYTES, CONFIG_VALUES, read_file
 from skillopt.errors import ConfigError
 
 _TAG: Final = "tag:yaml.org,2002:"
@@ -52,6 +53,18 @@ _PLAIN: Final = _resolvers({})
 class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers = _PLAIN
 
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._composed = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """One node more, unless the document has too many."""
+        self._composed += 1
+        node = super().compose_node(parent, index)
+        if node is not None and self._composed > CONFIG_VALUES:
+            raise _Mistake(node, _TOO_MANY)
+        return node
+
 
 class _Dumper(yaml.SafeDumper):
     # Text that either version would take for something else is written in quotes.
@@ -67,6 +80,9 @@ class Entry:
     line: int
 
 
+_TOO_MANY: Final = f"more than {CONFIG_VALUES:,} values, counted as often as aliases repeat them"
+
+
 class _Mistake(ValueError):
     """Readable YAML with something in it that a configuration cannot hold."""
 
@@ -79,7 +95,7 @@ def read_entries(path: Path, name: str) -> list[Entry]:
     """The settings in a file, in order; `name` is what messages call it."""
     text = _text(path, name)
     try:
-        root = _Loader(text).get_single_node()
+        root = _compose(text)
         return [] if root is None else list(_entries(root))
     except _Mistake as mistake:
         raise ConfigError(f"{name}:{mistake.line}: {mistake}") from None
@@ -93,7 +109,7 @@ def read_value(text: str) -> object:
     """A value from the command line as YAML reads it; unquoted text stays as it was typed."""
     typed = text.strip()
     try:
-        node = _Loader(text).get_single_node()
+        node = _compose(text)
         if node is None:
             return Plain(None, typed)
         value = _value(node, frozenset())
@@ -103,6 +119,27 @@ def read_value(text: str) -> object:
         explicit = isinstance(node, yaml.ScalarNode) and node.style is not None
         return value if explicit or typed.startswith("!") else typed
     return value if isinstance(value, Plain) else Plain(value, typed)
+
+
+def _compose(text: str) -> yaml.Node | None:
+    """The only document in a text, of a size that aliases cannot blow up."""
+    root = _Loader(text).get_single_node()
+    if root is not None and _values(root, {}) > CONFIG_VALUES:
+        raise _Mistake(root, _TOO_MANY)
+    return root
+
+
+def _values(node: yaml.Node, known: dict[int, int]) -> int:
+    """How many values a node stands for once every alias is replaced by what it names."""
+    if id(node) not in known:
+        known[id(node)] = 1  # for a node within itself, which is refused later
+        inner: list[yaml.Node] = []
+        if isinstance(node, yaml.MappingNode):
+            inner = [value for _, value in node.value]
+        elif isinstance(node, yaml.SequenceNode):
+            inner = list(node.value)
+        known[id(node)] += sum(_values(each, known) for each in inner)
+    return known[id(node)]
 
 
 def meant(value: object) -> object:
@@ -134,7 +171,7 @@ def write(document: object) -> str:
 
 def _text(path: Path, name: str) -> str:
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return read_file(path, CONFIG_BYTES).decode("utf-8-sig")
     except FileNotFoundError:
         raise ConfigError(f"{name}: no such file; check the path") from None
     except OSError as error:

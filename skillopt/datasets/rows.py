@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from datetime import date, time
 from pathlib import Path
 from typing import NoReturn, cast
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 
+from skillopt.core.intake import DATA_BYTES, NESTING, ROW_BYTES, Json, read_file, size, too_deep
 from skillopt.core.paths import similar_path
 from skillopt.errors import DataError
 
+_CELLS = 10_000_000
+"""Cells of a spreadsheet, empty ones included."""
 SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".xlsx")
 
 
@@ -96,7 +99,7 @@ def _only_file(folder: Path) -> Path:
 
 def _text(file: Path) -> str:
     try:
-        content = file.read_bytes()
+        content = read_file(file, DATA_BYTES)
     except OSError as error:
         raise _unreadable(file, error) from error
     try:
@@ -211,7 +214,23 @@ def _table(lines: Iterator[tuple[int, Sequence[object]]], name: str, hint: str) 
     return rows
 
 
+def _packed(file: Path) -> io.BytesIO:
+    """A spreadsheet, which is an archive, unless it would unpack to more than is read."""
+    try:
+        content = io.BytesIO(read_file(file, DATA_BYTES))
+    except OSError as error:
+        raise _unreadable(file, error) from error
+    with suppress(BadZipFile), ZipFile(content) as archive:
+        unpacked = sum(each.file_size for each in archive.infolist())
+        if unpacked > DATA_BYTES:
+            raise DataError(
+                f"{file}: unpacked it has {size(unpacked)}; at most {size(DATA_BYTES)} are read"
+            )
+    return content
+
+
 def _from_workbook(file: Path) -> list[Row]:
+    content = _packed(file)
     try:
         from openpyxl import load_workbook
         from openpyxl.utils.exceptions import InvalidFileException
@@ -220,15 +239,21 @@ def _from_workbook(file: Path) -> list[Row]:
             f"{file}: spreadsheets need a package (pip install openpyxl); or save it as CSV"
         ) from error
     try:
-        book = load_workbook(file, read_only=True, data_only=True)
-    except OSError as error:
-        raise _unreadable(file, error) from error
+        book = load_workbook(content, read_only=True, data_only=True)
     except (InvalidFileException, BadZipFile, KeyError, ValueError) as error:
         raise DataError(f"{file}: not an .xlsx file ({error}); save it again, or as CSV") from error
-    sheets = {
-        str(sheet.title): [list(map(_cell, line)) for line in sheet.iter_rows(values_only=True)]
-        for sheet in book.worksheets
-    }
+    cells = 0
+    sheets: dict[str, list[list[object]]] = {}
+    for sheet in book.worksheets:
+        lines = sheets.setdefault(str(sheet.title), [])
+        for line in sheet.iter_rows(values_only=True):
+            cells += len(line)
+            if cells > _CELLS:
+                raise DataError(
+                    f"{file}:{len(lines) + 1}: more than {_CELLS:,} cells, most of them perhaps "
+                    "empty; delete the empty rows and columns, or save it as CSV"
+                )
+            lines.append(list(map(_cell, line)))
     book.close()
     filled = {title: lines for title, lines in sheets.items() if any(map(any, lines))}
     if len(filled) > 1:
@@ -297,9 +322,13 @@ def _row(item: object, where: str) -> Row:
         )
     try:
         text = json.dumps(item, allow_nan=False, ensure_ascii=False)
-        text.encode()
+        length = len(text.encode())
     except UnicodeEncodeError as error:
         raise DataError(f"{where}: holds half a surrogate pair, which is not text") from error
     except (TypeError, ValueError, RecursionError) as error:
         raise DataError(f"{where}: not JSON ({error}); use text, numbers, lists, dicts") from error
+    if length > ROW_BYTES:
+        raise DataError(f"{where}: the row has {size(length)}; at most {size(ROW_BYTES)} are read")
+    if text.count("[") + text.count("{") > NESTING and too_deep(cast("Json", item)):
+        raise DataError(f"{where}: lists or objects are nested more than {NESTING} levels deep")
     return Row(cast("dict[str, object]", json.loads(text)), where)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from skillopt.core.chat import Request
+from skillopt.core.intake import BODY_BYTES, read_file
 from skillopt.errors import Pending, StoreError
 from skillopt.store.files import write_atomic
 
@@ -25,7 +26,7 @@ class QuestionDesk:
         """What was answered; None while the file is missing or blank."""
         path = self._place(role, stage) / f"{key[:_NAME]}.answer.md"
         try:
-            text = path.read_bytes().decode("utf-8-sig").strip("\r\n")
+            text = read_file(path, BODY_BYTES).decode("utf-8-sig").strip("\r\n")
         except FileNotFoundError:
             return None
         except UnicodeDecodeError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from skillopt.core.intake import SKILL_BYTES, read_file
 from skillopt.core.paths import similar_path
 from skillopt.core.references import FOLDER, MAIN, MOST, Reference
 from skillopt.core.skill import Skill
@@ -25,8 +26,10 @@ def read_skill(path: Path) -> Skill:
         raise SkillError(f"there is no skill document {path}; {hint} (env.skill_init, --skill)")
     try:
         return _read_package(path) if path.is_dir() else Skill.parse(_text(path, "it"))
-    except (OSError, SkillError) as error:
+    except SkillError as error:
         raise SkillError(f"{path}: {error}") from error
+    except OSError as error:
+        raise SkillError(f"{error.filename or path}: cannot be read: {error.strerror}") from error
 
 
 def skill_files(path: Path, skill: Skill) -> Iterator[tuple[Path, bytes]]:
@@ -73,6 +76,6 @@ def _check(folder: Path, paths: list[Path]) -> None:
 
 def _text(path: Path, name: str) -> str:
     try:
-        return path.read_bytes().decode("utf-8")
+        return read_file(path, SKILL_BYTES).decode("utf-8")
     except UnicodeDecodeError as error:
         raise SkillError(f"{name} is not UTF-8; save it as UTF-8") from error
