@@ -13,6 +13,9 @@ from skillopt.core.skill import Skill
 from skillopt.core.task import Task
 from skillopt.engine.bench import Bench, Comparison, Reference
 
+_LOOKS = 64
+"""About how often a gate that tests looks at a candidate; a look takes up to some milliseconds."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
@@ -66,12 +69,26 @@ class Hearing:
         order = self.gate.order(
             [each.id for each in self.tasks], skill.digest, incumbent.evaluation
         )
-        foreseen: Verdict | None = None
+        every = max(1, len(order) // _LOOKS)
+        looked, foreseen = -every, None
+
+        def look(evaluation: Evaluation) -> Verdict | None:
+            """What is certain after the tasks so far."""
+            nonlocal looked, foreseen
+            met = len(order) - len(_left(order, evaluation))
+            # A gate that tests may find "inconclusive" first and "not better" later. It looks
+            # after every task (of many tasks, after every few), so that what it finds first is the
+            # same for blocks of any size. Other gates find the same whenever they look.
+            ends = range(looked + every, met + 1, every) if self.gate.alpha else (met,)
+            for end in ends:
+                if foreseen is None:
+                    looked = end
+                    part = measured(evaluation.ordered(order[:end]))
+                    foreseen = self._foresee(part, incumbent, order[end:])
+            return foreseen
 
         def enough(evaluation: Evaluation) -> bool:
-            nonlocal foreseen
-            foreseen = self._foresee(measured(evaluation), incumbent, _left(order, evaluation))
-            return foreseen is not None
+            return bool(self.sampling.block) and look(evaluation) is not None
 
         reference = Reference(incumbent.skill, incumbent.evaluation)
         comparison = Comparison(reference, self.sampling.block, enough)
@@ -80,7 +97,11 @@ class Hearing:
             left = _left(order, evaluation)
             saved = len(left) * self.sampling.replicates
             return Heard(measured(evaluation, left), incumbent, foreseen, saved)
-        return await self._deliberate(measured(evaluation), incumbent)
+        heard = await self._deliberate(measured(evaluation), incumbent)
+        if heard.verdict.finding == "not_better" and (first := look(evaluation)) is not None:
+            # Smaller blocks would have ended there.
+            return replace(heard, verdict=replace(heard.verdict, finding=first.finding))
+        return heard
 
     async def _measure(
         self, skill: Skill, order: Sequence[str], comparison: Comparison
@@ -99,7 +120,7 @@ class Hearing:
     def _foresee(
         self, candidate: Measured, incumbent: Measured, left: Sequence[str]
     ) -> Verdict | None:
-        if self.gate.forced or not left or not self.sampling.block:
+        if self.gate.forced or not left:
             return None
         verdict = self.gate.foresee(candidate, incumbent, left, level=self.level)
         if verdict is None or (verdict.finding == "inconclusive" and self._may_repeat(candidate)):
@@ -117,7 +138,8 @@ class Hearing:
         return Heard(candidate, incumbent, verdict)
 
     def _may_repeat(self, candidate: Measured) -> bool:
-        return len(candidate.evaluation.replicates) < self.sampling.most
+        have = max(self.sampling.replicates, len(candidate.evaluation.replicates))
+        return have < self.sampling.most
 
     def _may_tell(self, candidate: Measured, incumbent: Measured, tasks: Sequence[Task]) -> bool:
         """Whether the gate would be sure if all that can be bought went the candidate's way."""

@@ -177,6 +177,9 @@ class Run:
             heard = self._unheard(skill, origin, step, state.current, gate, hopeless)
         else:
             heard = await hearing.hold(skill, origin, step, state.current)
+        if hopeless is not None:
+            # What is found does not depend on whether blocks of tasks spared the attempts.
+            heard = replace(heard, verdict=replace(heard.verdict, finding=hopeless.finding))
         spent = level if hopeless is None else 0.0
         decision = await self._conclude(state, heard, hearing)
         return replace(decision, level=spent, rivals=rivals)
