@@ -196,7 +196,7 @@ def estimate(ctx: click.Context, **_: object) -> None:
 def doctor(ctx: click.Context, *, offline: bool, **_: object) -> int:
     """Check what a run needs before it costs anything: keys, servers, programs, data, disk.
 
-    With CONFIG, sends two short test requests to each model. Without CONFIG, lists what this
+    With CONFIG, sends a few short test requests to each model. Without CONFIG, lists what this
     machine has. The exit code is 1 if a check failed.
     """
     from skillopt.cli.doctor import doctor
