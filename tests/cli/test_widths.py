@@ -22,6 +22,8 @@ _COMMANDS = {
     "check": ("check", "c.yaml"),
     "check of a run": ("check", "run"),
     "estimate": ("estimate", "c.yaml", "model.input_price=1", "model.output_price=2"),
+    "runs": ("runs", "run"),
+    "quickstart --sim": ("quickstart", "--sim", "--out", "quickstart"),
     "show": ("show", "run"),
     "show --step": ("show", "run", "--step", "1"),
     "attribute": ("attribute", "measured", "--tasks", "2"),
@@ -34,7 +36,7 @@ _COMMANDS = {
 }
 
 
-_TABLES_FIRST = ("check", "estimate", "doctor", "eval", "model list", "blame")
+_TABLES_FIRST = ("check", "estimate", "runs", "doctor", "eval", "model list", "blame")
 """Commands whose output begins with a table."""
 
 
