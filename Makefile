@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help quickstart test quick explore test-slow test-local agents test-agents test-lowest check format lint types coverage bench clean
+.PHONY: help quickstart test quick explore attack test-slow test-local agents test-agents test-lowest check format lint types coverage bench clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -37,17 +37,21 @@ PARTS := $(addprefix tests/,config core datasets engine envs evaluation gradient
 quick: $(VENV)/.developing ## the tests of single parts, in under a minute; the others make whole runs
 	$(BIN)/python -m pytest -q -m 'not slow and not weights and not agents' -n $(JOBS) $(PARTS) tests/test_architecture.py tests/test_protected.py
 
-SEED ?= $(shell $(PYTHON) -c 'import random; print(random.randrange(2**32))')
+RANDOM_SEED = $(or $(SEED),$(shell $(PYTHON) -c 'import random; print(random.randrange(2**32))'))
 
 explore: $(VENV)/.developing ## properties with new random examples; SEED=n repeats a search; what fails becomes an @example
 	$(BIN)/python -m pip install --quiet 'hypothesis[codemods]'
 	rm -rf .hypothesis/patches
-	@echo "seed $(SEED) (repeat with: make explore SEED=$(SEED))"
-	@HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -q -m 'hypothesis and not slow' -n $(JOBS) --hypothesis-seed=$(SEED) || \
+	@seed=$(RANDOM_SEED); echo "seed $$seed (repeat with: make explore SEED=$$seed)"; \
+	HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -q -m 'hypothesis and not slow' -n $(JOBS) --hypothesis-seed=$$seed || \
 	{ for patch in .hypothesis/patches/*.patch; do \
-	    test -e "$$patch" && git apply "$$patch" && echo "kept as @example in the tests (import `example` where it is missing): $$patch"; done; exit 1; }
+	    test -e "$$patch" && git apply "$$patch" && echo "kept as @example in the tests (import the name example where it is missing): $$patch"; done; exit 1; }
 
-test-slow: $(VENV)/.developing ## long fault injection: 30 kills
+attack: $(VENV)/.developing ## real processes and servers under random attack, and 40 signals; SEED=n repeats it, ROUNDS=n makes it longer
+	@seed=$(RANDOM_SEED); echo "seed $$seed (repeat with: make attack SEED=$$seed)"; \
+	ATTACK_SEED=$$seed ATTACK_ROUNDS=$(or $(ROUNDS),20) $(BIN)/python -m pytest -q tests/attack tests/durability/test_kill.py -n $(JOBS)
+
+test-slow: $(VENV)/.developing ## long fault injection: 40 signals, all modes
 	$(BIN)/python -m pytest -q tests/durability -n $(JOBS)
 
 test-local: $(VENV)/.developing $(VENV)/.embedded ## tests with real weights, which are fetched first (1.6 GB)
