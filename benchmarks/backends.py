@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 
 from skillopt.build.models import Switchboard, plug
 from skillopt.cli.render import Screen
-from skillopt.cli.report import table
+from skillopt.cli.tables import Table
 from skillopt.config.load import load_config
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Message, Model, Request
@@ -187,7 +187,7 @@ def main() -> None:
     if options.json:
         print(json.dumps([asdict(row) for row in rows], indent=2))
         return
-    made = table("backend", "wire, ms", "whole, ms", right=["wire, ms", "whole, ms"])
+    made = Table("backend", "wire, ms", "whole, ms", right=["wire, ms", "whole, ms"])
     for row in rows:
         made.add_row(row.backend, f"{row.wire:.2f}", f"{row.whole:.2f}")
     Screen().show(made)

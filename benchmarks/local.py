@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 
 from skillopt.aio import map_all
 from skillopt.cli.render import Screen
-from skillopt.cli.report import table
+from skillopt.cli.tables import Table
 from skillopt.core.chat import Message, Reply, Request
 from skillopt.model.http import Http
 from skillopt.model.local.backend import Local
@@ -112,7 +112,7 @@ def rows(models: Sequence[str], parallels: Sequence[int]) -> list[Row]:
 
 def show(found: Sequence[Row]) -> None:
     names = ("parallel", "load s", "memory GB", "prefill t/s", "decode t/s", "short call s")
-    made = table("model", *names, right=names)
+    made = Table("model", *names, right=names)
     for row in found:
         figures = (row.load_seconds, row.memory_gb, row.prefill, row.decode, row.short_call)
         made.add_row(row.model, str(row.parallel), *(f"{figure:.2f}" for figure in figures))

@@ -69,7 +69,7 @@ class Job:
             *(sys.executable, "-m", "skillopt", "train", *words, start),
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stdout=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
 

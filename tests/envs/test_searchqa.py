@@ -29,8 +29,8 @@ def item(name: str, **changes: object) -> dict[str, object]:
 
 
 def made(first: dict[str, object], settings: SearchQA.Settings | None = None) -> SearchQA:
-    rows = [tuple(rows_of([row], name)) for row, name in ((first, "train"), (item("v"), "val"))]
-    return SearchQA(settings or SearchQA.Settings(), Splits(*rows))
+    train, val = tuple(rows_of([first], "train")), tuple(rows_of([item("v")], "val"))
+    return SearchQA(settings or SearchQA.Settings(), Splits(train, val))
 
 
 async def judged(environment: Environment, answer: str) -> Score:
