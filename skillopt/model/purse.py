@@ -20,7 +20,7 @@ _PER_MESSAGE = 16
 """Tokens that a server may put around what it is sent."""
 _PER_IMAGE = 6000
 """More than the providers count for a picture of the largest size that they take."""
-_KEPT = "Everything finished is kept"
+_KEPT = "Finished work is saved"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,8 +147,8 @@ class Purse:
                     return self._reached(limit, worst, what)
         minutes = self.caps.minutes
         if minutes is not None and self.clock() - self.start >= minutes * 60:
-            over = f"limits.minutes is reached: {minutes:g} allowed, they are over"
-            return f"{over}. {_KEPT}; to go on, run the same command again."
+            over = f"limits.minutes is reached: {minutes:g} allowed, the time is up"
+            return f"{over}. {_KEPT}; to resume, run the same command again."
         return None
 
     def _reached(self, limit: _Limit, worst: Usage, what: str) -> str:
@@ -161,7 +161,7 @@ class Purse:
                 most = limit.show(limit.of(worst))
                 told += f", and the next call ({what}) may take up to {most}"
         return (
-            f"{told}. {_KEPT}; to go on, raise limits.{limit.name} and run the same command again."
+            f"{told}. {_KEPT}; to resume, raise limits.{limit.name} and run the same command again."
         )
 
     def _used(self, limit: _Limit) -> str:

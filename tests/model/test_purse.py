@@ -124,7 +124,7 @@ async def test_the_message_says_what_is_missing_and_how_to_go_on() -> None:
         await model.complete(asked)
     assert str(told.value) == (
         "limits.dollars is reached: $1.00 allowed, $1.50 were spent, and the next call (optimizer, "
-        "slow update) may take up to $0.0822. Everything finished is kept; to go on, raise "
+        "slow update) may take up to $0.0822. Finished work is saved; to resume, raise "
         "limits.dollars and run the same command again."
     )
 
@@ -149,7 +149,7 @@ async def test_time_is_up_for_new_calls_and_not_for_those_under_way() -> None:
     assert not second.done()
     go.set()
     assert (await first).text == "done"
-    with pytest.raises(BudgetSpent, match=r"limits.minutes is reached: 1 allowed, they are over"):
+    with pytest.raises(BudgetSpent, match=r"limits.minutes is reached: 1 allowed, the time is up"):
         await second
 
 
@@ -179,7 +179,7 @@ async def test_a_model_that_writes_more_than_it_may_ends_the_run_and_is_told() -
         await model.complete(asked)
     assert re.match(
         r"limits.tokens is exceeded by 3,010: 2,000 allowed, 5,010 were used \(replies took up to "
-        r"4,\d+ tokens more than max_tokens allows\)\. Everything finished is kept; to go on, "
+        r"4,\d+ tokens more than max_tokens allows\)\. Finished work is saved; to resume, "
         r"raise limits.tokens and run",
         str(told.value),
     )
