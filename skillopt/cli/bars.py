@@ -6,13 +6,16 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn
+from rich.measure import Measurement
+from rich.progress import BarColumn, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
 from rich.progress import Progress as RichProgress
 from rich.table import Column
+from rich.text import Text
 
 from skillopt.cli.gauges import Gauge, Headway
-from skillopt.cli.outlook import outlook
+from skillopt.cli.outlook import SEPARATOR, outlook
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,27 @@ class _Margin:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield from console.render(self.inner, options.update(max_width=options.max_width - 3))
+
+
+@dataclass(frozen=True, slots=True)
+class _Remarks:
+    """As many of the parts as there is room for, each of them whole."""
+
+    text: str
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(0, cell_len(self.text))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        parts = self.text.split(SEPARATOR)
+        while parts and cell_len(SEPARATOR.join(parts)) > options.max_width:
+            parts.pop()
+        yield Text(SEPARATOR.join(parts), style="dim", no_wrap=True)
+
+
+class _RemarksColumn(ProgressColumn):
+    def render(self, task: Task) -> RenderableType:
+        return _Remarks(str(task.fields["remarks"]))
 
 
 class _Narrow(RichProgress):
@@ -89,13 +113,9 @@ def drawn(console: Console) -> Generator[Bars, None, None]:
     bars = _Narrow(
         SpinnerColumn(),
         TextColumn("{task.description:<19}", table_column=Column(no_wrap=True, min_width=19)),
-        BarColumn(bar_width=None, table_column=Column(min_width=10, max_width=16)),
+        BarColumn(bar_width=None, table_column=Column(min_width=8, max_width=10)),
         TextColumn("{task.fields[amount]:>7}", table_column=Column(no_wrap=True, min_width=7)),
-        TextColumn(
-            "{task.fields[remarks]}",
-            style="dim",
-            table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1),
-        ),
+        _RemarksColumn(table_column=Column(ratio=1)),
         console=console,
         transient=True,
         expand=True,

@@ -55,6 +55,8 @@ def check(
         screen.tell(
             f"{count(bad, 'finding')} bad" if bad else "no bad findings", "bold red" * bool(bad)
         )
+        if not bad and skill is None and given.config is not None and given.config.is_file():
+            screen.tell(f"next: {given.command('estimate', {})}")
     return 1 if bad else 0
 
 

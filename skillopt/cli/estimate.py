@@ -40,6 +40,7 @@ def show_estimate(given: Given) -> None:
     screen.show(phases(found), "", _bounds(found), "", _note(), "", _time(brief, found))
     for note in price_notes(brief, found):
         screen.show("", note)
+    screen.tell(f"next: {given.command('train', {})}")
 
 
 def estimated(brief: Brief) -> Estimate:

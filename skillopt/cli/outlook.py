@@ -5,6 +5,8 @@ from __future__ import annotations
 from skillopt.cli.gauges import Headway
 from skillopt.cli.phrases import dollars, duration, short
 
+SEPARATOR = " · "
+
 
 def outlook(headway: Headway) -> str:
     """Scores, cost and time left."""
@@ -14,4 +16,4 @@ def outlook(headway: Headway) -> str:
     tokens = f"{short(spent.calls)} calls, {short(spent.input + spent.output)} tokens"
     money = dollars(spent) if spent.dollars else ""
     now = f"now {state.current.value:.3f}" if state and state.current != state.best else ""
-    return " · ".join(part for part in (now, best, left, money, tokens) if part)
+    return SEPARATOR.join(part for part in (now, best, left, money, tokens) if part)

@@ -47,11 +47,11 @@ class Screen:
     def show(self, *results: RenderableType) -> None:
         """A result."""
         for each in results:
-            self.out.print(each, soft_wrap=True)
+            self.out.print(_fitted(each, self.out), soft_wrap=True)
 
     def tell(self, text: str | Text, style: str = "") -> None:
         """Progress, for good."""
-        self.err.print(text, style=style, soft_wrap=not self.err.is_terminal)
+        self.err.print(_fitted(text, self.err), style=style, soft_wrap=True)
 
     def warn(self, text: str) -> None:
         """Something that the user should know although nothing is wrong."""
@@ -66,6 +66,26 @@ class Screen:
         """Leave the terminal as it was found, in a hurry."""
         if self.live:
             self.err.show_cursor()
+
+
+def _fitted(result: RenderableType, console: Console) -> RenderableType:
+    """Text folded between words where a terminal would cut them; commands stay whole, to be copied.
+
+    Continued lines keep the indentation of their first one.
+    """
+    if not isinstance(result, str | Text) or not console.is_terminal:
+        return result
+    lines: list[Text] = []
+    for line in (Text(result) if isinstance(result, str) else result).split("\n", allow_blank=True):
+        body = line.plain.lstrip(" ")
+        if line.cell_len <= console.width or body.startswith("skillopt "):
+            lines.append(line)
+            continue
+        margin = len(line.plain) - len(body)
+        for part in line[margin:].wrap(console, console.width - margin):
+            part.rstrip()
+            lines.append(Text.assemble(" " * margin, part))
+    return Text("\n").join(lines)
 
 
 def indented(text: str | Text, style: str = "") -> Text:

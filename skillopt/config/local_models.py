@@ -11,13 +11,15 @@ from skillopt.config.schema import Config
 ORIGIN: Final = "chosen for a local model"
 _MODEL: Final = "qwen2.5-coder-1.5b"
 _MAX_TOKENS: Final = 256
+_TOLD: Final = 4
+"""Settings that are told by name."""
 _OPTIMIZER: Final[Mapping[str, object]] = {
-    "train.num_epochs": 1,
-    "train.batch_size": 24,
     "gradient.proposer": "instruct",
+    "optimizer.select_mode": "trial",
     "gradient.samples": 2,
     "gradient.merge_mode": "union",
-    "optimizer.select_mode": "trial",
+    "train.num_epochs": 1,
+    "train.batch_size": 24,
     "optimizer.learning_rate": 6,
     "optimizer.min_learning_rate": 6,
     "optimizer.use_slow_update": False,
@@ -32,10 +34,10 @@ def local_defaults(config: Config) -> dict[str, Given]:
     roles = [name for name in ("target", "optimizer") if config.model.role(name).backend == "local"]
     named = [read(given[key].value) for role in roles if (key := f"model.{role}") in given]
     wanted: dict[str, object] = {f"model.{role}": (*named, _MODEL)[0] for role in roles}
-    if "model.max_tokens" not in given:
-        wanted |= {f"model.{role}_max_tokens": _MAX_TOKENS for role in roles}
     if "optimizer" in roles:
         wanted |= _OPTIMIZER
+    if "model.max_tokens" not in given:
+        wanted |= {f"model.{role}_max_tokens": _MAX_TOKENS for role in roles}
     return {key: Given(value, ORIGIN) for key, value in wanted.items() if key not in given}
 
 
@@ -48,7 +50,11 @@ def told_defaults(config: Config) -> str:
     ]
     if not chosen:
         return ""
-    return f"small local model: using {', '.join(chosen)}; what you set yourself wins"
+    more = f" and {len(chosen) - _TOLD} more settings" if len(chosen) > _TOLD else ""
+    return (
+        f"small local model: using {', '.join(chosen[:_TOLD])}{more}; what you set yourself wins "
+        "(`skillopt config` shows all)"
+    )
 
 
 def _written(value: object) -> str:

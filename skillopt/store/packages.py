@@ -22,7 +22,9 @@ def read_skill(path: Path) -> Skill:
     """
     if not path.exists():
         near = similar_path(path)
-        hint = f"did you mean {near}?" if near else "check the path"
+        hint = (
+            f"did you mean {near}?" if near else "check the path, or give `blank` for an empty one"
+        )
         raise SkillError(f"there is no skill document {path}; {hint} (env.skill_init, --skill)")
     try:
         return _read_package(path) if path.is_dir() else Skill.parse(_text(path, "it"))

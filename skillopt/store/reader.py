@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias, cast
 
 from skillopt.core.chat import Usage
 from skillopt.core.events import Event, Fact, Stepped, Stopped
+from skillopt.core.paths import similar_path
 from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
@@ -50,7 +51,9 @@ class RunReader:
     def __init__(self, folder: Path) -> None:
         self.layout = Layout(folder)
         if not folder.is_dir():
-            raise StoreError(f"{folder} is not a directory; name the directory of a run (out_root)")
+            near = similar_path(folder)
+            hint = f"did you mean {near}?" if near else "`skillopt runs` lists the runs in outputs/"
+            raise StoreError(f"{folder} is not the directory of a run; {hint}")
         self.events: Sequence[Event] = read_log(self.layout.events).events
         self._chronicle = Chronicle.of(self.events)
         state = self._chronicle.state
