@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import cast
 
 from skillopt import __version__
 from skillopt.aio import Nursery, map_all, nursery
@@ -61,6 +62,8 @@ class Training:
     """What this process found finished."""
     models: Mapping[Role, Model]
     """Those to be tried before work is paid for: all but the caller's own."""
+    hide: Callable[[str], str] = str
+    """Takes the values of the run's own secrets out of a text."""
 
     @property
     def meter(self) -> Meter:
@@ -80,7 +83,7 @@ class Training:
         except BaseException as error:
             if self.run.journal.begun:
                 left = await rest(self.brief) if isinstance(error, BudgetSpent) else None
-                why = f"{type(error).__name__}: {error}".strip(": ")
+                why = self.hide(f"{type(error).__name__}: {error}".strip(": "))
                 self.run.journal.note(Stopped(why, _now(), left))
             raise
         if unfinished:
@@ -108,8 +111,13 @@ async def open_training(
                 kept = {key: each for key, each in before.identity.items() if key in RETIRED}
                 identity = {**identity, **kept}
                 recognise(identity, before.identity, Config().identity())
+            hide = shop.board.secrets.hide_values
             projector = Projector(
-                layout, shop.cache, told(brief), extra=figures, document=settled(brief).dump()
+                layout,
+                shop.cache,
+                {key: _hidden(value, hide) for key, value in told(brief).items()},
+                extra=figures,
+                document=hide(settled(brief).dump()),
             )
             repaired = tuple(projector.rebuild(record.events()))
             journal = Journal(record, _all(projector, _cut(brief), watch))
@@ -121,7 +129,22 @@ async def open_training(
             run = _run(brief, identity, witness, asker, group)
             own = brief.supplied.models
             called: dict[Role, Model] = {role: models[role] for role in ROLES if role not in own}
-            yield Training(brief, run, shop.purse, layout, repaired, shop.cache.reused, called)
+            reused = shop.cache.reused
+            yield Training(brief, run, shop.purse, layout, repaired, reused, called, hide)
+
+
+def _hidden(value: object, hide: Callable[[str], str]) -> object:
+    """A setting without the values of secrets."""
+    match value:
+        case str():
+            return hide(value)
+        case list():
+            return [_hidden(each, hide) for each in cast("list[object]", value)]
+        case dict():
+            inner = cast("dict[str, object]", value)
+            return {key: _hidden(each, hide) for key, each in inner.items()}
+        case _:
+            return value
 
 
 _TARGET = "target model"

@@ -20,7 +20,7 @@ from skillopt.cli.render import Screen
 from skillopt.cli.report import next_commands
 from skillopt.cli.session import Session
 from skillopt.cli.settings import unlocked
-from skillopt.cli.simulated import check_folder
+from skillopt.cli.simulated import check_folder, check_made
 from skillopt.cli.train import conduct, insist, summarise
 from skillopt.config.load import load_config
 from skillopt.store.files import read_tree, write_new
@@ -41,7 +41,9 @@ def quickstart(
     secrets = unlocked(session)
     folder = out or Path("skillopt-quickstart")
     config = folder / "config.yaml"
-    if not config.exists():
+    if config.exists():
+        check_made(config)
+    else:
         check_folder(folder, sure=yes)
         wishes = Wishes(model, yes=yes, spend=spend)
         means = choose(secrets, wishes, screen, outlook)

@@ -24,6 +24,7 @@ from skillopt.cli.settings import unlocked
 from skillopt.cli.train import conduct, insist, summarise
 from skillopt.config.load import load_config
 from skillopt.config.secrets import Secrets
+from skillopt.core.intake import CONFIG_BYTES, read_file
 from skillopt.errors import ConfigError, SkilloptError
 from skillopt.store.files import read_tree, write_new
 from skillopt.store.reader import RunReader
@@ -43,6 +44,7 @@ def simulate(session: Session, out: Path, seed: int | None, *, sure: bool) -> No
     )
     config = out / "config.yaml"
     if config.exists():
+        check_made(config)
         seed = _seed_of(config, seed, out)
     else:
         seed = 0 if seed is None else seed
@@ -68,6 +70,22 @@ def _make(out: Path, config: Path, seed: int, *, sure: bool, screen: Screen) -> 
     texts = {out / "skill.md": initial_skill(), config: _config_text(out, config, seed)}
     write_new({**data, **{path: text.encode() for path, text in texts.items()}})
     screen.tell(f"created config.yaml, skill.md and data/ in {out}")
+
+
+_FIRST_WORDS = b"# The configuration of your first run."
+
+
+def check_made(config: Path) -> None:
+    """Refuse a configuration that the quickstart did not make: it is somebody's own work."""
+    try:
+        ours = read_file(config, CONFIG_BYTES).startswith(_FIRST_WORDS)
+    except OSError as error:
+        raise ConfigError(f"{config}: cannot be read: {error.strerror}") from None
+    if not ours:
+        raise ConfigError(
+            f"{config} was not made by the quickstart, so it is not used and nothing was changed. "
+            f"Choose a new folder with --out, or train with it: skillopt train {quoted(config)}"
+        )
 
 
 def check_folder(out: Path, *, sure: bool) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, TypeAlias
 
 from pydantic import AfterValidator, Field
 
+from skillopt.config.redaction import is_variable_name
+
 
 def _variable(name: str) -> str:
-    # Capitals only, and not too many: what a key looks like must not pass for a name, because
-    # names are shown in messages.
-    if name and not re.fullmatch(r"[A-Z_][A-Z0-9_]{0,63}", name):
+    # What looks like a key must not pass for a name, because names are shown in messages.
+    if name and not is_variable_name(name):
         raise ValueError("should be the name of an environment variable, not the key itself")
     return name
 

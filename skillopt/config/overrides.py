@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from skillopt.config.given import Given, merge
 from skillopt.config.names import NAMES, resolve
-from skillopt.config.redaction import HIDDEN, names_secret, redact
+from skillopt.config.redaction import redact, shown_value
 from skillopt.config.yaml12 import read_value
 from skillopt.errors import ConfigError
 
@@ -63,5 +63,5 @@ def _setting(parts: Sequence[str], value: object, origin: str) -> dict[str, Give
 
 
 def _hidden(name: str, value: str) -> str:
-    text = HIDDEN if names_secret(name) else redact(value.strip())
+    text = shown_value(name, value.strip())
     return text if len(text) <= 60 else f"{text[:57]}..."

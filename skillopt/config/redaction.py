@@ -51,6 +51,10 @@ _AFTER: Final = tuple(
     )
 )
 _URL_PASSWORD: Final = re.compile(r"(://[^\s/:@]*:)[^\s/]+@")
+_VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
+_DIGIT: Final = re.compile(r"[0-9]")
+_LONG_WORD: Final = 16
+_NAMES_VARIABLE: Final = re.compile(r"(?i)api[-_]?key[-_]?env\Z")
 _SECRET_NAME: Final = re.compile(
     r"(?i)(?:(?:api|access|account|private)[-_]?key|token|secret|password|passwd|credentials?)\Z"
 )
@@ -96,6 +100,26 @@ def _without_last_lines(text: str) -> str:
     return "".join(pieces) + " " if lines else text
 
 
+def is_variable_name(text: str) -> bool:
+    """Whether a text can be the name of a variable, and does not look like a key itself.
+
+    Names are capitals, in words that are not long or have no digits.
+    """
+    words = text.split("_")
+    return (
+        _VARIABLE.fullmatch(text) is not None
+        and redact(text) == text
+        and not any(len(word) >= _LONG_WORD and _DIGIT.search(word) for word in words)
+    )
+
+
 def names_secret(key: str) -> bool:
     """Whether a setting of this name holds a secret, whatever it looks like."""
     return _SECRET_NAME.search(key) is not None
+
+
+def shown_value(key: str, text: str) -> str:
+    """The value of a setting as a message may show it."""
+    if names_secret(key) or (_NAMES_VARIABLE.search(key) and not is_variable_name(text)):
+        return HIDDEN
+    return redact(text)

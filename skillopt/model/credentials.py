@@ -12,6 +12,7 @@ from skillopt.errors import ModelError
 
 SECRET_LENGTH = 8
 """What is shorter is a placeholder such as `EMPTY`, not a secret."""
+_SHOWN = "[key]"
 _EARLY = 300.0
 """Seconds before its end at which a token is renewed."""
 
@@ -92,4 +93,22 @@ class Tokens:
 def _hidden(text: str, secret: str | None) -> str:
     if secret is None or len(secret) < SECRET_LENGTH:
         return text
-    return text.replace(secret, "[key]")
+    text = text.replace(secret, _SHOWN)
+    if len(secret) < 2 * SECRET_LENGTH:
+        return text
+    return _without_parts(text, secret)
+
+
+def _without_parts(text: str, secret: str) -> str:
+    """The text without any piece of a long secret, as servers echo the start or end of a key."""
+    hidden: set[int] = set()
+    last = len(secret) - SECRET_LENGTH
+    for piece in {secret[at : at + SECRET_LENGTH] for at in range(last + 1)}:
+        at = text.find(piece)
+        while at >= 0:
+            hidden.update(range(at, at + SECRET_LENGTH))
+            at = text.find(piece, at + 1)
+    return "".join(
+        _SHOWN if at in hidden and at - 1 not in hidden else "" if at in hidden else character
+        for at, character in enumerate(text)
+    )

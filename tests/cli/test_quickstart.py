@@ -5,6 +5,7 @@ import json
 import shutil
 from pathlib import Path
 
+import pytest
 from support_cli import Call, Done, skillopt
 from support_wire import WireServer, completion, says
 
@@ -106,3 +107,16 @@ async def test_a_simulated_quickstart_whose_optimizer_was_never_usable_ends_the_
         shutil.rmtree(tmp_path / "first" / "run")
         again = await skillopt("quickstart", "--sim", "--out", "first", "--yes", cwd=tmp_path)
     _says_what_to_do(again)
+
+
+@pytest.mark.parametrize("flags", [("--sim",), ()])
+def test_a_configuration_that_the_quickstart_did_not_make_is_not_trained_with(
+    call: Call, tmp_path: Path, flags: tuple[str, ...]
+) -> None:
+    mine = "train:\n  num_epochs: 1\n"
+    (tmp_path / "config.yaml").write_text(mine, encoding="utf-8")
+    done = call("quickstart", *flags, "--yes", "--out", ".", cwd=tmp_path)
+    assert done.code == 1
+    assert "config.yaml was not made by the quickstart" in done.err
+    assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
+    assert (tmp_path / "config.yaml").read_text(encoding="utf-8") == mine
