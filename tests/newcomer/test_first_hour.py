@@ -143,10 +143,10 @@ def test_ones_own_csv_goes_the_way_that_the_documentation_shows(tmp_path: Path) 
 
 
 @pytest.mark.weights
-def test_the_same_way_leads_to_a_better_skill_with_the_real_model(tmp_path: Path) -> None:
-    said = follow(tmp_path, lambda text: text, skip=("model",))
-    read_through(said)
-    assert "better" in said["train"]
+def test_the_same_way_works_with_the_real_model_and_nothing_but_the_backend_set(
+    tmp_path: Path,
+) -> None:
+    read_through(follow(tmp_path, lambda text: text, skip=("model",)))
 
 
 @pytest.mark.parametrize(
