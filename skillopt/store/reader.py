@@ -53,7 +53,7 @@ class RunReader:
         if not folder.is_dir():
             near = similar_path(folder)
             hint = f"did you mean {near}?" if near else "`skillopt runs` lists the runs in outputs/"
-            raise StoreError(f"{folder} is not the directory of a run; {hint}")
+            raise StoreError(f"{folder} is not a directory; {hint}")
         self.events: Sequence[Event] = read_log(self.layout.events).events
         self._chronicle = Chronicle.of(self.events)
         state = self._chronicle.state
