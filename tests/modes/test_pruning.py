@@ -57,6 +57,7 @@ def uncut(tmp_path_factory: pytest.TempPathFactory) -> Uncut:
         epochs=1,
         optimizer__prune_every=1,
         optimizer__prune_tasks=4,
+        train__seed=1,
     )
 
 
