@@ -36,7 +36,9 @@ def holder(folder: Path) -> subprocess.Popen[str]:
 def test_a_second_run_is_kept_out_and_told_who_is_there(tmp_path: Path) -> None:
     with holder(tmp_path) as other:
         with (
-            pytest.raises(StoreError, match=rf"another process .*pid {other.pid} on .* since 20\d\d-"),
+            pytest.raises(
+                StoreError, match=rf"another process .*pid {other.pid} on .* since 20\d\d-"
+            ),
             RunLock(tmp_path),
         ):
             pass
