@@ -260,9 +260,10 @@ async def test_inside_a_running_event_loop_the_same_call_works(tmp_path: Path) -
 
 
 INTERRUPTED = """
-import asyncio, os, signal, sys
+import asyncio, os, signal, sys, threading
 import skillopt
 
+stopped = threading.Event()
 rows = [{"input": str(n), "answer": "x"} for n in range(60)]
 asked = []
 
@@ -270,6 +271,8 @@ def target(prompt):
     asked.append(prompt)
     if len(asked) == 3:
         os.kill(os.getpid(), signal.SIGINT)
+    elif len(asked) > 3:
+        stopped.wait(30)
     return "x"
 
 target.fingerprint = "x"
@@ -284,7 +287,8 @@ def both():
     try:
         attempt()
     except KeyboardInterrupt:
-        print("stopped after", len(asked) < 10)
+        print("stopped after", len(asked) <= 4)
+        stopped.set()
     print("finished", attempt().score)
 
 async def inside():
