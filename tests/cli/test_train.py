@@ -34,7 +34,8 @@ def test_a_run_tells_every_step_and_ends_with_scores_cost_and_paths(trained: Tra
     assert re.search(r"^2 steps: \d accepted, \d rejected, \d skipped$", done.out, re.MULTILINE)
     assert re.search(r"^total +\d+ ", done.out, re.MULTILINE)
     assert re.search(r"^  rollout +\d+ ", done.out, re.MULTILINE)
-    assert re.search(r"^estimate for the whole run: [\d,]+-[\d,]+ calls", done.err, re.MULTILINE)
+    estimate = r"^estimate for the whole run: about .+, [\d,]+-[\d,]+ calls"
+    assert re.search(estimate, done.err, re.MULTILINE)
     assert "$" not in done.out
     assert "dollars unknown: no price for optimizer and target" in done.out
     for text in ("run/best_skill.md", "skillopt show run", "skillopt diff run"):
