@@ -143,6 +143,7 @@ def _settings(
     if not role.base_url:
         secrets.check_address(secrets.first_set(*urls), source)
     url = role.base_url or (secrets.setting(*urls) if urls else None)
+    secrets.hide_address(url or "")
     return ModelSettings(
         role=role.role,
         name=role.model,

@@ -8,8 +8,8 @@ import signal
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import TypeVar, cast
 
 from skillopt.cli.render import Screen
 
@@ -31,29 +31,41 @@ class Interrupted(Exception):
 
 @dataclass(slots=True)
 class _Stop:
-    """What a signal does: the first one cancels the work, the second ends the process."""
+    """What a signal does: the first one cancels the work, the second ends the process.
+
+    The handlers are Python's, not the event loop's, so they work while the loop is busy.
+    """
 
     screen: Screen
     farewell: Callable[[], str]
     work: asyncio.Task[object] | None = None
+    loop: asyncio.AbstractEventLoop | None = None
     late: threading.Timer | None = None
+    before: dict[str, object] = field(default_factory=dict[str, object])
+    """The handlers that were there."""
 
-    def __call__(self) -> None:
-        if self.late is not None or self.work is None:
+    def __call__(self, *_: object) -> None:
+        if self.late is not None or self.loop is None:
             self._leave()
             return
-        self.work.cancel()
         self.late = threading.Timer(GRACE, self._leave)
         self.late.daemon = True
         self.late.start()
+        self.loop.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        if self.work is not None:
+            self.work.cancel()
         self._tell("stopping ... (press Ctrl-C again to exit at once)", "dim")
 
-    async def guard(self, work: Coroutine[object, object, T]) -> T:
-        self.work = asyncio.current_task()
-        loop = asyncio.get_running_loop()
+    def listen(self) -> None:
+        """From now on, signals come here."""
         for name in _STOPPING:
-            with suppress(NotImplementedError, AttributeError):  # Windows: a KeyboardInterrupt
-                loop.add_signal_handler(getattr(signal, name), self)
+            with suppress(AttributeError, ValueError):  # not on Windows; not in another thread
+                self.before[name] = signal.signal(getattr(signal, name), self)
+
+    async def guard(self, work: Coroutine[object, object, T]) -> T:
+        self.work, self.loop = asyncio.current_task(), asyncio.get_running_loop()
         try:
             return await work
         except BaseException as error:
@@ -63,8 +75,12 @@ class _Stop:
             raise
 
     def over(self) -> None:
+        """The work has ended: a signal that comes now finds nothing left to stop."""
         if self.late is not None:
             self.late.cancel()
+        for name, handler in self.before.items():
+            back = signal.SIG_IGN if self.late is not None else handler
+            signal.signal(getattr(signal, name), cast("signal.Handlers", back))
 
     def _leave(self) -> None:
         with suppress(OSError):
@@ -73,7 +89,8 @@ class _Stop:
         os._exit(INTERRUPTED)
 
     def _tell(self, text: str, style: str = "") -> None:
-        with suppress(OSError):  # the terminal may be what has gone
+        # The terminal may be what has gone; or it was being written to when the signal came.
+        with suppress(OSError, RuntimeError):
             self.screen.tell(text, style)
 
 
@@ -84,6 +101,7 @@ def run(work: Coroutine[object, object, T], screen: Screen, farewell: Callable[[
         Interrupted: With the words of `farewell`.
     """
     stop = _Stop(screen, farewell)
+    stop.listen()
     try:
         return asyncio.run(stop.guard(work))
     finally:

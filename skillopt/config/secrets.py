@@ -6,11 +6,12 @@ import json
 import os
 import re
 import stat
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from skillopt.config.redaction import HIDDEN, names_secret, redact
 from skillopt.core.intake import ENV_BYTES, read_file
@@ -35,6 +36,7 @@ _ESCAPES: Final = {
 
 _ADDRESS: Final = re.compile(r"_(?:BASE_URL|URL|ENDPOINT|API_BASE|HOST)\Z")
 _KEY: Final = re.compile(r"_(?:API_KEY|AUTH_TOKEN|ACCESS_KEY|KEY|TOKEN)\Z")
+_QUERY_SECRET: Final = re.compile(r"(?i)(?:key|token|secret|sig|signature|password|code)\Z")
 _ROLE: Final = re.compile(r"(?:TARGET|OPTIMIZER|JUDGE)_|_(?:TARGET|OPTIMIZER|JUDGE)\Z")
 _SHOWN: Final = 6
 """Names of variables that a notice lists."""
@@ -131,6 +133,17 @@ class Secrets:
         """From now on, hide this value in any text."""
         if len(value) >= _SHORTEST:
             self._fetched |= {value, quote(value, safe=""), json.dumps(value)[1:-1]}
+
+    def hide_address(self, url: str) -> None:
+        """Hide what lets one in: a password, in the form that is sent, too, and keys in a query."""
+        parts = urlsplit(url)
+        if parts.password:
+            user, password = unquote(parts.username or ""), unquote(parts.password)
+            self.hide(password)
+            self.hide(b64encode(f"{user}:{password}".encode()).decode())
+        for name, value in parse_qsl(parts.query):
+            if _QUERY_SECRET.search(name):
+                self.hide(value)
 
     def first_set(self, *names: str) -> str:
         """The name of the first of these variables that is set and not blank; or blank."""

@@ -19,6 +19,8 @@ _PASSES = 8
 """Times that a text may be read over in search of an object."""
 _MENDED_CHARS = 100_000
 """Broken JSON is mended character by character: longer pieces are left as they are."""
+_MENDED_MARKS = 2_000
+"""Brackets and quotes in broken JSON: mending may take time in proportion to their square."""
 
 
 def read_object(text: str, required: Set[str]) -> dict[str, object] | None:
@@ -57,7 +59,8 @@ def _strict(text: str) -> Iterator[dict[str, Json]]:
             try:
                 value, end = decoder.raw_decode(piece, at)
             except json.JSONDecodeError as error:
-                budget -= error.pos - at
+                # The error has counted the lines before it, which is quick, but not for nothing.
+                budget -= error.pos - at + error.pos // 64 + 8
                 at = piece.find("{", at + 1)
                 continue
             except (ValueError, RecursionError):  # a number of thousands of digits; too deep
@@ -73,7 +76,8 @@ def _mended(text: str) -> Iterator[dict[str, Json]]:
     from json_repair import repair_json
 
     for piece in [*_FENCE.findall(text), text[max(text.find("{"), 0) :]]:
-        if len(piece) > _MENDED_CHARS:
+        marks = sum(map(piece.count, '{["'))
+        if len(piece) > _MENDED_CHARS or marks > _MENDED_MARKS:
             continue
         try:
             value = repair_json(piece, return_objects=True, skip_json_loads=True)

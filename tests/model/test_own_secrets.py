@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 from support_runs import Job, make_data
+from support_wire import WireServer, completion
 
 from skillopt.config.load import load_config
 from skillopt.errors import ConfigError
@@ -52,3 +55,32 @@ async def test_a_key_within_a_setting_is_not_kept_in_the_run_directory(
         await job.here()
     for name in ("config.json", "config.yaml", "events.jsonl", "summary.json"):
         assert KEY not in (tmp_path / "run" / name).read_text(encoding="utf-8"), name
+
+
+async def test_what_an_address_lets_in_with_is_kept_nowhere(tmp_path: Path) -> None:
+    data = make_data(tmp_path / "data", (8, 6, 4))
+    token = b64encode(b"me:Pa55w0rdLong").decode()
+
+    async def echo(request: web.Request) -> web.StreamResponse:
+        said = f"{request.headers.get('Authorization')} {request.path_qs}"
+        return web.json_response(completion(f"<answer>{said}</answer>"))
+
+    async with WireServer([echo]) as server:
+        address = server.url.replace("//", "//me:Pa55w0rdLong@")
+        job = Job(
+            url=f"{address}/v1?key=Qu3rySecretLong",
+            data=data,
+            out=tmp_path / "run",
+            epochs=1,
+            batch=4,
+        )
+        process = await job.apart()
+        out, errors = await process.communicate()
+    found = [path.read_bytes() for path in _files(tmp_path / "run")]
+    assert any(b"hard" in each for each in found)
+    for secret in (token, "Pa55w0rdLong", "Qu3rySecretLong"):
+        assert not any(secret.encode() in each for each in (out, errors, *found)), secret
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]

@@ -128,7 +128,7 @@ async def test_the_rate_falls_while_outcomes_swing_and_rises_while_they_agree() 
 def test_a_schedule_that_asks_excludes_other_ways_to_decide(control: str) -> None:
     rows = [{"input": str(n), "answer": str(n)} for n in range(4)]
     settings = {"lr_scheduler": "autonomous", "lr_control_mode": control}
-    with pytest.raises(ConfigError, match="exclude each other"):
+    with pytest.raises(ConfigError, match="cannot be combined"):
         train(train=rows[:2], val=rows[2:], skill="s", settings=settings)
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -48,3 +49,16 @@ def test_no_answer_is_none(reply: str) -> None:
 )
 def test_every_object_survives(value: dict[str, object]) -> None:
     assert read_object(json.dumps({**value, "edits": 1}), NEED) == {**value, "edits": 1}
+
+
+@pytest.mark.parametrize(
+    "piece", ['{"', "{", "[", '{"a" ', "{'", '\\"', '[{"', "{,", '{"a":{', "}{", "```\n{"]
+)
+def test_whatever_a_reply_repeats_reading_it_takes_time_in_proportion(piece: str) -> None:
+    def seconds(size: int) -> float:
+        start = time.process_time()
+        assert read_object(piece * (size // len(piece)), {"edits"}) is None
+        return time.process_time() - start
+
+    short, long = seconds(50_000), seconds(400_000)
+    assert long < 0.1 or long < 24 * short
