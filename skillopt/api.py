@@ -229,12 +229,12 @@ async def train_async(
             best, spent = state.best.skill.render(), training.meter.total
             events = list(training.run.journal.record.events())
             later = [each for event in events for each in _room_warnings(brief, event)]
-            exceeded = [each for each in (training.purse.exceeded,) if each]
-            warned = (*brief.world.warnings, *later, *exceeded)
             root, problem = training.layout.root, useless(events)
+            at_end = [each for each in (training.purse.exceeded, problem) if each]
+            warned = (*brief.world.warnings, *later, *at_end)
             result = Result(best, state, root, spent, problem, warned)
         if shown is not None:
-            for each in exceeded:
+            for each in at_end:
                 shown.tell(f"warning: {each}")
             shown.tell(f"done: {result.claim.words()}; {result.cost}")
         return result

@@ -524,7 +524,9 @@ def optimizer(prompt):
 """
 
 
-def test_a_result_says_when_no_reply_of_the_optimizer_could_be_used(tmp_path: Path) -> None:
+def test_a_result_says_when_no_reply_of_the_optimizer_could_be_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     async def babbler(request: Request) -> Reply:
         return Reply(text="Let us talk about the weather.", usage=Usage(input=10, output=2))
 
@@ -534,5 +536,8 @@ def test_a_result_says_when_no_reply_of_the_optimizer_could_be_used(tmp_path: Pa
             skill="You add numbers.", out=tmp_path / out, settings=QUICK,
         )  # fmt: skip
 
-    assert "no reply of the optimizer was usable" in trained(babbler, "bad").problem
+    bad = trained(babbler, "bad")
+    assert "no reply of the optimizer was usable" in bad.problem
+    assert bad.problem in bad.warnings
+    assert f"warning: {bad.problem}" in capsys.readouterr().err
     assert trained(teacher, "good").problem == ""

@@ -159,7 +159,8 @@ def _refuse_ids(config: Config, kind: EnvironmentKind) -> None:
     if not only_ids and (folder.exists() or not command):
         return
     name = folder.name.removesuffix("_split").removesuffix("_id")
-    ids, items = folder.with_name(f"{name}_id_split"), folder.with_name(f"{name}_split")
+    ids = folder if only_ids else folder.with_name(f"{name}_id_split")
+    items = folder.with_name(f"{name}_split")
     what = "contains only the ids of items, not the items" if only_ids else "does not exist"
     how = f"create it with: {command.format(manifest=ids, folder=items)}"
     if only_ids and items != folder:

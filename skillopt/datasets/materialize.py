@@ -21,8 +21,14 @@ _FIELDS: Final = ("question", "context", "answers")
 
 
 def holds_ids_only(folder: Path) -> bool:
-    """Whether a split folder says of itself that it holds no content."""
-    return _read_manifest(folder).get("manifest_type") == ID_SPLIT
+    """Whether a split folder has no content: its manifest says so, or its rows are bare ids."""
+    if _read_manifest(folder).get("manifest_type") == ID_SPLIT:
+        return True
+    try:
+        rows = from_directory(folder, ()).train
+    except DataError:
+        return False
+    return bool(rows) and all(row.data.keys() <= {"id"} for row in rows)
 
 
 def materialize(manifest: Path, out: Path, dataset: Path) -> dict[Split, int]:

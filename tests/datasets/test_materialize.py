@@ -148,6 +148,18 @@ def test_training_on_ids_or_on_nothing_names_the_command_that_makes_the_items(
     )
 
 
+def test_rows_that_are_bare_ids_name_the_command_without_a_manifest(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    for split in ("train", "val", "test"):
+        (folder / split).mkdir(parents=True)
+        (folder / split / "items.json").write_text(f'[{{"id": "{split}-1"}}]', encoding="utf-8")
+    config = load_config(
+        values={"env": "searchqa", "split_mode": "split_dir", "split_dir": str(folder)}
+    )
+    with pytest.raises(ConfigError, match=f"materialize_searchqa.py --manifest-dir {folder} "):
+        prepare(config)
+
+
 def test_the_manifest_of_the_original_is_read_whole(tmp_path: Path) -> None:
     manifest = samples() / "data" / "searchqa_id_split"
     items = searchqa_items(2000)
