@@ -310,7 +310,7 @@ class _Look:
             members = {name: cast("object", each.value) for name, each in kind.__members__.items()}
             return _digest(kind.__qualname__, (self.of(members),))
         inside = [(name, each) for name, each in sorted(vars(kind).items()) if _written(name, each)]
-        bases = self.all("bases", kind.__bases__)
+        bases = self.all("bases", (type(kind), *kind.__bases__))
         return _digest(
             kind.__qualname__, (bases, self.all("class", (x for it in inside for x in it)))
         )
@@ -329,8 +329,10 @@ class _Look:
 
     def module(self, module: types.ModuleType) -> bytes:
         """A module that is carried as a value."""
-        package = _package(module.__name__)
-        return _digest("module", (_bytes(module.__name__), package.encode() or _file(module)))
+        origin = _package(module.__name__).encode() or _file(module)
+        if not origin:  # it was made at run time: nobody knows what it will answer elsewhere
+            return self.unlike(module)
+        return _digest("module", (_bytes(module.__name__), origin))
 
     def _function(self, function: types.FunctionType) -> _Parts:
         code = function.__code__
@@ -342,6 +344,7 @@ class _Look:
         }
         state = [_digest(name, (found,)) for name, found in sorted(cells.items())]
         state += [self.of(function.__defaults__), self.of(function.__kwdefaults__)]
+        state.append(self._state(function.__dict__))
         known: Mapping[str, object] = function.__globals__
         uses = [
             _digest(name, (self._used(known[name], names.all),))
@@ -360,7 +363,11 @@ class _Look:
         return self.of(value)
 
     def _used(self, value: object, names: frozenset[str]) -> bytes:
-        """What a global name stands for; of a module of the user's, what is used of it."""
+        """What a global name stands for; of a module of the user's, its text and what is used.
+
+        The text counts because the module may be handed on, and because a module may make up
+        attributes when they are asked for.
+        """
         if not isinstance(value, types.ModuleType) or _package(value.__name__):
             return self.of(value)
         if id(value) in self._open:
@@ -375,7 +382,7 @@ class _Look:
             ]
         finally:
             self._open.discard(id(value))
-        return _digest(value.__name__, found)
+        return _digest(value.__name__, [self.module(value), *found])
 
     def code(self, code: types.CodeType) -> bytes:
         """What is computed; neither where it is written nor on which line."""
@@ -408,6 +415,7 @@ _LOOKS: Final[Mapping[type, Callable[[_Look, Any], bytes]]] = {
     tuple: lambda look, it: look.all("tuple", it),
     list: lambda look, it: look.all("list", tuple(it)),
     dict: _dict,
+    types.MappingProxyType: lambda look, it: _dict(look, dict(it)),
     set: _set,
     frozenset: _set,
     **dict.fromkeys(_LOCKS, lambda look, it: b"lock"),

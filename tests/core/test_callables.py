@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -291,3 +292,58 @@ def test_a_callable_that_carries_itself_or_very_much_has_an_identity() -> None:
     heavy: list[Callable[[str], int]] = [lambda prompt: huge[len(prompt)]]
     with pytest.warns(NotReused):
         assert identify(heavy[0]).doubt
+
+
+def test_attributes_of_a_function_are_part_of_it() -> None:
+    def made(mode: str) -> Callable[[str], str]:
+        def target(_prompt: str) -> str:
+            return str(vars(target)["mode"])
+
+        vars(target)["mode"] = mode
+        return target
+
+    assert identify(made("A")).text == identify(made("A")).text
+    assert identify(made("A")).text != identify(made("B")).text
+
+
+def test_implementations_registered_for_a_type_are_part_of_a_function() -> None:
+    def made(answer: str) -> Callable[[str], str]:
+        @functools.singledispatch
+        def respond(_value: object) -> str:
+            return "other"
+
+        @respond.register
+        def _(_value: int) -> str:
+            return answer
+
+        return lambda _prompt: respond(1)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotReused)
+        assert identify(made("A")).text != identify(made("B")).text
+
+
+def test_the_class_of_a_class_is_part_of_it() -> None:
+    def made(answer: str) -> Callable[[str], str]:
+        class Meta(type):
+            @property
+            def value(cls) -> str:
+                return answer
+
+        class Holder(metaclass=Meta):
+            pass
+
+        return lambda _prompt: Holder.value
+
+    assert identify(made("A")).text != identify(made("B")).text
+
+
+def test_a_module_made_at_run_time_stands_for_itself_only() -> None:
+    def made(answer: str) -> Callable[[str], str]:
+        module = ModuleType("made")
+        vars(module)["answer"] = answer
+        return lambda _prompt: str(vars(module)["answer"])
+
+    with pytest.warns(NotReused):
+        first, second = identify(made("A")), identify(made("B"))
+    assert first.text != second.text
