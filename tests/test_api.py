@@ -272,7 +272,7 @@ def target(prompt):
     if len(asked) == 3:
         os.kill(os.getpid(), signal.SIGINT)
     elif len(asked) > 3:
-        stopped.wait(30)
+        stopped.wait(5)
     return "x"
 
 target.fingerprint = "x"
@@ -307,7 +307,7 @@ def test_ctrl_c_stops_a_run_in_order_inside_and_outside_of_an_event_loop(
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert done.stdout.splitlines() == ["stopped after True", "finished 1.0"], done.stderr
