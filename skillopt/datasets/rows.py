@@ -51,7 +51,9 @@ def read_rows(path: Path) -> list[Row]:
         ".tsv": _from_csv,
     }.get(file.suffix.lower())
     if read is None:
-        raise DataError(f"{file}: unknown kind of data file; use one of {', '.join(SUFFIXES)}")
+        near = similar_path(file)
+        hint = f"did you mean {near}?" if near else f"use one of {', '.join(SUFFIXES)}"
+        raise DataError(f"{file}: unknown kind of data file; {hint}")
     return read(_text(file), str(file))
 
 

@@ -81,7 +81,8 @@ def test_a_spreadsheet_with_two_filled_sheets_or_another_content_is_refused(tmp_
         read_rows(tmp_path / "b.xlsx")
 
 
-def test_a_misspelt_file_names_the_nearest_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["tickts.csv", "tickets.cvs", "tickets"])
+def test_a_misspelt_file_names_the_nearest_one(name: str, tmp_path: Path) -> None:
     (tmp_path / "tickets.csv").write_text("a,b\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"did you mean .*tickets\.csv\?"):
-        read_rows(tmp_path / "tickts.csv")
+        read_rows(tmp_path / name)
