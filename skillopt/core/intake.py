@@ -13,6 +13,7 @@ import math
 import os
 import re
 import stat
+import unicodedata
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias, cast
@@ -47,6 +48,12 @@ EDIT_CHARS = 256 * KIB
 """The text of one proposed edit."""
 _MOST_TOKENS = 10**12
 _NOT_TEXT = re.compile("[\ud800-\udfff]")
+_INVISIBLE = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
+"""Categories of Unicode: control and format characters, and every kind of space."""
+_FILLERS = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Characters of other categories that show nothing: fillers, blanks and variation selectors."""
 
 
 def size(count: int) -> str:
@@ -119,6 +126,14 @@ def clean_json(value: Json) -> Json:
 def clean_text(text: str) -> str:
     """Text that can be stored, sent and shown: without half surrogate pairs."""
     return _NOT_TEXT.sub("\ufffd", text) if _NOT_TEXT.search(text) else text
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text shows nothing: it is empty, or all of its characters are invisible."""
+    return all(
+        unicodedata.category(each) in _INVISIBLE or _FILLERS.match(each) is not None
+        for each in text
+    )
 
 
 def clean_reply(reply: Reply) -> Reply:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, replace
 
 from skillopt.core.chat import Model, Reply, Request
-from skillopt.core.intake import clean_reply
+from skillopt.core.intake import clean_reply, is_blank
 from skillopt.core.ports import Work
 from skillopt.errors import ModelError, Refused, Unusable
 from skillopt.model.endpoint import Endpoint, Pulse
@@ -94,7 +94,7 @@ class Retrying:
 
 @dataclass(frozen=True, slots=True)
 class NonEmpty:
-    """Takes no reply for an answer that holds neither text nor a call of a tool.
+    """Takes no reply for an answer that holds neither visible text nor a call of a tool.
 
     A server that says nothing is a fault that may pass, not a wrong answer; unless the request says
     that silence is one.
@@ -111,7 +111,7 @@ class NonEmpty:
     async def complete(self, request: Request) -> Reply:
         """Answer, or raise: retryable where asking again may help."""
         reply = await self.inner.complete(request)
-        if request.empty_ok or reply.calls or reply.text.strip():
+        if request.empty_ok or reply.calls or not is_blank(reply.text):
             return reply
         what = f"the {self.role} model sent an empty reply"
         match reply.stop:

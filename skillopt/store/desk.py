@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from skillopt.core.chat import Request
-from skillopt.core.intake import BODY_BYTES, read_file
+from skillopt.core.intake import BODY_BYTES, is_blank, read_file
 from skillopt.errors import Pending, StoreError
 from skillopt.store.files import write_atomic
 
@@ -33,7 +33,7 @@ class QuestionDesk:
             raise StoreError(f"{path}: not UTF-8; save the file as UTF-8") from error
         except OSError as error:
             raise StoreError(f"{path}: cannot be read: {error.strerror}") from error
-        return text if text.strip() else None
+        return None if is_blank(text) else text
 
     def ask(self, role: str, model: str, request: Request, key: str) -> Pending:
         """Write a question down; what to raise instead of an answer."""

@@ -15,6 +15,7 @@ import skillopt
 from skillopt.build.models import preflight
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Message, Model, Request, Usage
+from skillopt.core.intake import is_blank
 from skillopt.errors import Refused, Unmeasurable, Unusable
 from skillopt.model.anthropic import ClaudeChat
 from skillopt.model.cli.claude import ClaudeCli
@@ -63,6 +64,8 @@ SILENT: list[tuple[type[Provider], str, dict[str, object]]] = [
     (OpenAICompatible, "", choice(None)),
     (OpenAICompatible, "", choice("")),
     (OpenAICompatible, "", choice(" \n\t")),
+    (OpenAICompatible, "", choice("\u200b")),
+    (OpenAICompatible, "", choice("\ufeff\u2060 \u00ad\n\u3164")),
     (OpenAICompatible, "", choice([])),
     (OpenAICompatible, "", choice(None, reasoning_content="Let me think.", tool_calls=[])),
     (OpenAIChat, "chat", choice(None)),
@@ -72,6 +75,7 @@ SILENT: list[tuple[type[Provider], str, dict[str, object]]] = [
     (MiniMaxChat, "", choice("<think>So it is.</think>")),
     (ClaudeChat, "", claude()),
     (ClaudeChat, "", claude({"type": "text", "text": " "})),
+    (ClaudeChat, "", claude({"type": "text", "text": "\u200b\ufe0f"})),
     (ClaudeChat, "", claude(THINKING)),
 ]
 CUT: list[tuple[type[Provider], str, dict[str, object]]] = [
@@ -230,6 +234,25 @@ def test_silence_in_a_whole_evaluation_is_no_score_unless_the_environment_says_s
     with pytest.raises(Unmeasurable, match="sent an empty reply"):
         evaluated(lambda _: "", tmp_path / "a")
     assert evaluated(lambda _: "", tmp_path / "b", **{"env.empty_ok": True}) == 0.0
+
+
+def test_a_reply_of_invisible_characters_is_silence_in_a_whole_evaluation(tmp_path: Path) -> None:
+    with pytest.raises(Unmeasurable, match="sent an empty reply"):
+        evaluated(lambda _: "\u200b", tmp_path / "a")
+    assert evaluated(lambda _: "\u200b", tmp_path / "b", **{"env.empty_ok": True}) == 0.0
+
+
+@pytest.mark.parametrize(
+    "invisible", ["", " \t\n", "\u200b", "\ufeff", "\u00a0\u2028\u200e\x00\u2800"]
+)
+def test_a_text_without_a_visible_character_is_blank(invisible: str) -> None:
+    assert is_blank(invisible)
+    assert not is_blank(f"{invisible}0{invisible}")
+
+
+def test_a_visible_character_of_any_script_is_an_answer() -> None:
+    for each in ("।", "é", "\u0301e", "❤\ufe0f", "👩\u200d💻", "한", "\ufffd", "-"):
+        assert not is_blank(each), each
 
 
 def test_an_optimizer_that_says_nothing_to_one_question_does_not_end_the_run(
