@@ -10,7 +10,7 @@ from pathlib import Path
 from skillopt.build.data import data_of, exam_tasks, open_world
 from skillopt.build.judging import metric
 from skillopt.build.models import preflight, settled
-from skillopt.build.places import out_root, seats
+from skillopt.build.places import default_name, out_root, seats, short
 from skillopt.build.pricing import caps_of, prices_of
 from skillopt.build.workshop import open_workshop
 from skillopt.config.schema import Config, Role
@@ -27,6 +27,7 @@ from skillopt.evaluation.gates import Metric
 from skillopt.evaluation.report import HARD, outcome
 from skillopt.store.artefacts import conversation_files, result_rows
 from skillopt.store.desk import QuestionDesk
+from skillopt.store.evaluations import spent_under
 from skillopt.store.files import Scribe, write_atomic, write_json
 from skillopt.store.layout import Layout, RolloutFolder
 from skillopt.store.lock import RunLock
@@ -82,11 +83,15 @@ async def evaluate(
     own: tuple[Role, ...] = () if examinee.target is None else ("target",)
     caps = caps_of(config, ("target",), prices_of(config, ("target",), own))
     world = open_world(config, wanted, examinee.splits)
-    out = _out(config, examinee, world.environment)
+    identity = _identity(config, examinee, world.environment)
+    out = _out(config, identity)
+    booked = short(f"{sorted(identity.items())} {examinee.split}")
     layout, folder = Layout(out), RolloutFolder(out)
     desk = QuestionDesk(layout.handoff)
     with RunLock(out):
         async with open_workshop(config, layout, caps, secrets, desk, watch) as shop:
+            # A folder may hold several evaluations; each tells what it has paid itself.
+            shop.cache.enter(booked)
             target = shop.board.seat(config.model.role("target"), examinee.target)
             if examinee.target is None:
                 await preflight(target)
@@ -99,7 +104,7 @@ async def evaluate(
                     attempts,
                 ):
                     found[split] = await _written(attempts, folder)
-            spent = sum(shop.cache.spent().values(), Usage())
+            spent = spent_under(shop.cache, booked)
             exceeded = shop.purse.exceeded
         evaluations: dict[Split, Evaluation] = {
             split: Evaluation.of(examinee.skill.digest, split, rollouts)
@@ -111,7 +116,7 @@ async def evaluate(
         first = [each for some in found.values() for each in some if each.replicate == 0]
         kept = {each.task: each for each in first}
         write_atomic(folder.results, result_rows(verdict.whole, kept), durable=False)
-        write_json(layout.evaluation, _summary(config, examinee, verdict))
+        write_json(layout.evaluation, {**_summary(config, examinee, verdict), "booked": booked})
         return verdict
 
 
@@ -121,16 +126,22 @@ def _tasks(config: Config, environment: Environment, split: Split) -> Sequence[T
     return environment.tasks(split)
 
 
-def _out(config: Config, examinee: Examinee, environment: Environment) -> Path:
-    identity = {
+def _identity(config: Config, examinee: Examinee, environment: Environment) -> Mapping[str, str]:
+    own: dict[Role, Model] = {} if examinee.target is None else {"target": examinee.target}
+    return {
         **config.identity(),
-        **seats(
-            config, {} if examinee.target is None else {"target": examinee.target}, ("target",)
-        ),
+        **seats(config, own, ("target",)),
         "environment": environment.fingerprint,
         "skill": examinee.skill.digest,
     }
-    return out_root(config, "eval", "target", identity)
+
+
+def _out(config: Config, identity: Mapping[str, str]) -> Path:
+    """As configured; beside it, where the configured folder holds a training run."""
+    root = out_root(config, "eval", "target", identity)
+    if not Layout(root).events.exists():
+        return root
+    return root.parent / default_name(config, "eval", "target", identity)
 
 
 async def _written(attempts: Attempts, folder: RolloutFolder) -> list[Rollout]:

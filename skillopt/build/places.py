@@ -15,9 +15,14 @@ def out_root(config: Config, kind: str, role: Role, identity: Mapping[str, str])
     """As configured, or named after the settings, so that the same command finds it again."""
     if config.env.out_root:
         return Path(config.env.out_root).expanduser()
+    return Path("outputs") / default_name(config, kind, role, identity)
+
+
+def default_name(config: Config, kind: str, role: Role, identity: Mapping[str, str]) -> str:
+    """A folder's name after the settings."""
     listed = "\n".join(f"{key}={value}" for key, value in sorted(identity.items()))
     name = f"{kind}_{config.env.name}_{config.model.role(role).model}_{short(listed)}"
-    return Path("outputs") / re.sub(r"[^\w.-]+", "-", name)
+    return re.sub(r"[^\w.-]+", "-", name)
 
 
 def seats(

@@ -89,7 +89,7 @@ def read_evaluation(folder: Path) -> EvaluationReport:
             splits=tuple(_score(name, each) for name, each in splits.items()),
             whole=_score("all", told),
             failed=_failed(rows),
-            spent=_spent(layout),
+            spent=_spent(layout, told.get("booked")),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreError(
@@ -133,9 +133,17 @@ def _failed(rows: Sequence[Mapping[str, object]]) -> tuple[FailedItem, ...]:
     return (*unscored, *wrong)
 
 
-def _spent(layout: Layout) -> Usage:
+def spent_under(cache: Cache, booked: str) -> Usage:
+    """What one of the evaluations in a folder has paid."""
+    return sum((used for (move, *_), used in cache.spent().items() if move == booked), Usage())
+
+
+def _spent(layout: Layout, booked: object) -> Usage:
+    """Of older evaluations, which do not say how theirs is booked, all that the folder has paid."""
     cache = Cache(layout.cache, read_only=True)
     try:
+        if isinstance(booked, str):
+            return spent_under(cache, booked)
         return sum(cache.spent().values(), Usage())
     finally:
         cache.close()

@@ -138,3 +138,33 @@ def test_a_misspelt_skill_names_the_nearest_one(how: str, call: Call, tmp_path: 
         done = call("train", "c.yaml", "--skill_init", "skil.md", cwd=tmp_path)
     assert done.code == 1
     assert "no skill document skil.md; did you mean skill.md?" in done.err
+
+
+async def test_an_evaluation_goes_beside_a_run_and_leaves_its_files_alone(own_copy: Path) -> None:
+    run = own_copy / "run"
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    async with Simulator(noise=0) as simulator:
+        command = ("eval", "c.yaml", "--skill", "run/best_skill.md", "--split", "test")
+        done = await skillopt(*command, "--base_url", simulator.url, cwd=own_copy)
+        again = await skillopt(*command, "--base_url", simulator.url, cwd=own_copy)
+        asked = simulator.stats().requests
+    assert done.code == 0, done.err
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    files = re.search(r"^files +(\S+)$", done.out, re.MULTILINE)
+    assert files is not None
+    assert (own_copy / files[1]).parent == own_copy
+    assert (own_copy / files[1] / "eval_summary.json").is_file()
+    assert asked == 9  # 8 test items, and one to try the model
+    assert re.search(r"^cost +9 calls, ", done.out, re.MULTILINE)
+    assert again.out == done.out
+
+
+async def test_each_evaluation_in_a_folder_tells_its_own_cost(tmp_path: Path) -> None:
+    async with Simulator(noise=0) as simulator:
+        make_project(tmp_path, simulator.url)
+        (tmp_path / "good.md").write_text(stated_skill(), encoding="utf-8")
+        command = ("eval", "c.yaml", "--out_root", "ev", "--split", "test", "--skill")
+        first = await skillopt(*command, "skill.md", cwd=tmp_path)
+        second = await skillopt(*command, "good.md", cwd=tmp_path)
+    assert re.search(r"^cost +9 calls, ", first.out, re.MULTILINE), first.err
+    assert re.search(r"^cost +8 calls, ", second.out, re.MULTILINE), second.err
