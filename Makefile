@@ -1,4 +1,4 @@
-# `make help` lists what there is. Everything runs in .venv, which is made on first use.
+# `make help` lists the targets. Everything runs in .venv, which is created on first use.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -25,36 +25,36 @@ $(VENV)/.developing: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
 
-quickstart: $(VENV)/$(if $(SIM),.installed,.embedded) ## a first run with a real model on the CPU; SIM=1: simulated, in seconds; SEED=n: another order of the data
+quickstart: $(VENV)/$(if $(SIM),.installed,.embedded) ## train a first skill with a real model on the CPU; SIM=1: simulated models, in seconds; SEED=n: another order of the data
 	$(BIN)/skillopt quickstart --yes $(if $(SIM),--sim) $(if $(SEED),--seed $(SEED) --out skillopt-quickstart-$(SEED))
 
-test: $(VENV)/.developing ## the tests, with a short version of the slow ones
+test: $(VENV)/.developing ## run the tests, with a short version of the slow ones
 	$(BIN)/python -m pytest -q -m 'not slow and not weights and not agents' -n $(JOBS)
 	$(BIN)/python -m pytest -q -m weights -k 0.5b
 
 PARTS := $(addprefix tests/,config core datasets engine envs evaluation gradient harness optimizer prompts store)
 
-quick: $(VENV)/.developing ## the tests of single parts, in under a minute; the others make whole runs
+quick: $(VENV)/.developing ## run only the tests of single packages, in under a minute
 	$(BIN)/python -m pytest -q -m 'not slow and not weights and not agents' -n $(JOBS) $(PARTS) tests/test_architecture.py tests/test_protected.py
 
 RANDOM_SEED = $(or $(SEED),$(shell $(PYTHON) -c 'import random; print(random.randrange(2**32))'))
 
-explore: $(VENV)/.developing ## properties with new random examples; SEED=n repeats a search; what fails becomes an @example
+explore: $(VENV)/.developing ## run the property tests with new random examples and add failing ones as @example; SEED=n repeats a search
 	$(BIN)/python -m pip install --quiet 'hypothesis[codemods]'
 	rm -rf .hypothesis/patches
 	@seed=$(RANDOM_SEED); echo "seed $$seed (repeat with: make explore SEED=$$seed)"; \
 	HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -q -m 'hypothesis and not slow' -n $(JOBS) --hypothesis-seed=$$seed || \
 	{ for patch in .hypothesis/patches/*.patch; do \
-	    test -e "$$patch" && git apply "$$patch" && echo "kept as @example in the tests (import the name example where it is missing): $$patch"; done; exit 1; }
+	    test -e "$$patch" && git apply "$$patch" && echo "added as @example to the tests (import the name example where it is missing): $$patch"; done; exit 1; }
 
-attack: $(VENV)/.developing ## real processes and servers under random attack, and 40 signals; SEED=n repeats it, ROUNDS=n makes it longer
+attack: $(VENV)/.developing ## random faults in real processes and servers, and runs stopped by signals; SEED=n repeats it, ROUNDS=n sets the length
 	@seed=$(RANDOM_SEED); echo "seed $$seed (repeat with: make attack SEED=$$seed)"; \
 	ATTACK_SEED=$$seed ATTACK_ROUNDS=$(or $(ROUNDS),20) $(BIN)/python -m pytest -q tests/attack tests/durability/test_kill.py -n $(JOBS)
 
-test-slow: $(VENV)/.developing ## long fault injection: 40 signals, all modes
+test-slow: $(VENV)/.developing ## run all fault injection tests: runs stopped by signals at 40 moments, all modes
 	$(BIN)/python -m pytest -q tests/durability -n $(JOBS)
 
-test-local: $(VENV)/.developing $(VENV)/.embedded ## tests with real weights, which are fetched first (1.6 GB)
+test-local: $(VENV)/.developing $(VENV)/.embedded ## run the tests with real local models (downloads 1.6 GB)
 	$(BIN)/skillopt model fetch qwen2.5-coder-0.5b
 	$(BIN)/skillopt model fetch qwen2.5-coder-1.5b
 	$(BIN)/python -m pytest -q -m weights
@@ -62,44 +62,44 @@ test-local: $(VENV)/.developing $(VENV)/.embedded ## tests with real weights, wh
 AGENTS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/skillopt/agents
 PROGRAMS := @anthropic-ai/claude-code@2.1.197 @github/copilot@1.0.102 @openai/codex@0.166.0
 
-agents: ## install the programs that can be models (860 MB in the user's cache; needs npm)
+agents: ## install claude, codex and copilot for test-agents (860 MB in the user's cache; needs npm)
 	@if command -v npm >/dev/null; then \
 	  mkdir -p "$(AGENTS)" && npm install --prefix "$(AGENTS)" --no-save --no-audit --no-fund --loglevel error $(PROGRAMS); \
 	else echo "npm is not installed: tests with real programs are skipped"; fi
 
-test-agents: $(VENV)/.developing agents ## tests with the real programs claude, codex and copilot, which are installed first
+test-agents: $(VENV)/.developing agents ## run the tests with the real programs claude, codex and copilot (installs them)
 	SKILLOPT_AGENTS="$(AGENTS)" $(BIN)/python -m pytest -q -m agents -n $(JOBS)
 
 LOWEST := .venv-lowest
 
-test-lowest: $(VENV)/.developing ## the tests with the lowest version of every dependency that pyproject.toml allows
+test-lowest: $(VENV)/.developing ## run the tests with the lowest allowed version of each dependency
 	$(BIN)/python -m pip install --quiet uv
 	rm -rf $(LOWEST)
 	$(PYTHON) -m venv $(LOWEST)
 	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable '.[dev]'
 	SKILLOPT_LOWEST=1 $(LOWEST)/bin/python -m pytest -q -m 'not slow and not weights and not agents' -n $(JOBS)
 
-check: format lint types coverage ## format, lint, types, tests with coverage
+check: format lint types coverage ## run format, lint, types and coverage
 
-format: $(VENV)/.developing ## is everything formatted?
+format: $(VENV)/.developing ## check the format (ruff)
 	$(BIN)/ruff format --check .
 
-lint: $(VENV)/.developing ## ruff
+lint: $(VENV)/.developing ## run ruff
 	$(BIN)/ruff check .
 
-types: $(VENV)/.developing ## pyright, strict
+types: $(VENV)/.developing ## run pyright in strict mode
 	$(BIN)/pyright
 
 MEASURING := $(addprefix tests/,core engine store evaluation optimizer gradient modes durability)
 
-coverage: $(VENV)/.developing ## the core parts must have 95 % branch coverage by their tests and those of the loop
+coverage: $(VENV)/.developing ## require 95 % branch coverage of core, engine, store and evaluation
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -q -m 'not slow and not weights and not agents' -n $(JOBS) $(MEASURING)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=95 --include='skillopt/core/*,skillopt/engine/*,skillopt/store/*,skillopt/evaluation/*'
 
-bench: $(VENV)/.developing ## overhead, side by side with skillopt 0.2.0 from PyPI
+bench: $(VENV)/.developing ## compare the overhead with skillopt 0.2.0 from PyPI
 	$(BIN)/python benchmarks/overhead.py
 
-clean: ## remove what can be made again
+clean: ## remove generated files and virtual environments
 	rm -rf $(VENV) $(LOWEST) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage*
