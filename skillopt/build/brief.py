@@ -16,7 +16,7 @@ from skillopt.build.data import (
     other_size,
     validation_tasks,
 )
-from skillopt.build.models import settled
+from skillopt.build.models import check_backends, settled
 from skillopt.build.places import out_root, seats, short
 from skillopt.build.policies import schedule, shape
 from skillopt.build.pricing import caps_of, prices_of
@@ -68,9 +68,10 @@ def prepare(
     config: Config, supplied: Supplied | None = None, secrets: Secrets | None = None
 ) -> Brief:
     """Read and check everything that a run needs; writes nothing and asks nobody."""
+    given = supplied or Supplied()
+    check_backends(config, [role for role in ROLES if role not in given.models])
     config = settled(config, secrets or Secrets.load())
     check(config)
-    given = supplied or Supplied()
     needs: list[Split] = ["train", "val"]
     if config.evaluation.eval_test:
         needs.append("test")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 from urllib.parse import urlsplit
 
 from skillopt.build.pricing import price_of, told_price
-from skillopt.config.legacy import AS_TEXT
+from skillopt.config.legacy import AS_TEXT, BACKENDS
 from skillopt.config.registry import Registry
 from skillopt.config.schema import Config, Role, RoleModel
 from skillopt.config.secrets import Secrets
@@ -51,7 +52,7 @@ def _is_provider(found: object) -> TypeGuard[type[Provider]]:
 
 
 AGENTS = {*AS_TEXT, "cursor_exec"}
-PROVIDERS = Registry[type[Provider]]("skillopt.models", "model backend", _is_provider)
+PROVIDERS = Registry[type[Provider]]("skillopt.models", "model backend", _is_provider, BACKENDS)
 
 
 def provider_of(role: RoleModel) -> type[Provider]:
@@ -64,6 +65,16 @@ def provider_of(role: RoleModel) -> type[Provider]:
             f"which this version does not do yet{instead}"
         )
     return PROVIDERS.load(role.backend)
+
+
+def check_backends(config: Config, roles: Iterable[Role]) -> None:
+    """Refuse a backend that nobody has registered, before anything is read or estimated."""
+    for name in roles:
+        backend = config.model.role(name).backend
+        problem = "" if backend in AGENTS else PROVIDERS.unknown(backend)
+        if problem:
+            own = getattr(config.model, f"{name}_backend") == backend
+            raise config.complaint(f"model.{name}_backend" if own else "model.backend", problem)
 
 
 def roles_of(config: Config) -> list[Role]:

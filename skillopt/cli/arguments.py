@@ -10,11 +10,12 @@ import shlex
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import get_args
 
 import click
+
+from skillopt.core.nearest import nearest
 
 _OVERRIDES = ("--cfg-options", "--cfg_options")
 _META = "skillopt.settings"
@@ -204,6 +205,6 @@ def _unknown(
             f"No such option '{written}'; write a dotted key without dashes: {name}=VALUE.",
             ctx=ctx,
         )
-    near = get_close_matches(name, [each.replace("-", "_") for each in known], n=1)
-    hint = f"; did you mean '--{near[0]}'?" if near else "; `skillopt config` lists all settings."
+    near = nearest(name, [each.replace("-", "_") for each in known])
+    hint = f"; did you mean '--{near}'?" if near else "; `skillopt config` lists all settings."
     return click.NoSuchOption(written, f"No such option '{written}'{hint}", ctx=ctx)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -21,6 +20,7 @@ from skillopt.core.events import (
     Pruned,
     Stepped,
 )
+from skillopt.core.nearest import did_you_mean
 from skillopt.core.rollout import Evaluation, Failure, Rollout, Score
 from skillopt.errors import StoreError
 from skillopt.store.candidates import skills_in
@@ -53,9 +53,7 @@ def attempts_at(reader: RunReader, item: str) -> Iterator[RenderableType]:
 
 
 def _unknown(reader: RunReader, item: str, known: set[str]) -> StoreError:
-    near = get_close_matches(item, known, n=1)
-    example = min(known, default="")
-    hint = f"did you mean {near[0]!r}?" if near else f"items are called like {example!r}"
+    hint = did_you_mean(item, sorted(known)) or f"items are called like {min(known, default='')!r}"
     return StoreError(f"{reader.layout.root} has no attempt at an item {item!r}; {hint}")
 
 

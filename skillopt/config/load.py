@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import cast
 
@@ -15,6 +14,7 @@ from skillopt.config.overrides import read_flags, read_overrides, read_values
 from skillopt.config.schema import Config, configure
 from skillopt.config.sections import SECTIONS
 from skillopt.config.yaml12 import Entry, read_entries
+from skillopt.core.nearest import did_you_mean
 from skillopt.errors import ConfigError
 
 _BASE = "_base_"
@@ -131,5 +131,4 @@ def _neighbour(path: Path) -> str:
     if path.is_dir():
         return "; it is a folder, name a file in it"
     beside = [each.name for each in path.parent.glob("*.yaml")]
-    near = get_close_matches(path.name, beside, n=1)
-    return f"; did you mean {near[0]!r}?" if near else "; check the path"
+    return f"; {did_you_mean(path.name, beside) or 'check the path'}"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from difflib import get_close_matches
 from typing import Final
 
 from skillopt.config.legacy import IGNORED, MOVED, flat_names, modern
 from skillopt.config.sections import KEYS, SECTIONS
+from skillopt.core.nearest import nearest
 
 NAMES: Final = flat_names(KEYS)
 """Every flat name with the dotted key it stands for."""
 
+_SURE: Final = 0.75
+"""How alike a key of another section must be."""
 _KNOWN: Final = frozenset((*KEYS, *IGNORED))
 _ALL_SECTIONS: Final = f"the sections are {', '.join(SECTIONS)}"
 
@@ -38,32 +40,28 @@ def suggestion(written: str, extra: Collection[str] = ()) -> str:
 
     `extra` are dotted keys beyond the schema's.
     """
-    near = _nearest(written, [*KEYS, *extra])
+    near = _key_near(written, [*KEYS, *extra])
     if near:
         return f"; did you mean {near!r}?"
     section = written.partition(".")[0]
     if section not in SECTIONS:
-        close = _close(section, SECTIONS)
+        close = nearest(section, SECTIONS)
         return f"; did you mean the section {close!r}?" if close else f"; {_ALL_SECTIONS}"
     names = [key.partition(".")[2] for key in (*KEYS, *extra) if key.startswith(f"{section}.")]
     shown = [name for name in names if not name.startswith(("optimizer_", "target_", "judge_"))]
     return f"; {section} has {', '.join(shown)}"
 
 
-def _nearest(written: str, keys: Collection[str]) -> str | None:
+def _key_near(written: str, keys: Collection[str]) -> str | None:
     section, dot, name = written.rpartition(".")
     if not dot:
-        return _close(written, NAMES)
+        return nearest(written, NAMES)
     if found := NAMES.get(name):
         return found
     inside = [key.partition(".")[2] for key in keys if key.startswith(f"{section}.")]
-    if found := _close(name, inside):
+    if found := nearest(name, inside):
         return f"{section}.{found}"
-    if found := _close(written, keys, cutoff=0.75):
+    if found := nearest(written, keys, _SURE):
         return found
-    found = _close(name, NAMES, cutoff=0.75)
+    found = nearest(name, NAMES, _SURE)
     return NAMES[found] if found else None
-
-
-def _close(word: str, words: Collection[str], cutoff: float = 0.6) -> str | None:
-    return next(iter(get_close_matches(word, list(words), n=1, cutoff=cutoff)), None)

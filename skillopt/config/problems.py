@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Final, TypeVar, cast
 
@@ -12,6 +13,7 @@ from pydantic_core import ErrorDetails
 from skillopt.config.given import NO_OTHER, Turn, read, turned, written
 from skillopt.config.redaction import redact
 from skillopt.config.yaml12 import meant
+from skillopt.core.nearest import did_you_mean
 
 T = TypeVar("T")
 
@@ -90,7 +92,17 @@ def _sentence(detail: ErrorDetails) -> str:
         case _:
             for ours, theirs in _WORDS.items():
                 message = message.replace(theirs, ours)
-    return f"{message}, not {shown(detail['input'])}"
+    return f"{message}, not {shown(detail['input'])}{_meant(detail)}"
+
+
+def _meant(detail: ErrorDetails) -> str:
+    """The allowed word that is nearest to what was given."""
+    given: object = detail["input"]
+    if detail["type"] != "literal_error" or not isinstance(given, str):
+        return ""
+    words = re.findall(r"'([^']+)'", str(detail.get("ctx", {}).get("expected", "")))
+    hint = did_you_mean(given, words)
+    return f"; {hint}" if hint else ""
 
 
 def shown(value: object) -> str:

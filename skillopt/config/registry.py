@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import reduce
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Generic, TypeGuard, TypeVar
 
+from skillopt.core.nearest import did_you_mean
 from skillopt.errors import ConfigError
 
 T = TypeVar("T")
@@ -26,6 +26,8 @@ class Registry(Generic[T]):
     """One of its parts in words: `environment`."""
     accepts: Callable[[object], TypeGuard[T]]
     """Whether a loaded object is such a part."""
+    aliases: Collection[str] = ()
+    """Other names that a configuration may use."""
 
     @property
     def names(self) -> list[str]:
@@ -39,14 +41,19 @@ class Registry(Generic[T]):
             raise ConfigError(f"{name!r} can be imported but is no {self.what}")
         return found
 
+    def unknown(self, name: str) -> str:
+        """What is wrong with a name that is not registered; blank if it is, or names a module."""
+        known = self.names
+        if ":" in name or name in known:
+            return ""
+        listed = f"known: {', '.join(known)}, or module:Name for your own"
+        hint = did_you_mean(name, (*known, *self.aliases))
+        return f"no {self.what} is named {name!r}; " + (f"{hint} ({listed})" if hint else listed)
+
     def _registered(self, name: str) -> object:
-        points = {point.name: point for point in entry_points(group=self.group)}
-        if name not in points:
-            near = get_close_matches(name, points, n=1)
-            known = f"known: {', '.join(sorted(points))}, or module:Name for your own"
-            hint = f"did you mean {near[0]!r}?" if near else known
-            raise ConfigError(f"no {self.what} is named {name!r}; {hint}")
-        point = points[name]
+        if problem := self.unknown(name):
+            raise ConfigError(problem)
+        point = next(each for each in entry_points(group=self.group) if each.name == name)
         try:
             return point.load()
         except (ImportError, AttributeError) as error:

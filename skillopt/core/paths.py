@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from pathlib import Path
+
+from skillopt.core.nearest import nearest
 
 
 def similar_path(path: Path) -> Path | None:
@@ -15,5 +16,5 @@ def similar_path(path: Path) -> Path | None:
         above = similar_path(folder)
         below = None if above is None else above / path.name
         return below if below is not None and below.exists() else None
-    near = get_close_matches(path.name, [each.name for each in folder.iterdir()], n=1)
-    return folder / near[0] if near else None
+    near = nearest(path.name, sorted(each.name for each in folder.iterdir()))
+    return folder / near if near else None

@@ -9,6 +9,7 @@ from math import floor
 from pathlib import Path
 from typing import Literal
 
+from skillopt.core.nearest import did_you_mean
 from skillopt.core.seeds import shuffled
 from skillopt.core.task import Split
 from skillopt.datasets.identity import content_digest, gist_digest, row_id
@@ -50,8 +51,9 @@ def resolve_split(name: str) -> Split | Literal["all"]:
     for split, names in _NAMES.items():
         if name in names:
             return split
-    known = ", ".join([*(name for names in _NAMES.values() for name in names), "all"])
-    raise DataError(f"unknown split {name!r}; use one of {known}")
+    known = [*(name for names in _NAMES.values() for name in names), "all"]
+    hint = "; ".join(filter(None, (f"use one of {', '.join(known)}", did_you_mean(name, known))))
+    raise DataError(f"unknown split {name!r}; {hint}")
 
 
 def require(splits: Splits, needs: Sequence[Split] = SPLITS) -> Splits:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, TypeAlias, TypeVar
 
+from skillopt.core.nearest import did_you_mean
 from skillopt.errors import ConfigError
 
 Role: TypeAlias = Literal["target", "optimizer", "judge"]
@@ -141,7 +142,10 @@ def one_of(*words: str) -> Callable[[str], str]:
 
     def read(text: str) -> str:
         if text not in words:
-            raise ValueError(f"it should be one of {', '.join(words)}")
+            hint = did_you_mean(text, words)
+            raise ValueError(
+                f"it should be one of {', '.join(words)}" + (f"; {hint}" if hint else "")
+            )
         return text
 
     return read

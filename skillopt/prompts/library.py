@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
+from skillopt.core.nearest import did_you_mean
 from skillopt.errors import ConfigError
 
 _PACKAGE = Path(__file__).parent.parent
@@ -28,8 +28,8 @@ class Library:
                 raise ConfigError(f"env.prompts: {folder} is not a folder")
             for path in sorted(folder.glob("*.md")):
                 if path.stem not in known:
-                    near = get_close_matches(path.stem, sorted(known), n=1)
-                    hint = f"did you mean {near[0]}.md?" if near else f"known: {sorted(known)}"
+                    files = [f"{each}.md" for each in sorted(known)]
+                    hint = did_you_mean(path.name, files) or f"known: {', '.join(files)}"
                     raise ConfigError(f"{path} replaces no prompt of ours; {hint}")
         return cls(tuple(folders))
 

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias, cast
 
 from skillopt.core.chat import Usage
 from skillopt.core.events import Event, Fact, Stepped, Stopped
+from skillopt.core.nearest import did_you_mean
 from skillopt.core.paths import similar_path
 from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
@@ -43,6 +44,10 @@ _ENDS: Mapping[str, Status] = {
     "KeyboardInterrupt": "interrupted",
 }
 """By the kind of error that a note about a stop begins with."""
+
+
+_NAMES = ("initial", "best", "last")
+"""Skills that every run has."""
 
 
 class RunReader:
@@ -110,9 +115,9 @@ class RunReader:
     def skill(self, name: str) -> Skill:
         """A skill by name.
 
-        `initial`, `best`, `current` or `last`; a step (`3`, `v0003`), after which it was current;
-        the first characters (at least four) of a digest, of whatever was drafted; a file, or the
-        folder of a package.
+        `initial`, `best` or `last` (also called `current`); a step (`3`, `v0003`), for the skill
+        that was current after it; the first characters (at least four) of a digest, of whatever
+        was drafted; a file, or the folder of a package.
         """
         versions = self._chronicle.versions
         match name:
@@ -207,9 +212,12 @@ def _unread(place: Path, why: str) -> StoreError:
 
 def _read_skill(path: Path, last: int) -> Skill:
     if not path.exists():
+        hint = did_you_mean(str(path), _NAMES)
+        near = None if hint else similar_path(path)
+        hint = f"{hint} " if hint else f"did you mean {near}? " if near else ""
         raise StoreError(
-            f"no skill is called {str(path)!r}: say initial, best, current, a step from 0 to "
-            f"{last}, the first characters of a digest, or the path of a file "
-            "or of a package's folder"
+            f"no skill is called {str(path)!r}; {hint}A skill of a run is initial, best, last, a "
+            f"step from 0 to {last}, the first characters of a digest, or the path of a file or "
+            "of a skill package folder"
         )
     return read_skill(path)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Protocol
 
 from skillopt.core.callables import identify
+from skillopt.core.nearest import did_you_mean
 from skillopt.core.rollout import Score
 from skillopt.core.task import Gold
 from skillopt.datasets.rows import Row
@@ -269,7 +269,6 @@ def _rule_of(name: str, settings: Settings) -> Rule:
         "choice": Choice(),
     }
     if name not in rules:
-        near = get_close_matches(name, rules, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(rules)}"
+        hint = did_you_mean(name, rules) or f"known: {', '.join(rules)}"
         raise ConfigError(f"env.scorer: no scorer {name!r}; {hint} (or write module:function)")
     return rules[name]

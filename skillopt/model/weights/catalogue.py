@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 
+from skillopt.core.nearest import did_you_mean
 from skillopt.errors import ConfigError
 
 
@@ -65,8 +65,7 @@ def find(name: str, catalogue: Iterable[Weights] = CATALOGUE) -> Weights:
     known = {each.name: each for each in catalogue}
     if name in known:
         return known[name]
-    near = get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+    hint = did_you_mean(name, known) or f"known: {', '.join(known)}"
     raise ConfigError(
         f"there is no model called {name!r}; {hint} (give your own .gguf file by its path)"
     )

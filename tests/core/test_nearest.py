@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import pytest
+
+from skillopt.core.nearest import did_you_mean, nearest
+
+
+@pytest.mark.parametrize(
+    ("word", "names", "near"),
+    [
+        ("tset", ["train", "val", "test"], "test"),
+        ("pared", ["strict", "paired"], "paired"),
+        ("PAIRED", ["strict", "paired"], "paired"),
+        ("no-regresion", ["strict", "no_regression"], "no_regression"),
+        ("1.5b", ["coder-1.5b", "coder-0.5b"], "coder-1.5b"),
+        ("coder", ["a-very-long-coder-one", "a-very-long-coder-two"], "a-very-long-coder-one"),
+        ("xyz", ["train", "val"], None),
+        ("a", ["train", "val"], None),
+        ("", ["train"], None),
+        ("x", [], None),
+    ],
+)
+def test_the_nearest_name_is_alike_or_has_the_word_as_a_part(
+    word: str, names: list[str], near: str | None
+) -> None:
+    assert nearest(word, names) == near
+    assert did_you_mean(word, names) == (f"did you mean {near!r}?" if near else "")
