@@ -50,11 +50,10 @@ def test_a_registered_name_is_loaded_only_when_asked_for() -> None:
     assert parts.load("good")() == "made"
 
 
-def test_an_unknown_name_suggests_the_nearest_or_lists_the_known() -> None:
-    assert complaint("goood") == "no part is named 'goood'; did you mean 'good'?"
-    assert complaint("xyz") == (
-        "no part is named 'xyz'; known: broken, good, heavy, number, or module:Name for your own"
-    )
+def test_an_unknown_name_suggests_the_nearest_and_lists_the_known() -> None:
+    known = "known: broken, good, heavy, number, or module:Name for your own"
+    assert complaint("goood") == f"no part is named 'goood'; did you mean 'good'? ({known})"
+    assert complaint("xyz") == f"no part is named 'xyz'; {known}"
 
 
 def test_a_missing_extra_is_named() -> None:
