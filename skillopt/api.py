@@ -63,6 +63,8 @@ ModelLike: TypeAlias = str | PlainCallable
 """A model's name, or a function from prompt to answer."""
 ConfigLike: TypeAlias = str | Path | Config | None
 """A YAML file, or a configuration that was loaded already."""
+ScorerLike: TypeAlias = str | Callable[..., object]
+"""A scorer's name, or a function of answer and row."""
 SkillLike: TypeAlias = str | Path | None
 """A path (of a document, or of a package's folder), the text of a document, or None for what the
 configuration says."""
@@ -160,6 +162,50 @@ class Result:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What a training is made from; each field as `train` takes it."""
+
+    config: ConfigLike = None
+    train: Rows | None = None
+    val: Rows | None = None
+    test: Rows | None = None
+    data: Rows | None = None
+    scorer: ScorerLike | None = None
+    target: ModelLike | None = None
+    optimizer: ModelLike | None = None
+    skill: SkillLike = None
+    out: str | Path | None = None
+    settings: Mapping[str, object] | None = None
+
+    def configure(self) -> tuple[Config, Supplied]:
+        """The configuration, and what was given as Python objects instead."""
+        settings = dict(self.settings or {})
+        splits = _splits(self.train, self.val, self.test, self.data, settings)
+        if splits is not None and not splits.test:
+            settings.setdefault("eval_test", False)
+        settled = _configure(
+            self.config,
+            settings,
+            splits=splits,
+            scorer=self.scorer,
+            target=self.target,
+            optimizer=self.optimizer,
+            out=self.out,
+        )
+        given: dict[Role, Model | None] = {
+            "target": _callable(self.target),
+            "optimizer": _callable(self.optimizer),
+        }
+        own: dict[Role, Model] = {role: model for role, model in given.items() if model is not None}
+        return settled, Supplied(splits=splits, models=own, skill=_skill(self.skill))
+
+    def prepare(self, secrets: Secrets | None = None) -> Brief:
+        """Read and check everything; writes nothing and asks no model."""
+        settled, supplied = self.configure()
+        return prepare(settled, supplied, secrets or _variables(self.config))
+
+
 async def train_async(
     config: ConfigLike = None,
     *,
@@ -167,7 +213,7 @@ async def train_async(
     val: Rows | None = None,
     test: Rows | None = None,
     data: Rows | None = None,
-    scorer: str | Callable[..., object] | None = None,
+    scorer: ScorerLike | None = None,
     target: ModelLike | None = None,
     optimizer: ModelLike | None = None,
     skill: SkillLike = None,
@@ -198,7 +244,7 @@ async def train_async(
     Raises:
         SkilloptError: With a message that says what to do. Finished work is kept.
     """
-    brief = _brief(
+    brief = Inputs(
         config=config,
         train=train,
         val=val,
@@ -209,8 +255,8 @@ async def train_async(
         optimizer=optimizer,
         skill=skill,
         out=out,
-        settings=settings or {},
-    )
+        settings=settings,
+    ).prepare()
     shown = Progress() if progress else None
     with _in_use(scorer, target, optimizer), _beating(shown):
         if shown is not None:
@@ -247,7 +293,7 @@ async def estimate_async(
     val: Rows | None = None,
     test: Rows | None = None,
     data: Rows | None = None,
-    scorer: str | Callable[..., object] | None = None,
+    scorer: ScorerLike | None = None,
     target: ModelLike | None = None,
     optimizer: ModelLike | None = None,
     skill: SkillLike = None,
@@ -258,7 +304,7 @@ async def estimate_async(
     `estimate` does the same for callers that do not await. Arguments as in `train`; no model is
     asked and nothing is written.
     """
-    brief = _brief(
+    brief = Inputs(
         config=config,
         train=train,
         val=val,
@@ -268,9 +314,8 @@ async def estimate_async(
         target=target,
         optimizer=optimizer,
         skill=skill,
-        out=None,
-        settings=settings or {},
-    )
+        settings=settings,
+    ).prepare()
     return await run_estimate(brief)
 
 
@@ -280,7 +325,7 @@ async def evaluate_async(
     *,
     rows: Rows | None = None,
     split: str = "all",
-    scorer: str | Callable[..., object] | None = None,
+    scorer: ScorerLike | None = None,
     target: ModelLike | None = None,
     out: str | Path | None = None,
     settings: Mapping[str, object] | None = None,
@@ -294,7 +339,7 @@ async def evaluate_async(
     tells hard and soft scores per task and per split.
     """
     splits = None if rows is None else Splits((), (), tuple(rows_of(rows, "rows")))
-    settled = _configure(config, splits, scorer, target, None, out, settings or {})
+    settled = _configure(config, settings, splits=splits, scorer=scorer, target=target, out=out)
     document = _skill(skill)
     examinee = Examinee(
         skill=document if document is not None else Skill(),
@@ -317,8 +362,8 @@ async def check_async(
     val: Rows | None = None,
     test: Rows | None = None,
     data: Rows | None = None,
-    scorer: str | Callable[..., object] | None = None,
-    target: str | None = None,
+    scorer: ScorerLike | None = None,
+    target: ModelLike | None = None,
     skill: SkillLike = None,
     trained: str | Path | None = None,
     sample: int | None = None,
@@ -338,7 +383,7 @@ async def check_async(
         test: As in `train`.
         data: As in `train`.
         scorer: As in `train`.
-        target: The name of the model that `sample` asks.
+        target: The model that `sample` asks, as in `train`.
         skill: The skill to start from.
         trained: A skill that came out of a training, to be checked on the same data.
         sample: Val items on which the target model is asked; that may cost money.
@@ -349,15 +394,24 @@ async def check_async(
     document = _skill(trained)
     if (folder := _folder(config)) is not None:
         return await _check_run(folder, document)
-    more = dict(settings or {})
-    splits = _splits(train, val, test, data, more)
-    settled = _configure(config, splits, scorer, target, None, None, more)
+    settled, supplied = Inputs(
+        config=config,
+        train=train,
+        val=val,
+        test=test,
+        data=data,
+        scorer=scorer,
+        target=target,
+        skill=skill,
+        settings=settings,
+    ).configure()
     if document is not None:
-        return await check_skill(settled, document, _skill(skill), splits)
+        return await check_skill(settled, document, supplied.skill, supplied.splits)
     spending = None
     if sample is not None:
         spending = Spending(sample, _watching(watch), secrets or _variables(config))
-    return await check_config(settled, spending, Supplied(splits=splits, skill=_skill(skill)))
+    with _in_use(scorer, target):
+        return await check_config(settled, spending, supplied)
 
 
 def _folder(config: ConfigLike) -> Path | None:
@@ -402,7 +456,7 @@ async def calibrate_async(
     val: Rows | None = None,
     test: Rows | None = None,
     data: Rows | None = None,
-    scorer: str | Callable[..., object] | None = None,
+    scorer: ScorerLike | None = None,
     target: ModelLike | None = None,
     optimizer: ModelLike | None = None,
     skill: SkillLike = None,
@@ -435,7 +489,7 @@ async def calibrate_async(
         watch: As in `train`.
         progress: As in `train`.
     """
-    brief = _brief(
+    brief = Inputs(
         config=config,
         train=train,
         val=val,
@@ -446,8 +500,8 @@ async def calibrate_async(
         optimizer=optimizer,
         skill=skill,
         out=out,
-        settings=settings or {},
-    )
+        settings=settings,
+    ).prepare()
     shown = Progress() if progress else None
     with _in_use(scorer, target, optimizer), _beating(shown):
         return await noise_of(brief, effect=effect, power=power, watch=_watching(watch, shown))
@@ -518,7 +572,7 @@ async def doctor_async(
     """
     if config is None and not settings:
         return [check_disk(Path.cwd())]
-    settled = _configure(config, None, None, None, None, None, settings or {})
+    settled = _configure(config, settings)
     known = secrets or _variables(config)
     return [*check_data(settled), *await check_models(settled, known, offline=offline)]
 
@@ -620,45 +674,17 @@ def _variables(config: ConfigLike) -> Secrets:
     return Secrets.load(project=beside)
 
 
-def _brief(
-    *,
-    config: ConfigLike,
-    train: Rows | None,
-    val: Rows | None,
-    test: Rows | None,
-    data: Rows | None,
-    scorer: str | Callable[..., object] | None,
-    target: ModelLike | None,
-    optimizer: ModelLike | None,
-    skill: SkillLike,
-    out: str | Path | None,
-    settings: Mapping[str, object],
-) -> Brief:
-    """A training as its caller describes it, read and checked."""
-    more = dict(settings)
-    splits = _splits(train, val, test, data, more)
-    if splits is not None and not splits.test:
-        more.setdefault("eval_test", False)
-    settled = _configure(config, splits, scorer, target, optimizer, out, more)
-    given: dict[Role, Model | None] = {
-        "target": _callable(target),
-        "optimizer": _callable(optimizer),
-    }
-    own: dict[Role, Model] = {role: model for role, model in given.items() if model is not None}
-    supplied = Supplied(splits=splits, models=own, skill=_skill(skill))
-    return prepare(settled, supplied, _variables(config))
-
-
 def _configure(
     config: ConfigLike,
-    splits: Splits | None,
-    scorer: str | Callable[..., object] | None,
-    target: ModelLike | None,
-    optimizer: ModelLike | None,
-    out: str | Path | None,
-    settings: Mapping[str, object],
+    settings: Mapping[str, object] | None,
+    *,
+    splits: Splits | None = None,
+    scorer: ScorerLike | None = None,
+    target: ModelLike | None = None,
+    optimizer: ModelLike | None = None,
+    out: str | Path | None = None,
 ) -> Config:
-    values = dict(settings)
+    values = dict(settings or {})
     if config is None or splits is not None:
         values.setdefault("env.name", "custom")
     given = {

@@ -541,3 +541,20 @@ def test_a_result_says_when_no_reply_of_the_optimizer_could_be_used(
     assert bad.problem in bad.warnings
     assert f"warning: {bad.problem}" in capsys.readouterr().err
     assert trained(teacher, "good").problem == ""
+
+
+def test_a_check_asks_a_target_that_is_a_function(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def counting(prompt: str) -> str:
+        asked.append(prompt)
+        return pupil(prompt)
+
+    given: dict[str, Any] = {"train": TRAIN, "val": VAL, "target": counting, "skill": "Double it."}
+    found = skillopt.check(**given)
+    assert {each.check: each.verdict for each in found}["bare prompt"] == "left out"
+    assert not asked
+    found = skillopt.check(**given, sample=3)
+    bare = next(each for each in found if each.check == "bare prompt")
+    assert "on 3 val items" in bare.found, bare
+    assert len(asked) == 2 * 3

@@ -28,6 +28,7 @@ from skillopt.core.skill import Skill
 from skillopt.core.task import Split
 from skillopt.datasets.splits import Splits
 from skillopt.engine.plan import Plan, digest
+from skillopt.errors import ConfigError, SkillError, SkilloptError
 from skillopt.model.prices import Tariff
 from skillopt.model.purse import Caps
 from skillopt.prompts.library import Library
@@ -98,3 +99,14 @@ def prepare(
     prices = prices_of(config, ROLES, given.models)
     caps = caps_of(config, ROLES, prices)
     return Brief(config, world, skill, plan, prompts, given, identity, out, prices, caps)
+
+
+def at_fault(error: SkilloptError) -> tuple[str, str]:
+    """Which part of a training an error of `prepare` is about, and what is the matter with it."""
+    match error:
+        case ConfigError():
+            return "settings", "missing or wrong"
+        case SkillError():
+            return "first skill", "cannot be used"
+        case _:
+            return "data", "cannot be used"

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 from typing_extensions import assert_never
 
 from skillopt.aio import map_all
-from skillopt.build.brief import prepare
+from skillopt.build.brief import at_fault, prepare
 from skillopt.build.models import plug, roles_of, settled
 from skillopt.build.rehearsal import rehearse
 from skillopt.config.schema import Config, Role, RoleModel
@@ -71,7 +71,8 @@ def check_data(config: Config) -> list[Check]:
     try:
         brief = prepare(config)
     except SkilloptError as error:
-        return [Check("data", "failure", "cannot be used", str(error))]
+        part, found = at_fault(error)
+        return [Check(part, "failure", found, str(error))]
     splits = brief.world.splits
     sizes = f"{len(splits.train)} train, {len(splits.val)} val, {len(splits.test)} test items"
     checks = [Check("data", "ok", f"{config.env.name}: {sizes}")]

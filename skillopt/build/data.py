@@ -253,6 +253,7 @@ def initial_skill(config: Config, kind: EnvironmentKind) -> Skill:
     if path is None:
         raise config.complaint(
             "env.skill_init",
-            f"should be the path of a skill (a document or a folder), or {BLANK!r} to start empty",
+            "no skill to start from is given; set it to the path of a skill (a document or a "
+            f"folder), or to {BLANK!r} to start with an empty one",
         )
     return read_skill(path)

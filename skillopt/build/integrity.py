@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from skillopt.build.brief import Supplied, prepare
+from skillopt.build.brief import Brief, Supplied, at_fault, prepare
 from skillopt.build.data import World, few_to_decide, open_world, told_cut, validation_tasks
 from skillopt.build.models import preflight
-from skillopt.build.pricing import caps_of, prices_of
+from skillopt.build.pricing import caps_of
 from skillopt.build.reach import needs, reach
 from skillopt.build.workshop import open_workshop
 from skillopt.config.schema import Config
@@ -64,7 +64,8 @@ async def check_config(
         brief = prepare(config, supplied)
         items, instructions = await _read(brief.world.environment)
     except SkilloptError as error:
-        return [Finding("data", "bad", "cannot be used", str(error))]
+        part, found = at_fault(error)
+        return [Finding(part, "bad", found, str(error))]
     environment = brief.world.environment
     fixed = f"{instructions}\n\n{brief.skill.render()}"
     return [
@@ -74,7 +75,7 @@ async def check_config(
         *duplicates(items),
         *_answers(items, fixed),
         await _scorer(environment),
-        await _bare(config, environment, brief.skill, spending),
+        await _bare(brief, spending),
     ]
 
 
@@ -177,38 +178,32 @@ def _spread(tasks: Sequence[Task], most: int) -> Sequence[Task]:
     return [tasks[k * len(tasks) // most] for k in range(most)] if len(tasks) > most else tasks
 
 
-async def _bare(
-    config: Config, environment: Environment, skill: Skill, spending: Spending | None
-) -> Finding:
+async def _bare(brief: Brief, spending: Spending | None) -> Finding:
     if spending is None:
         asks = "calls the target model, which may cost money; add --spend"
         return Finding("bare prompt", "left out", asks)
-    tasks = _spread(validation_tasks(config, environment), spending.sample)
     try:
         with TemporaryDirectory() as folder:
-            bare, first = await _measure(config, environment, skill, tasks, spending, Path(folder))
+            bare, first = await _measure(brief, spending, Path(folder))
     except SkilloptError as error:
         return Finding("bare prompt", "bad", "cannot be measured", str(error))
     return baseline(bare, first)
 
 
-async def _measure(
-    config: Config,
-    environment: Environment,
-    skill: Skill,
-    tasks: Sequence[Task],
-    spending: Spending,
-    folder: Path,
-) -> tuple[Evaluation, Evaluation]:
-    caps = caps_of(config, ("target",), prices_of(config, ("target",)))
+async def _measure(brief: Brief, spending: Spending, folder: Path) -> tuple[Evaluation, Evaluation]:
+    config, environment = brief.config, brief.world.environment
+    tasks = _spread(validation_tasks(config, environment), spending.sample)
+    own = brief.supplied.models.get("target")
+    caps = caps_of(config, ("target",), brief.prices)
     journal = Journal(Unrecorded(), spending.watch)
     async with open_workshop(config, Layout(folder), caps, spending.secrets) as shop:
-        target = shop.board.seat(config.model.role("target"))
-        await preflight(target)
+        target = shop.board.seat(config.model.role("target"), own)
+        if own is None:
+            await preflight(target)
         bench = shop.bench(target, _Bare(environment), journal)
         bare = await bench.measure(Skill(), "val", tasks, "bare prompt")
         bench = shop.bench(target, environment, journal)
-        return bare, await bench.measure(skill, "val", tasks, "first skill")
+        return bare, await bench.measure(brief.skill, "val", tasks, "first skill")
 
 
 @dataclass(frozen=True, slots=True)

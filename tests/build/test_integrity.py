@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from support_items import prose
 
+from skillopt.build.checkup import check_data
 from skillopt.build.integrity import check_config, check_skill, scan_skill
 from skillopt.config.load import load_config
 from skillopt.config.schema import Config
@@ -106,6 +107,27 @@ async def test_data_that_cannot_be_used_is_bad_and_says_why(tmp_path: Path) -> N
     (found,) = await check_config(configured(tmp_path, [row, row, row, row, row]))
     assert found.verdict == "bad"
     assert "splits must not share rows" in found.advice
+
+
+@pytest.mark.parametrize(
+    ("env", "check", "advice"),
+    [
+        ({"skill_init": ""}, "settings", "env.skill_init: no skill to start from is given"),
+        ({"skill_init": "no.md"}, "first skill", "no skill document no.md"),
+        ({"data_path": ""}, "settings", "env.data_path"),
+        ({"data_path": "no.csv"}, "data", "no.csv"),
+    ],
+)
+async def test_what_is_missing_is_named_and_not_the_data_blamed(
+    tmp_path: Path, env: dict[str, object], check: str, advice: str
+) -> None:
+    config = configured(tmp_path, plain(), **env)
+    (found,) = await check_config(config)
+    assert (found.check, found.verdict) == (check, "bad")
+    assert advice in found.advice
+    told = check_data(config)[0]
+    assert (told.what, told.state) == (check, "failure")
+    assert advice in told.advice
 
 
 async def test_an_answer_column_that_is_shown_under_another_name_is_bad(tmp_path: Path) -> None:
