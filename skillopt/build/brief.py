@@ -12,6 +12,7 @@ from skillopt.build.data import (
     exam_tasks,
     few_to_decide,
     initial_skill,
+    more_val,
     open_world,
     other_size,
     validation_tasks,
@@ -81,7 +82,13 @@ def prepare(
     train_tasks = world.environment.tasks("train")
     world = replace(world, warnings=(*world.warnings, *other_size(config, len(train_tasks))))
     val = validation_tasks(config, world.environment)
-    world = replace(world, warnings=(*world.warnings, *few_to_decide(len(val))))
+    world = replace(
+        world,
+        warnings=(
+            *world.warnings,
+            *few_to_decide(len(val), more_val(config, world.splits, len(val))),
+        ),
+    )
     test = exam_tasks(config, world.environment)
     plan = Plan.build(train_tasks, shape(config), schedule(config.optimizer), test)
     world = replace(world, warnings=(*world.warnings, *unreachable(config, plan, len(val))))

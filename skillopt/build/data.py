@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import Protocol, TypeGuard, runtime_checkable
 
@@ -18,6 +19,7 @@ from skillopt.datasets.materialize import holds_ids_only
 from skillopt.datasets.rows import read_rows
 from skillopt.datasets.splits import (
     SPLITS,
+    THIRDS,
     BadRows,
     Splits,
     by_ratio,
@@ -103,15 +105,35 @@ _FEW = 20
 """Val items below which a gate sees luck more than gains."""
 
 
-def few_to_decide(count: int) -> list[str]:
+def few_to_decide(count: int, advice: str = "") -> list[str]:
     """A warning where val is too small to decide anything; `count`: its items."""
     if count >= _FEW:
         return []
     return [
         f"val has only {count} items: one item changes the score by {1 / max(1, count):.2f}, so "
-        f"the gate accepts noise and misses gains. Use at least {_FEW} val items: add rows, or "
-        "give val a larger share, for example env.split_ratio=1:1:1"
+        f"the gate accepts noise and misses gains. Use at least {_FEW} val items"
+        + (f": {advice}" if advice else "")
     ]
+
+
+def more_val(config: Config, splits: Splits, count: int) -> str:
+    """What would give val enough items; `count`: those that it has now."""
+    sizes = {each: len(splits[each]) for each in SPLITS}
+    for key, most in (
+        ("evaluation.sel_env_num", config.evaluation.sel_env_num),
+        ("env.limit", config.env.limit),
+    ):
+        if most and count == most and (key == "env.limit" or sizes["val"] > count):
+            return f"raise {key}, which is {most}, or remove it"
+    missing = _FEW - count
+    if not splits.ratio:
+        spare = f" or move {missing} items there from train or test"
+        room = sizes["train"] + sizes["test"] >= missing + 2 * _FEW
+        return f"add {missing} rows to the val split{spare if room else ''}"
+    rows = sum(sizes.values())
+    if rows // len(SPLITS) > count:
+        return f"add rows, or give val a larger share: env.split_ratio={THIRDS}"
+    return f"add about {ceil(missing * rows / max(1, count))} rows (of which val gets its share)"
 
 
 def told_cut(splits: Splits) -> str:

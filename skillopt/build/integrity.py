@@ -9,7 +9,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from skillopt.build.brief import Brief, Supplied, at_fault, prepare
-from skillopt.build.data import World, few_to_decide, open_world, told_cut, validation_tasks
+from skillopt.build.data import (
+    World,
+    few_to_decide,
+    more_val,
+    open_world,
+    told_cut,
+    validation_tasks,
+)
 from skillopt.build.models import preflight
 from skillopt.build.pricing import caps_of
 from skillopt.build.reach import needs, reach
@@ -70,7 +77,7 @@ async def check_config(
     fixed = f"{instructions}\n\n{brief.skill.render()}"
     return [
         Finding("data", "ok", _sizes(brief.world)),
-        _val_size(val := len(validation_tasks(config, environment))),
+        _val_size(brief, val := len(validation_tasks(config, environment))),
         *_gate(config, brief.plan, val),
         *duplicates(items),
         *_answers(items, fixed),
@@ -242,9 +249,9 @@ class _Uninstructed:
         return await self.inner.score(trajectory)
 
 
-def _val_size(count: int) -> Finding:
+def _val_size(brief: Brief, count: int) -> Finding:
     name, found = "val size", f"{count} items decide what is kept"
-    few = few_to_decide(count)
+    few = few_to_decide(count, more_val(brief.config, brief.world.splits, count))
     return Finding(name, "look" if few else "ok", found, "".join(few))
 
 

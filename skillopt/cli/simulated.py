@@ -25,6 +25,7 @@ from skillopt.cli.train import conduct, insist, summarise
 from skillopt.config.load import load_config
 from skillopt.config.secrets import Secrets
 from skillopt.core.intake import CONFIG_BYTES, read_file
+from skillopt.core.paths import not_a_folder
 from skillopt.errors import ConfigError, SkilloptError
 from skillopt.store.files import read_tree, write_new
 from skillopt.store.reader import RunReader
@@ -90,8 +91,8 @@ def check_made(config: Path) -> None:
 
 def check_folder(out: Path, *, sure: bool) -> None:
     """Ask before files are put among others."""
-    if out.exists() and not out.is_dir():
-        raise ConfigError(f"{out} is a file; give a folder with --out")
+    if why := not_a_folder(out):
+        raise ConfigError(f"{why}; give a folder with --out")
     if not sure and out.exists() and any(out.iterdir()):
         question = f"{out} contains other files. Create the quickstart there anyway?"
         if not sys.stdin.isatty():

@@ -18,3 +18,11 @@ def similar_path(path: Path) -> Path | None:
         return below if below is not None and below.exists() else None
     near = nearest(path.name, sorted(each.name for each in folder.iterdir()))
     return folder / near if near else None
+
+
+def not_a_folder(path: Path) -> str:
+    """Why there is no folder of this name and none can be made; blank if nothing is in the way."""
+    for place in (path, *path.parents):
+        if place.exists() and not place.is_dir():
+            return f"{place} is a file" if place == path else f"{path}: {place} is a file"
+    return ""

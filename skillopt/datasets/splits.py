@@ -123,7 +123,8 @@ def _read_split(folder: Path, split: Split, *, needed: bool) -> tuple[Row, ...]:
 
 
 AUTO = "auto"
-_USUAL, _FEW_ROWS, _SMALL = "2:1:7", 200, "1:1:1"
+THIRDS = "1:1:1"
+_USUAL, _FEW_ROWS = "2:1:7", 200
 
 
 def by_ratio(rows: Sequence[Row], ratio: str = AUTO, seed: int = 42) -> Splits:
@@ -133,7 +134,7 @@ def by_ratio(rows: Sequence[Row], ratio: str = AUTO, seed: int = 42) -> Splits:
     would leave fewer than 20 to decide on, so they are cut into thirds.
     """
     if ratio == AUTO:
-        ratio = _USUAL if len(rows) >= _FEW_ROWS else _SMALL
+        ratio = _USUAL if len(rows) >= _FEW_ROWS else THIRDS
     train, val, _ = _sizes(len(rows), _shares(ratio), ratio)
     order = tuple(shuffled(rows, seed))
     return Splits(order[:train], order[train : train + val], order[train + val :], ratio)

@@ -42,8 +42,10 @@ class Tally:
         self.failed += 1
         total = self.total + self.beside
         if self.failed > self.max_failed * total:
+            # The others were stopped, so that more of them might have failed.
+            least = f"at least {self.failed} of {total}" if self.failed < total else f"all {total}"
             text = (
-                f"{self.failed} of {total} attempts failed, more than "
+                f"{least} attempts failed, more than "
                 f"{self.max_failed:.0%} (evaluation.max_failure_share), so the result would be "
                 f"meaningless. Last failure: {message}. "
                 "Finished work is saved: fix the cause and run the same command again."
@@ -63,8 +65,11 @@ class Tally:
     def halt(self, error: SkilloptError) -> None:
         """Give every reader this error instead of further rollouts."""
         if self.trouble is None:
-            self.trouble = error
             self.halted.set_result(None)
+        elif not (isinstance(self.trouble, Unmeasurable) and isinstance(error, Unmeasurable)):
+            return
+        # Until somebody reads it, further failures are counted in.
+        self.trouble = error
 
 
 @dataclass(frozen=True, slots=True)

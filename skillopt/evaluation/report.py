@@ -102,6 +102,8 @@ class Claim:
             return "no difference"
         if self.conclusive:
             return "conclusive, better" if self.gain.low > 0 else "conclusive, worse"
+        if self.gain.low > 0 or self.gain.high < 0:
+            return f"not conclusive (fewer than {FEW} items changed, which may be luck)"
         return "not conclusive (no change is also possible)"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from skillopt.core.paths import not_a_folder
 from skillopt.errors import StoreError
 from skillopt.store.layout import Layout
 
@@ -18,7 +19,11 @@ _FIRST_PAGE: Final = 4096
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder that holds something and that skillopt has not made."""
+    """Refuse a folder that holds something and that skillopt has not made, and a file."""
+    if why := not_a_folder(folder):
+        raise StoreError(
+            f"{why}. Nothing was changed. Choose an empty or new folder (env.out_root)."
+        )
     if not folder.is_dir() or is_ours(folder):
         return
     layout = Layout(folder)

@@ -63,6 +63,46 @@ def test_fewer_than_20_val_items_are_warned_about(tmp_path: Path) -> None:
     assert brief_of(tmp_path, many(60)).world.warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("count", "env", "advice"),
+    [
+        (
+            60,
+            {"split_ratio": "2:1:7"},
+            ": add rows, or give val a larger share: env.split_ratio=1:1:1",
+        ),
+        (30, {"split_ratio": "1:1:1"}, ": add about 30 rows (of which val gets its share)"),
+        (30, {}, ": add about 30 rows (of which val gets its share)"),
+        (60, {"limit": 5}, ": raise env.limit, which is 5, or remove it"),
+    ],
+)
+def test_advice_on_a_small_val_would_help(
+    count: int, env: dict[str, object], advice: str, tmp_path: Path
+) -> None:
+    (told,) = brief_of(tmp_path, many(count), **env).world.warnings
+    assert told.endswith(f"Use at least 20 val items{advice}")
+
+
+@pytest.mark.parametrize(
+    ("train", "advice"),
+    [
+        (90, "add 5 rows to the val split or move 5 items there from train or test"),
+        (10, "add 5 rows to the val split"),
+    ],
+)
+def test_advice_on_a_small_val_of_a_split_folder_leaves_the_ratio_out(
+    train: int, advice: str, tmp_path: Path
+) -> None:
+    rows = many(train + 25)
+    parts = {"val": rows[:15], "test": rows[15:25], "train": rows[25:]}
+    for name, part in parts.items():
+        (tmp_path / "data" / name).mkdir(parents=True)
+        lines = "\n".join(json.dumps(each) for each in part)
+        (tmp_path / "data" / name / "items.jsonl").write_text(lines, encoding="utf-8")
+    (told,) = prepare(settings(tmp_path, {"data_path": str(tmp_path / "data")})).world.warnings
+    assert told.endswith(f"Use at least 20 val items: {advice}")
+
+
 def test_all_bad_rows_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
     rows = many(60)
     rows[3]["answer"] = ""

@@ -52,7 +52,12 @@ def after_exam(before: str, after: str) -> State:
             "not conclusive (no change is also possible): hard score +0.150",
             False,
         ),
-        ("0" * 5, "1" * 5, "not conclusive (no change is also possible): hard score +1.000", False),
+        (
+            "0" * 5,
+            "1" * 5,
+            "not conclusive (fewer than 6 items changed, which may be luck): hard score +1.000",
+            False,
+        ),
         ("01" * 9, "01" * 9, "no difference: hard score +0.000 [-0.10, +0.10] on 18", False),
         ("", "", "no difference: hard score +0.000 [-1.00, +1.00] on 0", False),
     ],

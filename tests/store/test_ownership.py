@@ -40,6 +40,17 @@ def test_a_folder_with_any_file_of_somebody_else_is_refused_and_not_touched(
     assert content(tmp_path) == before
 
 
+@pytest.mark.parametrize("inside", ["", "run"])
+def test_a_file_in_place_of_a_folder_is_called_one_and_not_touched(
+    tmp_path: Path, inside: str
+) -> None:
+    (tmp_path / "mine").write_text("mine", encoding="utf-8")
+    told = r"mine is a file\. Nothing was changed\. Choose .* folder \(env\.out_root\)\."
+    with pytest.raises(StoreError, match=told), RunLock(tmp_path / "mine" / inside):
+        pass
+    assert content(tmp_path) == {tmp_path / "mine": b"mine"}
+
+
 async def test_no_command_that_writes_overwrites_a_folder_of_the_user(tmp_path: Path) -> None:
     async with Simulator() as simulator:
         make_project(tmp_path, simulator.url)
