@@ -1,4 +1,4 @@
-"""The Python front door: rows, a scorer, two models and a skill in; a better skill out."""
+"""The Python API: train, evaluate and check skills from Python code."""
 
 from __future__ import annotations
 
@@ -60,18 +60,18 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Rows: TypeAlias = Sequence[Mapping[str, object]]
 ModelLike: TypeAlias = str | PlainCallable
-"""A model's name, or a function from prompt to answer."""
+"""The name of a model, or a function from prompt to answer."""
 ConfigLike: TypeAlias = str | Path | Config | None
-"""A YAML file, or a configuration that was loaded already."""
+"""A YAML file, or a configuration that is already loaded."""
 ScorerLike: TypeAlias = str | Callable[..., object]
-"""A scorer's name, or a function of answer and row."""
+"""The name of a scorer, or a function of answer and row."""
 SkillLike: TypeAlias = str | Path | None
-"""A path (of a document, or of a package's folder), the text of a document, or None for what the
-configuration says."""
+"""The path of a document or of a package folder, the text of a document, or None for the skill of
+the configuration."""
 
 
 def _front_door(work: Callable[P, Coroutine[object, object, R]]) -> Callable[P, R]:
-    """The same function for callers that do not await, also inside a running event loop."""
+    """A synchronous version of an async function; it also works inside a running event loop."""
 
     @wraps(work)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -82,59 +82,59 @@ def _front_door(work: Callable[P, Coroutine[object, object, R]]) -> Callable[P, 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Result:
-    """What a training run came to."""
+    """The result of a training run."""
 
     best_skill: str
-    """The document to use; a package is all in it, and also a folder in `out`, `best_skill`."""
+    """The best skill as one text; a package is also stored as the folder `best_skill` in `out`."""
     state: State
-    """Everything: scores per task, the exam, the last skill."""
+    """The complete state: scores per task, the final test, the last skill."""
     out: Path
-    """The run directory; the same call continues there."""
+    """The run directory. The same call resumes the run there."""
     spent: Usage
     problem: str = ""
-    """Why this is no result, with what to do: every reply of the optimizer was unusable."""
+    """Set if no reply of the optimizer was usable, so that there is no meaningful result."""
     warnings: tuple[str, ...] = ()
-    """What made the run doubtful before it began and after its baseline, each with what to do."""
+    """Problems of the run, such as a gate that cannot accept anything, each with what to do."""
 
     @property
     def score(self) -> float:
-        """The best skill on the validation tasks, by `evaluation.gate_metric`.
+        """Score of the best skill on the val tasks, in the metric `evaluation.gate_metric`.
 
-        These tasks have chosen it, so this flatters; `test_score` does not.
+        The best skill was selected by this score, so it is biased upwards; `test_score` is not.
         """
         return metric_of(self.state)(self.state.best.evaluation)
 
     @property
     def test_score(self) -> float | None:
-        """The best skill on the test tasks, by the same metric; None without an exam."""
+        """Score of the best skill on the test tasks, same metric; None without a final test."""
         exam = self.state.exam
         return None if exam is None else metric_of(self.state)(exam.best)
 
     @property
     def split(self) -> Split:
-        """Where `before`, `after` and `claim` were measured: test, or val without an exam."""
+        """The split of `before`, `after` and `claim`: test, or val if there was no final test."""
         return self.claim.split
 
     @property
     def before(self) -> Interval:
-        """The initial skill on `split`: mean and 95 % interval, in the metric of the run."""
+        """Mean score of the initial skill on `split` with its 95 % interval."""
         exam = self.state.exam
         return self._mean(self.state.initial.evaluation if exam is None else exam.initial)
 
     @property
     def after(self) -> Interval:
-        """The best skill on the same items."""
+        """Mean score of the best skill on `split` with its 95 % interval."""
         exam = self.state.exam
         return self._mean(self.state.best.evaluation if exam is None else exam.best)
 
     @property
     def claim(self) -> Claim:
-        """What the run has shown: the gain with its interval, and whether it is conclusive."""
+        """The gain with its 95 % interval, and whether it is conclusive."""
         return claim(self.state)
 
     @property
     def cost(self) -> str:
-        """What was spent, in words."""
+        """Calls, tokens and dollars of the run, as text."""
         tokens = self.spent.input + self.spent.output
         dollars = f", ${self.spent.dollars:,.2f}" if self.spent.dollars else ""
         return f"{self.spent.calls:,} calls, {tokens:,} tokens{dollars}"
@@ -148,7 +148,7 @@ class Result:
         return f"Result({change}; {self.claim.words()}; {self.cost}; {str(self.out)!r}{problem})"
 
     def _repr_html_(self) -> str:
-        """For notebooks."""
+        """A table for notebooks."""
         rows = "".join(
             f"<tr><th>{name}</th><td>{found.mean:.3f}</td>"
             f"<td>[{found.low:.3f}, {found.high:.3f}]</td></tr>"
@@ -164,7 +164,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What a training is made from; each field as `train` takes it."""
+    """The input of a training run; the fields are the arguments of `train`."""
 
     config: ConfigLike = None
     train: Rows | None = None
@@ -179,7 +179,7 @@ class Inputs:
     settings: Mapping[str, object] | None = None
 
     def configure(self) -> tuple[Config, Supplied]:
-        """The configuration, and what was given as Python objects instead."""
+        """The configuration, and the objects that were given in Python."""
         settings = dict(self.settings or {})
         splits = _splits(self.train, self.val, self.test, self.data, settings)
         if splits is not None and not splits.test:
@@ -201,7 +201,7 @@ class Inputs:
         return settled, Supplied(splits=splits, models=own, skill=_skill(self.skill))
 
     def prepare(self, secrets: Secrets | None = None) -> Brief:
-        """Read and check everything; writes nothing and asks no model."""
+        """Read and check everything; writes no file and calls no model."""
         settled, supplied = self.configure()
         return prepare(settled, supplied, secrets or _variables(self.config))
 
@@ -222,27 +222,27 @@ async def train_async(
     watch: Watcher | None = None,
     progress: bool = True,
 ) -> Result:
-    """Train a skill and return the best one; run again with the same arguments, it continues.
+    """Train a skill and return the result. The same call resumes an interrupted run.
 
-    `train` does the same for callers that do not await.
+    `train` is the synchronous version.
 
     Args:
         config: A YAML file to start from; without one, the defaults and environment `custom`.
         train: Rows to learn from, each a mapping with `input` and `answer`.
-        val: Rows that decide which edits are kept.
-        test: Rows for the final exam; without them there is none.
-        data: Rows to be cut into the three splits, instead of the three above.
-        scorer: A scorer's name, or `fn(answer, row)` returning a number or a `Score`.
+        val: Rows that decide which edits are accepted.
+        test: Rows for the final test; without them, there is no final test.
+        data: Rows to be split into train, val and test, instead of the three above.
+        scorer: The name of a scorer, or `fn(answer, row)` that returns a number or a `Score`.
         target: The model that does the tasks: a name, or a function from prompt to answer.
-        optimizer: The model that proposes edits, likewise.
-        skill: The skill to start from: the path of a document or of a folder, or a text.
+        optimizer: The model that proposes edits: a name, or a function from prompt to answer.
+        skill: The initial skill: a text, or the path of a document or of a package folder.
         out: The run directory.
         settings: Any setting by its flat or dotted name: `{"num_epochs": 2, "env.limit": 50}`.
-        watch: Called with every event of the run as it happens.
+        watch: Called with every event of the run.
         progress: Whether to write a line for each step to standard error.
 
     Raises:
-        SkilloptError: With a message that says what to do. Finished work is kept.
+        SkilloptError: The message says what to do. Finished work is saved.
     """
     brief = Inputs(
         config=config,
@@ -299,10 +299,10 @@ async def estimate_async(
     skill: SkillLike = None,
     settings: Mapping[str, object] | None = None,
 ) -> Estimate:
-    """Calls, tokens and, where prices are known, dollars that a training would take, from to.
+    """Estimate calls, tokens, time and, if prices are known, dollars of a training run.
 
-    `estimate` does the same for callers that do not await. Arguments as in `train`; no model is
-    asked and nothing is written.
+    `estimate` is the synchronous version. Arguments as in `train`. Calls no model and writes no
+    file.
     """
     brief = Inputs(
         config=config,
@@ -333,10 +333,10 @@ async def evaluate_async(
     progress: bool = True,
     secrets: Secrets | None = None,
 ) -> Verdict:
-    """Measure a skill on rows, or on a split of the configuration's data.
+    """Evaluate a skill on rows, or on a split of the data of the configuration.
 
-    `evaluate` does the same for callers that do not await. Arguments as in `train`; the result
-    tells hard and soft scores per task and per split.
+    `evaluate` is the synchronous version. Arguments as in `train`. The result has hard and soft
+    scores per task and per split.
     """
     splits = None if rows is None else Splits((), (), tuple(rows_of(rows, "rows")))
     settled = _configure(config, settings, splits=splits, scorer=scorer, target=target, out=out)
@@ -371,25 +371,26 @@ async def check_async(
     watch: Watcher | None = None,
     secrets: Secrets | None = None,
 ) -> list[Finding]:
-    """Whether data and scorer can be trusted, or whether a trained skill keeps to the rules.
+    """Check data and scorer for problems, or check whether a trained skill copies items.
 
-    `check` does the same for callers that do not await. Arguments as in `train`; no model is
-    asked, unless `sample` says on how many val items the target is tried without a skill.
+    `check` is the synchronous version. Arguments as in `train`. Calls no model, unless `sample` is
+    given.
 
     Args:
-        config: As in `train`, or a run directory, whose best skill is checked.
+        config: As in `train`, or a run directory; then its best skill is checked.
         train: As in `train`.
         val: As in `train`.
         test: As in `train`.
         data: As in `train`.
         scorer: As in `train`.
-        target: The model that `sample` asks, as in `train`.
-        skill: The skill to start from.
-        trained: A skill that came out of a training, to be checked on the same data.
-        sample: Val items on which the target model is asked; that may cost money.
+        target: The model for `sample`, as in `train`.
+        skill: The initial skill.
+        trained: A trained skill to check on the same data, instead of data and scorer.
+        sample: Number of val items on which the target is called, for a baseline without the skill;
+            may cost money.
         settings: As in `train`.
-        watch: Called with every event, if the target is asked.
-        secrets: Variables of the environment that were read already.
+        watch: Called with every event, if the target is called.
+        secrets: Environment variables, if they are already loaded.
     """
     document = _skill(trained)
     if (folder := _folder(config)) is not None:
@@ -437,7 +438,7 @@ async def _check_run(folder: Path, skill: Skill | None) -> list[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """How noisy scores are, and what that means for a run."""
+    """The noise of scores, and the settings that it suggests."""
 
     measured: Calibration
     terms: Terms
@@ -445,7 +446,7 @@ class Noise:
 
     @property
     def advice(self) -> Advice:
-        """Gate, replicates and val size with which a gain of the wanted size is seen."""
+        """Gate, replicates and val size that would detect a gain of the given size."""
         return self.measured.advice(self.terms)
 
 
@@ -467,10 +468,10 @@ async def calibrate_async(
     watch: Watcher | None = None,
     progress: bool = True,
 ) -> Noise:
-    """Measure the first skill at least twice, and tell how noisy its scores are.
+    """Evaluate the current skill at least twice on val and measure the noise of its scores.
 
-    `calibrate` does the same for callers that do not await. Arguments as in `train`; attempts are
-    kept in the run directory, so that training does not pay for them again.
+    `calibrate` is the synchronous version. Arguments as in `train`. The attempts are cached in the
+    run directory, so training reuses them at no cost.
 
     Args:
         config: As in `train`.
@@ -483,8 +484,8 @@ async def calibrate_async(
         optimizer: As in `train`.
         skill: As in `train`.
         out: As in `train`.
-        effect: The gain that the run should be able to see.
-        power: How likely it should see such a gain.
+        effect: The smallest gain in score to detect, from 0 to 1.
+        power: The probability of detecting that gain.
         settings: As in `train`.
         watch: As in `train`.
         progress: As in `train`.
@@ -515,7 +516,7 @@ async def noise_of(
     watch: Watcher,
     secrets: Secrets | None = None,
 ) -> Noise:
-    """The same for a training that was read and checked already."""
+    """The same for a run that is already prepared."""
     found = await measure_noise(brief, watch, secrets)
     return Noise(found, terms(brief, effect=effect, power=power))
 
@@ -529,18 +530,18 @@ async def attribute_async(
     progress: bool = True,
     secrets: Secrets | None = None,
 ) -> Attribution:
-    """What each rule of a run's best skill is worth, by leaving it out, and where it comes from.
+    """Measure the effect of each rule of a run's best skill by removing it, and find its origin.
 
-    `attribute` does the same for callers that do not await. The models are those of the run's own
-    settings; functions given in Python must be importable by their names.
+    `attribute` is the synchronous version. The models are those of the run. Functions that were
+    given in Python must be importable by their names.
 
     Args:
-        run: A run directory, or what `skillopt.build.attributing.inquire` found in one.
-        tasks: Val tasks to try each rule on.
-        settings: Settings to change, such as `env.data_path` where data has moved.
+        run: A run directory, or the value that `skillopt.build.attributing.inquire` returns.
+        tasks: Number of val tasks on which each rule is measured.
+        settings: Settings that override those of the run, such as `env.data_path`.
         watch: As in `train`.
         progress: As in `train`.
-        secrets: Variables of the environment that were read already.
+        secrets: Environment variables, if they are already loaded.
     """
     if isinstance(run, Inquiry):
         inquiry = run
@@ -559,16 +560,16 @@ async def doctor_async(
     settings: Mapping[str, object] | None = None,
     secrets: Secrets | None = None,
 ) -> list[Check]:
-    """Whether everything is there that a run needs: data, disk, keys, servers and answers.
+    """Check what a run needs: data, disk, keys, servers and whether the models answer.
 
-    `doctor` does the same for callers that do not await. Without a configuration and settings,
-    only the disk is looked at.
+    `doctor` is the synchronous version. Without a configuration and settings, only the disk is
+    checked.
 
     Args:
         config: A YAML file.
-        offline: Whether to ask no model.
+        offline: Call no model.
         settings: As in `train`.
-        secrets: Variables of the environment that were read already.
+        secrets: Environment variables, if they are already loaded.
     """
     if config is None and not settings:
         return [check_disk(Path.cwd())]
@@ -578,7 +579,7 @@ async def doctor_async(
 
 
 def load_run(folder: str | Path) -> Result:
-    """The result of a run directory, finished or under way, without touching it."""
+    """Read the result of a run from its directory, finished or still running."""
     with RunReader(Path(folder)) as reader:
         return _result(reader)
 
@@ -591,19 +592,19 @@ def _result(reader: RunReader) -> Result:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run directory: how it stands, what it was made with and what came out."""
+    """A run: its status, models, data, seed and result."""
 
     status: Status
     why: str
-    """Of a run that was stopped: the reason as it was noted."""
+    """If the run was stopped: the reason."""
     benchmark: str
     target: str
     optimizer: str
     """Names of the models."""
     seed: int | None
-    """None, like blank names, where the settings of the run are lost."""
+    """None if the settings of the run cannot be read; then the names are empty, too."""
     data: str
-    """The file or folder; empty for rows that were given in Python."""
+    """The file or folder; empty if rows were given in Python."""
     result: Result
 
     @property
@@ -613,7 +614,7 @@ class Run:
 
     @property
     def simulated(self) -> bool:
-        """Whether a model of it is simulated: scores then say nothing about a real one."""
+        """Whether a model is simulated; then scores say nothing about a real model."""
         return any(is_simulated(each) for each in (self.target, self.optimizer))
 
 
@@ -623,7 +624,7 @@ def is_simulated(model: str) -> bool:
 
 
 def describe_run(folder: str | Path) -> Run:
-    """A run directory, finished or under way, without touching it."""
+    """Read a run from its directory, finished or still running."""
     with RunReader(Path(folder)) as reader:
         stopped = reader.stopped
         try:
@@ -643,9 +644,9 @@ def describe_run(folder: str | Path) -> Run:
 
 
 def list_runs(folder: str | Path = ".") -> list[Run]:
-    """The runs in a folder and up to two levels below it, in the order of their names.
+    """List the runs in a folder and up to two levels below it, sorted by name.
 
-    A run is one from the moment when its initial skill has been measured.
+    A run is listed once its initial skill has been measured.
     """
     found: list[Run] = []
     for each in run_folders(Path(folder)):
@@ -655,7 +656,7 @@ def list_runs(folder: str | Path = ".") -> list[Run]:
 
 
 def load_evaluation(folder: str | Path) -> EvaluationReport:
-    """The result that `evaluate` left in its directory."""
+    """Read the result of `evaluate` from its directory."""
     return read_evaluation(Path(folder))
 
 

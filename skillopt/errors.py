@@ -1,21 +1,21 @@
-"""Every error that this package raises, and the one helper that attributes a foreign error.
+"""All errors that this package raises, and a helper that converts errors of other code.
 
 SkilloptError
 ├── ConfigError          the configuration is wrong; the message names the key and the file
-├── DataError            a dataset or split cannot be used as it stands
+├── DataError            a dataset or split cannot be used
 ├── SkillError           a skill document cannot be read
 ├── StoreError           a run directory is damaged, locked or belongs to another run
 ├── AccessError          a model endpoint cannot be used at all: wrong key, unknown model, no server
 │   └── Unavailable      a server was down for longer than model.outage_seconds
 ├── Unmeasurable         too many attempts failed for an evaluation to mean anything
-├── BudgetSpent          a token, money or time limit was reached; a run ends, it does not crash
-├── Pending              people have to answer first; the same command goes on when they have
+├── BudgetSpent          a limit on calls, tokens, money or time was reached
+├── Pending              manual answers are missing; the same command resumes the run
 └── RolloutError         one attempt failed for a reason that is not the agent's answer
-    ├── ModelError       a provider timed out, was overloaded or answered nonsense
-    │   ├── Refused      the provider will not answer this request, however often it is asked
-    │   └── Unusable     an answer came, and does not have the shape that was asked for
-    ├── HarnessError     the agent program could not start or died
-    └── EnvironmentFault task-side code raised: setup, a tool or a scorer
+    ├── ModelError       a provider timed out, was overloaded or sent an invalid answer
+    │   ├── Refused      the provider will never answer this request; a retry does not help
+    │   └── Unusable     the answer does not have the required format
+    ├── HarnessError     the agent program could not start or crashed
+    └── EnvironmentFault code of the environment raised an error: setup, a tool or a scorer
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import ClassVar
 
 
 class SkilloptError(Exception):
-    """Base of all errors raised here; `exit_code` is what the command line returns for it."""
+    """Base class of all errors; `exit_code` is the exit code of the command line for it."""
 
     exit_code: ClassVar[int] = 1
 
@@ -36,7 +36,7 @@ class ConfigError(SkilloptError):
 
 
 class DataError(SkilloptError):
-    """A dataset or split cannot be used as it stands."""
+    """A dataset or split cannot be used."""
 
 
 class SkillError(SkilloptError):
@@ -48,11 +48,11 @@ class StoreError(SkilloptError):
 
 
 class AccessError(SkilloptError):
-    """An endpoint cannot be used at all; every further call would fail in the same way."""
+    """A model endpoint cannot be used; every further call would fail in the same way."""
 
 
 class Unavailable(AccessError):
-    """A server that has answered before has been down for longer than it is waited for."""
+    """A server that has answered before was down for longer than `model.outage_seconds`."""
 
     exit_code = 3
 
@@ -70,10 +70,10 @@ class BudgetSpent(SkilloptError):
 
 
 class Pending(SkilloptError):
-    """Questions that somebody else has to answer before the work can go on.
+    """Manual answers are missing (backend `handoff`).
 
-    Unlike any other error it does not end the work beside it: whatever else can be asked at the
-    same time is asked first, and all that is missing is told at once.
+    Unlike other errors, it does not stop other work at once: all questions that can be asked at
+    the same time are written first, and the error lists all of them.
     """
 
     exit_code = 5
@@ -82,10 +82,10 @@ class Pending(SkilloptError):
         super().__init__(folder, questions)
         self.folder = folder
         self.questions = questions
-        """Files, relative to the folder."""
+        """File names, relative to the folder."""
 
     def __add__(self, other: Pending) -> Pending:
-        """Both together."""
+        """The missing answers of both."""
         return Pending(self.folder, self.questions | other.questions)
 
     def __str__(self) -> str:
@@ -104,7 +104,7 @@ class RolloutError(SkilloptError):
 
 
 class ModelError(RolloutError):
-    """A provider timed out, was overloaded or answered nonsense."""
+    """A provider timed out, was overloaded or sent an invalid answer."""
 
     def __init__(
         self, message: str, *, retryable: bool = False, retry_after: float | None = None
@@ -112,30 +112,30 @@ class ModelError(RolloutError):
         super().__init__(message)
         self.retryable = retryable
         self.retry_after = retry_after
-        """Seconds that the server asked us to wait, if it did."""
+        """Seconds that the server asked to wait, if it did."""
 
 
 class Refused(ModelError):
-    """The provider will not answer this request, however often it is asked."""
+    """The provider will never answer this request; a retry does not help."""
 
 
 class Unusable(ModelError):
-    """An answer came, and does not have the shape that was asked for."""
+    """The answer does not have the required format."""
 
 
 class HarnessError(RolloutError):
-    """The agent program could not start, or died."""
+    """The agent program could not start or crashed."""
 
 
 class EnvironmentFault(RolloutError):
-    """Task-side code raised."""
+    """Code of the environment raised an error."""
 
 
 @contextmanager
 def attributed_to(kind: Callable[[str], RolloutError], doing: str) -> Generator[None, None, None]:
-    """Turn whatever escapes into `kind`; errors that already name their origin pass unchanged.
+    """Convert any exception into `kind`; errors of this package are raised unchanged.
 
-    Code that we are given may not end the program either: `sys.exit` in it is its own failure.
+    `sys.exit` is converted, too: code of a user must not end the program.
     """
     try:
         yield

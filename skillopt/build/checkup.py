@@ -43,13 +43,13 @@ _JSON = 'Reply with this JSON object and nothing else: {"ok": true}'
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     what: str
     state: State
     found: str
     advice: str = ""
-    """What to do about it; blank where nothing needs doing."""
+    """What to do; empty if there is nothing to do."""
 
 
 async def check_models(config: Config, secrets: Secrets, *, offline: bool) -> list[Check]:

@@ -38,20 +38,20 @@ _NOTHING: Mapping[str, Score] = {}
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a skill scored, split by split."""
+    """The scores of a skill on each split."""
 
     skill: Skill
     evaluations: Mapping[Split, Evaluation]
     spent: Usage
     out: Path
     metric: Metric = HARD
-    """What skills are ranked by: `evaluation.gate_metric`."""
+    """The metric `evaluation.gate_metric`."""
     warnings: tuple[str, ...] = ()
-    """What the data made us wonder about."""
+    """Possible problems of the data."""
 
     @property
     def whole(self) -> Evaluation:
-        """All splits together."""
+        """The evaluation on all splits together."""
         found = list(self.evaluations.values())
         rounds = [
             {task: score for marks in some for task, score in marks.items()}

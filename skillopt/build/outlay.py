@@ -1,4 +1,4 @@
-"""Calls, tokens and dollars that are still to come: ranges that add up."""
+"""Estimated calls, tokens and dollars, as ranges that can be added."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from skillopt.model.prices import Tariff
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A number that is not known yet: its bounds, and what is expected between them."""
+    """An estimated number: lower bound, upper bound and expected value."""
 
     low: float
     high: float
     assumed: float | None = field(default=None, compare=False)
-    """What is expected, where the middle is not."""
+    """The expected value, if it is not the middle."""
 
     @property
     def expected(self) -> float:
-        """What is assumed, within the bounds; by default the middle."""
+        """The expected value, within the bounds; by default the middle."""
         middle = (self.low + self.high) / 2
         return middle if self.assumed is None else min(max(self.assumed, self.low), self.high)
 
     def __add__(self, other: Range) -> Range:
-        """Both together."""
+        """The sum."""
         expected = self.expected + other.expected
         return Range(self.low + other.low, self.high + other.high, expected)
 
     def __mul__(self, other: Range) -> Range:
-        """So many of those."""
+        """The product."""
         expected = self.expected * other.expected
         return Range(self.low * other.low, self.high * other.high, expected)
 
     def perhaps(self) -> Range:
-        """The same, or nothing."""
+        """The same range for something that may not happen: the lower bound is 0."""
         return Range(0, self.high, self.expected / 2)
 
     def likely(self, factor: float) -> Range:
-        """What is expected, divided and multiplied by a factor, within the bounds."""
+        """The expected value divided and multiplied by a factor, within the bounds."""
         expected = self.expected
         low, high = max(self.low, expected / factor), min(self.high, expected * factor)
         return Range(low, high, expected)
@@ -87,12 +87,12 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Calls, tokens and, where prices are known, dollars of a whole run."""
+    """Estimated calls, tokens, time and, if prices are known, dollars of a whole run."""
 
     lines: tuple[Line, ...]
     prices: Mapping[Role, Tariff] = field(default_factory=dict[Role, Tariff])
     warnings: tuple[str, ...] = ()
-    """What makes the run doubtful before it begins, each with what to do."""
+    """Problems of the data and the settings, each with what to do."""
 
     @property
     def roles(self) -> list[Line]:
@@ -101,12 +101,12 @@ class Estimate:
 
     @property
     def calls(self) -> Range:
-        """All calls together."""
+        """All calls."""
         return sum((line.calls for line in self.lines), NONE)
 
     @property
     def tokens(self) -> Range:
-        """All tokens together, in and out."""
+        """All tokens, input and output."""
         return sum((line.input + line.output for line in self.lines), NONE)
 
     @property
@@ -116,18 +116,18 @@ class Estimate:
 
     @property
     def dollars(self) -> Range | None:
-        """What all of it costs; None while a price is unknown."""
+        """Dollars of the whole run; None if a price is unknown."""
         found = [self.cost(line) for line in self.lines]
         known = [each for each in found if each is not None]
         return sum(known, NONE) if len(known) == len(found) else None
 
     @property
     def unpriced(self) -> list[Role]:
-        """Roles whose price nobody has said."""
+        """Roles whose price is unknown."""
         return list(dict.fromkeys(line.role for line in self.lines if line.role not in self.prices))
 
     def cost(self, line: Line) -> Range | None:
-        """What a phase costs; None when its price is unknown."""
+        """Dollars of a phase; None if the price is unknown."""
         price = self.prices.get(line.role)
         if price is None:
             return None

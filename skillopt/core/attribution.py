@@ -1,4 +1,4 @@
-"""A skill rule by rule: what each is worth, and where it comes from."""
+"""The effect and the origin of each rule of a skill."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from skillopt.core.rules import Worth
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """What brought a line into the skill."""
+    """The origin of a line of a skill."""
 
     move: str
-    """As in the record, or `initial_skill`."""
+    """The operation, as named in the event log, or `initial_skill`."""
     by: tuple[str, ...] = ()
     """The proposers."""
     failures: tuple[str, ...] = ()
-    """Tasks whose failed attempts speak for it."""
+    """Tasks whose failed attempts are evidence for it."""
     successes: tuple[str, ...] = ()
     why: tuple[str, ...] = ()
-    """In the proposers' words."""
+    """The reasons that the proposers gave."""
     action: Action | None = None
-    """The verdict on the candidate that it came with; None for the initial skill."""
+    """The decision on the candidate that contained it; None for the initial skill."""
     reason: str = ""
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """All that speak for it, failures first."""
+        """All tasks that are evidence for it, failures first."""
         return self.failures + self.successes
 
 
 @dataclass(frozen=True, slots=True)
 class Attributed:
-    """A rule with its value and where its lines come from."""
+    """A rule with its effect and its origins."""
 
     worth: Worth
     origins: tuple[Origin, ...] = ()
@@ -41,11 +41,11 @@ class Attributed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attribution:
-    """A skill rule by rule."""
+    """The effect and the origin of each rule of a skill."""
 
     skill: str
     """Its digest."""
     tasks: tuple[str, ...]
-    """The val tasks that the rules were tried on."""
+    """The val tasks on which the rules were measured."""
     rules: tuple[Attributed, ...]
-    """In the order in which they stand."""
+    """In the order of the document."""

@@ -1,7 +1,7 @@
-"""What is written down, and what is only shown.
+"""The events of a run.
 
-A *fact* closes a move and changes the state. A *note* is kept for readers only. A *signal* is
-shown while it happens and not kept.
+A *fact* completes an operation and changes the state of the run. A *note* is stored for readers
+only. A *signal* is shown during the run and not stored.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Action: TypeAlias = Literal[
     "skip_screened",
     "skip_no_gain",
 ]
-"""What became of a step. A skip brought nothing to the gate: no proposals came, none changed the
-text, no usable body came back, the text could not be made to fit its size limit, no candidate did
-better on the step's own tasks, or none could because they were all passed."""
+"""The outcome of a step. A skipped step has no candidate for the gate: it had no proposals, none
+changed the text, no usable body was returned, the text could not be shortened to its size limit, no
+candidate did better on the tasks of the step, or all of these tasks had been passed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A skill together with its validation result and the gate's number for it."""
+    """A skill with its evaluation on val and its score in the metric of the gate."""
 
     skill: Skill
     evaluation: Evaluation
@@ -42,12 +42,12 @@ class Measured:
     origin: str
     """`initial_skill`, `step_0003`, `slow_update_epoch_02`."""
     step: int
-    """The last step before the skill was written; 0 for the initial skill."""
+    """The last step before this skill was made; 0 for the initial skill."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a gate makes of the evidence."""
+    """The result of a gate: better or not, with the reason."""
 
     finding: Literal["better", "not_better", "inconclusive"]
     reason: str
@@ -55,7 +55,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A measured candidate and what the gate said of it."""
+    """A measured candidate and the decision of the gate."""
 
     candidate: Measured
     action: Literal["accept_new_best", "accept", "reject", "force_accept"]
@@ -69,30 +69,30 @@ class Decision:
     new_best: bool = False
     """Whether it becomes the best skill as well."""
     inconclusive: bool = False
-    """Whether it was rejected because nothing could be said, not because it is no better."""
+    """Whether it was rejected because the evidence was not conclusive."""
     level: float = 0.0
-    """The chance of a false accept that was spent here; 0 from gates that do not test."""
+    """The part of `alpha` that this decision used; 0 for gates that do not test."""
     rivals: int = 1
-    """How many candidates were raced on validation tasks; each may use that part of `level`."""
+    """How many candidates raced on val tasks; the test used `level` divided by this number."""
     saved: int = 0
-    """Attempts that were not made because the verdict was certain without them.
+    """Attempts that were not made because the decision was certain without them.
 
-    The candidate's value is then the most that it could have reached.
+    The score of the candidate is then an upper bound.
     """
     incumbent: Measured | None = None
-    """The current skill as it is known after this, if it was measured again for this."""
+    """The current skill with its new scores, if it was measured again for this decision."""
     best: Measured | None = None
-    """What becomes best instead of the candidate: the best skill with the same guidance."""
+    """The new best skill, if it is not the candidate: the old one with the forced guidance."""
 
     @property
     def bounded(self) -> bool:
-        """Whether the candidate's value is an upper bound: it was not measured to the end."""
+        """Whether the score of the candidate is an upper bound: it was measured only in part."""
         return self.saved > 0
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """How a micro-batch of training tasks went under the skill that the step set out from."""
+    """A micro-batch of training tasks, evaluated with the skill that the step started from."""
 
     tasks: tuple[str, ...]
     evaluation: Evaluation
@@ -100,23 +100,23 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """Fact: the initial skill was measured; `identity` says what makes this run this run."""
+    """Fact: the run has begun, its initial skill is measured; `identity` is checked at resume."""
 
     initial: Measured
     identity: Mapping[str, str] = field(default_factory=dict[str, str])
     gates: int = 0
-    """How many decisions the plan foresaw; 0 in records that do not say."""
+    """Number of planned gate decisions; 0 in logs of earlier versions."""
     soft_weight: float = 0.0
-    """The run's metric: how much soft scores count in it, and hard ones for the rest.
+    """The metric of the run: the weight of soft scores; hard scores have the rest.
 
-    0 (hard scores alone) in records that do not say.
+    0 (hard scores only) in logs of earlier versions.
     """
     type: Literal["begun"] = "begun"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stepped:
-    """Fact: a step ended; without a decision when there was nothing to try."""
+    """Fact: a step is finished; `decision` is None if there was no candidate."""
 
     move: str
     step: int
@@ -128,15 +128,15 @@ class Stepped:
     action: Action
     decision: Decision | None
     parent: str = ""
-    """Origin of the skill that the step set out from; empty: the current one."""
+    """Origin of the skill that the step started from; empty: the current skill."""
     heats: tuple[Heat, ...] = ()
-    """How one of several candidates came to be the one that met the gate."""
+    """Screening and race among several candidates, if there were any."""
     type: Literal["stepped"] = "stepped"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaReflected:
-    """Fact: an epoch's directions were looked at together; without a decision nothing was tried."""
+    """Fact: a meta reflection is finished; `decision` is None if there was no candidate."""
 
     move: str
     step: int
@@ -150,7 +150,7 @@ class MetaReflected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """Fact: every rule was left out in turn; without a decision none of them can be spared."""
+    """Fact: a pruning is finished; `decision` is None if no rule could be removed."""
 
     move: str
     step: int
@@ -163,19 +163,19 @@ class Pruned:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One task under the skill an epoch started from and the one it ended with."""
+    """One task, attempted with the skill at the start and the skill at the end of an epoch."""
 
     task: str
     change: Change | None
     before: Score | None
     after: Score | None
     shown: bool = True
-    """Whether the optimizer saw it: the pair policy may leave it aside."""
+    """Whether it was shown to the optimizer; this depends on the pair policy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochClosed:
-    """Fact: an epoch was reviewed. Without pairs there was nothing to compare with yet."""
+    """Fact: the end of an epoch is finished; `pairs` is empty if there was nothing to compare."""
 
     move: str
     epoch: int
@@ -186,9 +186,9 @@ class EpochClosed:
     review: Review = field(default_factory=Review)
     decision: Decision | None = None
     forgets: bool = True
-    """Whether the steps so far are forgotten; in records that do not say, they were."""
+    """Whether the memory of earlier steps is cleared; true in logs of earlier versions."""
     size: Size | None = None
-    """How the candidate grew; None when there was none."""
+    """Size of the candidate; None if there was none."""
     type: Literal["epoch_closed"] = "epoch_closed"
 
 
@@ -207,18 +207,18 @@ class Examined:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Note: a process took the run up."""
+    """Note: a process started or resumed the run."""
 
     at: str
     version: str
     prices: dict[str, str | None] = field(default_factory=dict[str, str | None])
-    """Who says what each role costs; None where nobody does. Empty in records that do not say."""
+    """Source of the price of each role; None: unknown. Empty in logs of earlier versions."""
     type: Literal["started"] = "started"
 
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """Note: a phase of a move took this long, in the process that finished it."""
+    """Note: the duration of a phase, in the process that finished it."""
 
     move: str
     phase: str
@@ -228,7 +228,7 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """What the rest of a run will take, each from to."""
+    """Estimate for the rest of a run, each as minimum and maximum."""
 
     calls: tuple[int, int]
     tokens: tuple[int, int]
@@ -238,18 +238,18 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """Note: the process ended before the plan did."""
+    """Note: a process ended before the run was finished."""
 
     reason: str
     at: str
     rest: Rest | None = None
-    """Told where a limit of the user's was the reason."""
+    """Set if a limit of the user was the reason."""
     type: Literal["stopped"] = "stopped"
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Note: the plan is done; nothing is left of this run."""
+    """Note: the run is finished."""
 
     at: str
     type: Literal["finished"] = "finished"
@@ -257,7 +257,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Speculated:
-    """Note: while a gate decided, so many attempts of a move that might follow were begun."""
+    """Note: the number of speculative attempts that were started during a gate decision."""
 
     move: str
     attempts: int
@@ -265,7 +265,7 @@ class Speculated:
 
 
 Decided: TypeAlias = Stepped | MetaReflected | Pruned | EpochClosed
-"""Facts that may have brought a candidate before the gate."""
+"""Facts that may have a gate decision."""
 Progress: TypeAlias = Decided | Examined
 Fact: TypeAlias = Begun | Progress
 Note: TypeAlias = Started | Timed | Speculated | Stopped | Finished
@@ -274,7 +274,7 @@ Event: TypeAlias = Fact | Note
 
 @dataclass(frozen=True, slots=True)
 class PhaseOpened:
-    """Signal: work of a known size starts; `total` is 0 when the size shows only later."""
+    """Signal: a phase starts; `total` is its number of units, 0 if unknown."""
 
     move: str
     phase: str
@@ -283,7 +283,7 @@ class PhaseOpened:
 
 @dataclass(frozen=True, slots=True)
 class Ticked:
-    """Signal: one unit of a phase is done."""
+    """Signal: one unit of a phase is finished."""
 
     move: str
     phase: str
@@ -293,7 +293,7 @@ class Ticked:
 
 @dataclass(frozen=True, slots=True)
 class PhaseClosed:
-    """Signal: the phase is over."""
+    """Signal: a phase has ended."""
 
     move: str
     phase: str
@@ -301,11 +301,11 @@ class PhaseClosed:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Signal: a server is down and is waited for; or it is back."""
+    """Signal: the run waits for a server that is down, or the server is back."""
 
     server: str
     seconds: float
-    """How long it has been down."""
+    """How long the server has been down."""
     over: bool = False
 
 

@@ -28,15 +28,16 @@ class Trajectory:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The environment's judgement of an attempt, both values within 0 and 1."""
+    """The score of an attempt; `hard` and `soft` are between 0 and 1."""
 
     hard: float
     soft: float
     feedback: str = ""
-    """What the analyst may know about why, best as `category: detail`; may quote the reference."""
+    """The reason, preferably as `category: detail`. The optimizer reads it, the target does not; it
+    may contain the right answer."""
 
     def __post_init__(self) -> None:
-        """Refuse what is not a score, NaN included."""
+        """Raise `ValueError` for values outside of 0 to 1, including NaN."""
         for name, value in (("hard", self.hard), ("soft", self.soft)):
             if not 0 <= value <= 1:
                 message = f"a {name} score lies between 0 and 1, not {value!r}"
@@ -44,13 +45,13 @@ class Score:
 
     @property
     def passed(self) -> bool:
-        """Full marks; anything less is a failure to learn from."""
+        """Whether the attempt got full marks."""
         return self.hard >= FULL_MARKS
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why there is no score: our fault, the provider's or the environment's, never the agent's."""
+    """The reason why an attempt has no score; it is not the agent's answer."""
 
     kind: str
     message: str
@@ -73,17 +74,17 @@ class Rollout:
     trajectory: Trajectory | None = None
     replicate: int = 0
     details: Mapping[str, object] = field(default_factory=dict[str, object], compare=False)
-    """What result files tell of it besides, such as the right answer; no model is shown these."""
+    """Further values for result files, such as the right answer; no model sees them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A skill measured on a split. Failures are counted apart, never as wrong answers."""
+    """A skill evaluated on a split. Failures are counted separately, not as wrong answers."""
 
     skill: str
     split: Split
     scores: Mapping[str, Score]
-    """By task; the mean where a task was attempted more than once."""
+    """By task; the mean if a task was attempted several times."""
     failures: Mapping[str, Failure] = field(default_factory=dict[str, Failure])
     """Tasks without any score."""
     rounds: tuple[Mapping[str, Score], ...] = ()

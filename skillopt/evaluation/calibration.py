@@ -51,25 +51,25 @@ class Terms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """What two or more measurements of one skill tell."""
+    """The noise of scores, from two or more evaluations of one skill."""
 
     tasks: int
-    """Those that were scored more than once."""
+    """Number of tasks that were scored more than once."""
     replicates: int
     score: float
     flipping: float
-    """The share of tasks that came out differently the second time."""
+    """Share of tasks whose second attempt got another score than the first."""
     noise: float
-    """Variance of one attempt around what its task usually scores."""
+    """Variance of the score of one attempt around the mean of its task."""
 
     @property
     def floor(self) -> float:
-        """How far two measurements of the same skill are apart, as a standard deviation."""
+        """Standard deviation of the difference between two evaluations of the same skill."""
         return sqrt(2 * self.noise / max(1, self.tasks))
 
     @property
     def luck(self) -> float:
-        """How often a strict gate accepts a candidate that changes nothing."""
+        """Probability that a strict gate accepts a candidate without any effect."""
         n, share = self.tasks, self.flipping
         ties = sum(
             comb(n, k) * share**k * (1 - share) ** (n - k) * comb(k, k // 2) / 2**k
@@ -78,7 +78,7 @@ class Calibration:
         return max(0.0, (1 - ties) / 2)
 
     def smallest(self, terms: Terms, replicates: int = 1) -> float | None:
-        """The smallest gain that this many tasks can see; None when there is none."""
+        """The smallest gain that these tasks can detect; None if they can detect none."""
         low, high = 0.0, 1.0
         if self.needed(terms, high, replicates) > self.tasks:
             return None
@@ -89,12 +89,12 @@ class Calibration:
         return high
 
     def needed(self, terms: Terms, effect: float, replicates: int = 1) -> int:
-        """How many tasks it takes to see a gain."""
+        """The number of tasks needed to detect a gain."""
         spread = 2 * self.noise / replicates + effect * (1 - effect)
         return max(ceil(terms.reach**2 * spread / effect**2), ceil(terms.fewest / effect))
 
     def advice(self, terms: Terms) -> Advice:
-        """What to set."""
+        """The suggested settings."""
         replicates = self._replicates(terms)
         steady = self.luck <= terms.level
         gate = "strict" if steady else "sequential" if self.tasks >= MANY else "paired"
@@ -111,7 +111,7 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Settings that would see the gain that should be seen."""
+    """Settings that would detect the given gain."""
 
     gate: Literal["strict", "paired", "sequential"]
     replicates: int

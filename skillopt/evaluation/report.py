@@ -63,30 +63,30 @@ FEW = 6
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a run can claim."""
+    """The result of a run: the gain of the best skill over the initial one."""
 
     split: Split
-    """Where it was seen."""
+    """The split on which it was measured."""
     metric: str
-    """What is compared."""
+    """The metric in which skills are compared."""
     gain: Interval
-    """Of the best skill over the initial one, paired, 95 %."""
+    """Mean paired difference with its 95 % interval."""
     n: int
-    """Items that both have scored."""
+    """Items that have a score with both skills."""
     changed: int
-    """Those of them whose score differs."""
+    """Items whose score differs."""
     failures: int
-    """Attempts of the two without a score."""
+    """Attempts without a score, of both skills."""
     own_failures: int = 0
     """Items that failed only with the best skill; they count as 0."""
 
     @property
     def conclusive(self) -> bool:
-        """Whether the interval excludes 0, on more items than luck would change."""
+        """Whether the interval excludes 0 and enough items changed."""
         return self.changed >= FEW and (self.gain.low > 0 or self.gain.high < 0)
 
     def words(self) -> str:
-        """The same in a sentence."""
+        """The result as a sentence."""
         gain = f"{self.gain.mean:+.3f} [{self.gain.low:+.2f}, {self.gain.high:+.2f}]"
         seen = f"{gain} on {self.n} {self.split} items, {self.changed} of them changed"
         lost = f"; {self.failures} attempts failed" if self.failures else ""

@@ -42,17 +42,17 @@ class FailedItem:
 
     id: str
     hard: float | None
-    """None: there is no score, through no fault of the agent."""
+    """None: the attempt failed and has no score."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationReport:
-    """A skill that was measured without training."""
+    """The result of an evaluation."""
 
     out: Path
     skill: str
-    """The path that it was read from; empty where it was given as a text."""
+    """The path of the skill; empty if it was given as a text."""
     metric: str
     benchmark: str
     target: str
@@ -61,7 +61,7 @@ class EvaluationReport:
     splits: tuple[SplitScore, ...]
     whole: SplitScore
     failed: tuple[FailedItem, ...]
-    """Those without a score first."""
+    """Items without full marks; those without a score come first."""
     spent: Usage
 
 

@@ -19,13 +19,13 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was checked."""
+    """The result of one check."""
 
     check: str
     verdict: Verdict
     found: str
     advice: str = ""
-    """What to do about it; blank where nothing needs doing."""
+    """What to do; empty if there is nothing to do."""
     examples: tuple[str, ...] = ()
 
 
