@@ -37,8 +37,8 @@ def read_rows(path: Path) -> list[Row]:
 
     A .json file holds an array of objects, `{"data": [...]}` or an object of objects, whose keys
     become ids where a row has none; a .jsonl or .ndjson file an object a line; a .csv or .tsv file
-    a header and text cells between commas, semicolons or tabs; an .xlsx file the same in its only
-    sheet.
+    a header and text cells between commas, semicolons, tabs or pipes; an .xlsx file the same
+    in its only sheet.
     """
     file = _only_file(path) if path.is_dir() else path
     if file.suffix.lower() == ".xlsx":
@@ -169,17 +169,25 @@ def _from_lines(text: str, name: str) -> list[Row]:
     ]
 
 
-_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "pipes"}
 
 
 def _from_csv(text: str, name: str) -> list[Row]:
-    """The first delimiter that makes several columns of every row; else as between commas."""
-    for delimiter in _DELIMITERS:
+    """By the delimiter that the header shows; if several could be meant, the first that fits."""
+    columns = {each: _columns(each, text) for each in _DELIMITERS}
+    meant = [each for each, count in columns.items() if count > 1]
+    for delimiter in meant:
         with suppress(DataError):
-            rows = _between(delimiter, text, name)
-            if rows and len(rows[0].data) > 1:
-                return rows
-    return _between(",", text, name)
+            return _between(delimiter, text, name)
+    return _between(max(meant, key=columns.__getitem__, default=","), text, name)
+
+
+def _columns(delimiter: str, text: str) -> int:
+    """Cells in the header, if this is the delimiter."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    with suppress(csv.Error):
+        return len(next(reader, ()))
+    return 0
 
 
 def _between(delimiter: str, text: str, name: str) -> list[Row]:

@@ -15,8 +15,8 @@ _ROWS = [
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
-@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-def test_cells_stand_between_commas_semicolons_or_tabs(
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_cells_stand_between_commas_semicolons_tabs_or_pipes(
     delimiter: str, name: str, tmp_path: Path
 ) -> None:
     lines = [
@@ -35,6 +35,26 @@ def test_commas_within_cells_are_no_delimiter_where_semicolons_are(tmp_path: Pat
         {"question": "a, b", "answer": "c"},
         {"question": "d", "answer": "e, f"},
     ]
+
+
+@pytest.mark.parametrize(
+    ("delimiter", "named"),
+    [(",", "commas"), (";", "semicolons"), ("\t", "tabs"), ("|", "pipes")],
+)
+def test_a_row_with_too_many_cells_is_told_by_the_delimiter_of_the_header(
+    delimiter: str, named: str, tmp_path: Path
+) -> None:
+    lines = [["question", "answer"], ["a", "b"], ["c", "d", "e"]]
+    (tmp_path / "a.csv").write_text("\n".join(map(delimiter.join, lines)), encoding="utf-8")
+    told = rf"a\.csv:3: 3 cells under 2 columns; quote cells that hold {named} or line breaks"
+    with pytest.raises(DataError, match=told):
+        read_rows(tmp_path / "a.csv")
+
+
+def test_pipes_within_cells_are_no_delimiter_where_the_header_has_none(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("question,answer\na|b,c|d\n", encoding="utf-8")
+    (row,) = read_rows(tmp_path / "a.csv")
+    assert row.data == {"question": "a|b", "answer": "c|d"}
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
