@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from skillopt.config.schema import Config, Role, RoleModel
+from skillopt.core.extras import install_command
 from skillopt.model.prices import Price, Tariff, has_list, listed
 from skillopt.model.purse import Caps
 
@@ -81,5 +82,5 @@ def missing_prices(config: Config, unknown: Sequence[Role]) -> str:
         f"no price is known for {models}; set {keys} (dollars per million tokens; 0 for a model "
         "that costs nothing)."
     )
-    listing = "" if has_list() else " The prices of many models: pip install 'skillopt[prices]'."
+    listing = "" if has_list() else f" The prices of many models: {install_command('prices')}."
     return told + listing

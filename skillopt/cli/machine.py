@@ -12,6 +12,7 @@ from skillopt.build.models import PROVIDERS
 from skillopt.cli.means import SERVERS, first_model
 from skillopt.config.schema import Role
 from skillopt.config.secrets import Secrets
+from skillopt.core.extras import install_command
 from skillopt.errors import ConfigError
 from skillopt.model.settings import names_for
 from skillopt.model.weights.catalogue import CATALOGUE
@@ -93,7 +94,7 @@ def _weights(secrets: Secrets) -> Check:
     if not found:
         return Check("weights", "note", "none; `skillopt model list` shows what can be downloaded")
     if importlib.util.find_spec("xllamacpp") is None:
-        advice = "pip install 'skillopt[local]'"
+        advice = install_command("local")
         return Check(
             "weights", "warning", f"{', '.join(found)}; llama.cpp is not installed", advice
         )

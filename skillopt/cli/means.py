@@ -17,6 +17,7 @@ from skillopt.cli.recipes import CAPABLE, SMALL
 from skillopt.cli.render import Screen
 from skillopt.cli.weights import fetch
 from skillopt.config.secrets import Secrets
+from skillopt.core.extras import install_command
 from skillopt.errors import ConfigError
 from skillopt.model.provider import Json
 from skillopt.model.weights.catalogue import CATALOGUE, find
@@ -113,7 +114,7 @@ def _embedded(secrets: Secrets, wishes: Wishes) -> Means:
     if importlib.util.find_spec("xllamacpp") is None:
         raise ConfigError(
             "no model found: no API key, no model server on this machine, and llama.cpp is not "
-            "installed. Install it with pip install 'skillopt[local]' (33 MB), or use simulated "
+            f"installed. Install it with {install_command('local')} (33 MB), or use simulated "
             "models: skillopt quickstart --sim"
         )
     folder = Folder(default_root(secrets.setting))

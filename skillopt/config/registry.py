@@ -11,6 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Generic, TypeGuard, TypeVar
 
+from skillopt.core.extras import install_command
 from skillopt.core.nearest import did_you_mean
 from skillopt.errors import ConfigError
 
@@ -65,7 +66,7 @@ class Registry(Generic[T]):
 def _extra(point: EntryPoint) -> str:
     if not point.extras or point.dist is None:
         return ""
-    return f"; install it with: pip install '{point.dist.name}[{','.join(point.extras)}]'"
+    return f"; install it with: {install_command(','.join(point.extras), point.dist.name)}"
 
 
 def _import_path(path: str, what: str) -> object:

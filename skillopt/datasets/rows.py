@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NoReturn, cast
 from zipfile import BadZipFile, ZipFile
 
+from skillopt.core.extras import install_command
 from skillopt.core.intake import DATA_BYTES, NESTING, ROW_BYTES, Json, read_file, size, too_deep
 from skillopt.core.paths import similar_path
 from skillopt.errors import DataError
@@ -246,7 +247,7 @@ def _from_workbook(file: Path) -> list[Row]:
         from openpyxl.utils.exceptions import InvalidFileException
     except ImportError as error:
         raise DataError(
-            f"{file}: spreadsheets need a package (pip install openpyxl); or save it as CSV"
+            f"{file}: spreadsheets need a package ({install_command('xlsx')}); or save it as CSV"
         ) from error
     try:
         book = load_workbook(content, read_only=True, data_only=True)

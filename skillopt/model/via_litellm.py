@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar, Final
 
 from skillopt.core.chat import Reply, Request
+from skillopt.core.extras import install_command
 from skillopt.errors import ConfigError
 from skillopt.model.completions import Completions
 from skillopt.model.credentials import Key
@@ -93,12 +94,12 @@ def _package() -> Any:  # noqa: ANN401 - a foreign package without types
         found = version("litellm")
     except PackageNotFoundError:
         raise ConfigError(
-            "backend litellm needs a package: pip install 'skillopt[litellm]'"
+            f"backend litellm needs a package: {install_command('litellm')}"
         ) from None
     if found in _STOLEN:
         raise ConfigError(
             f"litellm {found} is a stolen release that sends credentials away: uninstall it, "
-            "change every key and token of this machine, then pip install 'skillopt[litellm]'"
+            f"change every key and token of this machine, then {install_command('litellm')}"
         )
     for name, value in _HABITS.items():
         os.environ.setdefault(name, value)  # noqa: TID251 - the only way to tell the package

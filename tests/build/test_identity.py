@@ -113,7 +113,7 @@ async def test_the_identity_of_a_run_follows_what_changes_its_results_and_nothin
 async def test_the_identity_follows_an_embedded_model(
     override: str, same: bool, tmp_path: Path
 ) -> None:
-    pytest.importorskip("xllamacpp", reason="pip install 'skillopt[local]'")
+    pytest.importorskip("xllamacpp", reason="pip install xllamacpp")
     model = write_model(tmp_path / "tiny.gguf")
     local = ("target_backend=local", f"target_model={model}")
     before, after = await identity(tmp_path, *local), await identity(tmp_path, *local, override)

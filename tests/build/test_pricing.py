@@ -71,7 +71,7 @@ def test_a_limit_in_dollars_names_the_model_without_a_price_and_what_to_do() -> 
     text = str(told.value)
     assert "limits.dollars: cannot be kept: no price is known for target gpt-none" in text
     assert "set model.target_input_price and _output_price" in text
-    assert ("pip install 'skillopt[prices]'" in text) is not has_list()
+    assert ("pip install 'genai-prices>=" in text) is not has_list()
 
 
 def test_a_function_as_model_has_no_listed_price(tmp_path: Path) -> None:

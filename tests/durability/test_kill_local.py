@@ -16,7 +16,7 @@ from skillopt.cli.quickstart import make_folder
 from skillopt.model.weights.catalogue import find
 from skillopt.model.weights.folder import Folder, default_root
 
-pytest.importorskip("xllamacpp", reason="pip install 'skillopt[local]'")
+pytest.importorskip("xllamacpp", reason="pip install xllamacpp")
 pytestmark = pytest.mark.weights
 
 

@@ -82,7 +82,7 @@ async def test_a_connection_that_drops_is_worth_a_retry() -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("litellm") is not None, reason="it is installed")
 def test_without_the_package_the_message_says_how_to_get_it() -> None:
-    with pytest.raises(ConfigError, match=r"pip install 'skillopt\[litellm\]'"):
+    with pytest.raises(ConfigError, match=r"pip install 'litellm.*>=1\.84\.0.*' 'mcp>="):
         model("http://h")
 
 

@@ -27,7 +27,7 @@ from skillopt.model.provider import Json
 from skillopt.model.settings import ModelSettings
 from skillopt.testing.contracts.models import check_model
 
-pytest.importorskip("xllamacpp", reason="pip install 'skillopt[local]'")
+pytest.importorskip("xllamacpp", reason="pip install xllamacpp")
 
 SKILLS = ("Answer with the code of the house.", "Answer with a date.", "Answer at length. " * 20)
 QUESTIONS = ("The printer is broken", "The printer is loud", "When?", "x", "a b c " * 30)

@@ -16,7 +16,7 @@ from skillopt.model.weights.catalogue import CATALOGUE, Weights
 from skillopt.model.weights.folder import Folder, default_root
 from skillopt.testing.contracts.models import check_model
 
-pytest.importorskip("xllamacpp", reason="pip install 'skillopt[local]'")
+pytest.importorskip("xllamacpp", reason="pip install xllamacpp")
 pytestmark = pytest.mark.weights
 
 ROOT = default_root(os.environ.get)

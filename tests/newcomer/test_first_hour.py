@@ -134,7 +134,7 @@ def test_the_simulated_quickstart_of_the_readme_reads_well_on_a_terminal(tmp_pat
 
 
 def test_ones_own_csv_goes_the_way_that_the_documentation_shows(tmp_path: Path) -> None:
-    pytest.importorskip("xllamacpp", reason="pip install 'skillopt[local]'")
+    pytest.importorskip("xllamacpp", reason="pip install xllamacpp")
     write_model(tmp_path / "tiny.gguf")
     small = "backend: local\n  target: tiny.gguf\n  max_tokens: 12\n  local_context: 2048\n"
     read_through(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from skillopt.core.extras import install_command
 from skillopt.errors import AccessError, ConfigError
 from skillopt.model.local.tuning import Tuning
 from skillopt.model.provider import Json
@@ -30,7 +31,7 @@ class Server(Protocol):
 def version() -> str:
     """The version of the library, which decides about the last digits of every number."""
     if importlib.util.find_spec("xllamacpp") is None:
-        raise ConfigError("backend local needs llama.cpp: pip install 'skillopt[local]'")
+        raise ConfigError(f"backend local needs llama.cpp: {install_command('local')}")
     return importlib.metadata.version("xllamacpp")
 
 
