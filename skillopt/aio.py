@@ -82,6 +82,23 @@ async def map_all(function: Callable[[T], Awaitable[R]], items: Sequence[T]) -> 
         return await join([group.start(call(item)) for item in items])
 
 
+async def within(seconds: float | None, work: Coroutine[object, object, T]) -> T:
+    """The result of work, which is cancelled when it takes longer; None: it may take any time.
+
+    Unlike `asyncio.wait_for` before Python 3.12, it never loses a cancellation that comes at the
+    moment at which the work ends.
+
+    Raises:
+        TimeoutError: It took longer.
+    """
+    async with nursery() as group:
+        task = group.start(work)
+        await asyncio.wait((task,), timeout=seconds)
+        if not task.done():
+            raise TimeoutError
+        return task.result()
+
+
 async def in_thread(function: Callable[..., R], *arguments: object) -> R:
     """Call somebody's function in a thread of its own.
 

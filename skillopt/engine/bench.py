@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from skillopt.aio import map_all
+from skillopt.aio import map_all, within
 from skillopt.core.journal import Journal
 from skillopt.core.ports import Environment, Episode, Harness, TellsDetails, Work
 from skillopt.core.rollout import Evaluation, Failure, Rollout, Score, Trajectory
@@ -323,8 +322,8 @@ class Bench:
                 return await episode.score(trajectory)
 
         try:
-            return await asyncio.wait_for(judged(), self.score_timeout)
-        except asyncio.TimeoutError:
+            return await within(self.score_timeout, judged())
+        except TimeoutError:
             raise EnvironmentFault(
                 f"{named}: the scorer did not finish within {self.score_timeout:g} s "
                 "(env.exec_timeout)"

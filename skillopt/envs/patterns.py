@@ -12,6 +12,7 @@ import re
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 
+from skillopt.aio import within
 from skillopt.errors import EnvironmentFault
 
 _SCRIPT = """\
@@ -31,8 +32,8 @@ async def found(
     )
     question = json.dumps([pattern, flags, text]).encode()
     try:
-        answer, _ = await asyncio.wait_for(process.communicate(question), seconds)
-    except asyncio.TimeoutError:
+        answer, _ = await within(seconds, process.communicate(question))
+    except TimeoutError:
         raise EnvironmentFault(
             f"the pattern {pattern!r} took over {seconds:g} s; write it without nested repetition"
         ) from None

@@ -11,6 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from skillopt.aio import within
+
 _REAPING = 10.0
 """Seconds to wait for a killed program; one that is stuck in the kernel is left to it."""
 
@@ -45,9 +47,7 @@ async def run(
     )
     try:
         data = stdin.encode("utf-8", "replace")
-        out, err = await asyncio.wait_for(process.communicate(data), timeout)
-    except asyncio.TimeoutError as error:
-        raise TimeoutError from error
+        out, err = await within(timeout, process.communicate(data))
     finally:
         await _end(process)
     return Finished(process.returncode or 0, _text(out), _text(err))
@@ -61,8 +61,8 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         else:
             os.killpg(process.pid, signal.SIGKILL)
     if process.returncode is None:
-        with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(process.wait(), _REAPING)
+        with suppress(TimeoutError):
+            await within(_REAPING, process.wait())
 
 
 def _text(data: bytes) -> str:
