@@ -34,6 +34,9 @@ _MOST: Final = 200_000
 """Values that are looked at; who carries more should be given a name."""
 _SHORT: Final = 12
 _PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, bytearray, range)
+_LONG_INT: Final = 2000
+"""Bits; Python refuses to write longer numbers in decimal digits, from 640 digits on at its most
+strict."""
 _LOCKS: Final = (type(threading.Lock()), type(threading.RLock()))
 """What may be carried along and never changes an answer."""
 _CACHED: Final = type(functools.lru_cache(len))
@@ -297,7 +300,7 @@ class _Look:
                 return _digest("slots", [self._state(each) for each in cast("Many", state)])
             case dict():
                 found = cast("dict[object, object]", state).items()
-                named = sorted(found, key=lambda each: str(each[0]))
+                named = sorted(found, key=lambda each: _bytes(each[0]))
                 return self.all("state", (each for item in named for each in item))
             case _:
                 return self.of(state)
@@ -517,5 +520,10 @@ def _bytes(value: object) -> bytes:
             return bytes(value)
         case str():
             return value.encode("utf-8", "surrogatepass")
+        case int() if value.bit_length() > _LONG_INT:
+            return hex(value).encode()
+        case range():
+            ends = (value.start, value.stop, value.step)[: 2 if value.step == 1 else 3]
+            return b"range(" + b", ".join(map(_bytes, ends)) + b")"
         case _:
             return repr(value).encode()

@@ -347,3 +347,16 @@ def test_a_module_made_at_run_time_stands_for_itself_only() -> None:
     with pytest.warns(NotReused):
         first, second = identify(made("A")), identify(made("B"))
     assert first.text != second.text
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_numbers_of_any_length_are_part_of_what_a_callable_is(make: Callable[[Any], Model]) -> None:
+    exponent = len("x" * 5000)  # computed, so that no two of the numbers are one object
+    for first, again, other in (
+        (10**exponent, 10**exponent, 10**exponent + 1),
+        (range(10**exponent), range(10**exponent), range(10**exponent + 1)),
+        ([{10**exponent: 1}], [{10**exponent: 1}], [{-(10**exponent): 1}]),
+    ):
+        assert text(make(first)) == text(make(again))
+        assert text(make(first)) != text(make(other))
+    assert text(make(range(10**5000))) != text(make(range(0, 10**5000, 2)))
