@@ -10,9 +10,20 @@ from pathlib import Path
 import pytest
 
 from skillopt.config.load import load_config
-from skillopt.core.intake import CONFIG_BYTES, NESTING, ROW_BYTES, SKILL_BYTES
+from skillopt.core.intake import (
+    CONFIG_BYTES,
+    MANIFEST_BYTES,
+    NESTING,
+    PROMPT_BYTES,
+    ROW_BYTES,
+    SKILL_BYTES,
+)
+from skillopt.datasets.manifests import MANIFEST, check_manifest_place
+from skillopt.datasets.materialize import holds_ids_only
 from skillopt.datasets.rows import read_rows
+from skillopt.datasets.splits import Splits
 from skillopt.errors import ConfigError, DataError, SkillError
+from skillopt.prompts.library import Library
 from skillopt.store.packages import read_skill
 
 DEVICE = Path("/dev/zero")
@@ -111,3 +122,38 @@ def test_a_configuration_that_is_huge_or_deep_or_no_file_is_refused(
     for other in (pipe, DEVICE):
         with pytest.raises(ConfigError, match="a pipe or a device"):
             load_config(other)
+
+
+def test_a_manifest_that_is_huge_or_no_file_is_refused_by_name(tmp_path: Path) -> None:
+    huge, device, deep = (tmp_path / name for name in ("huge", "device", "deep"))
+    for folder in (huge, device, deep):
+        folder.mkdir()
+    (huge / MANIFEST).write_bytes(b" " * (MANIFEST_BYTES + 1))
+    (device / MANIFEST).symlink_to(DEVICE)
+    (deep / MANIFEST).write_bytes(b"[" * 100_000)
+    for folder, reason in ((huge, "larger than 8 MB"), (device, "a pipe or a device")):
+        with pytest.raises(DataError, match=reason):
+            holds_ids_only(folder)
+    assert not holds_ids_only(deep)
+    for folder in (huge, device, deep):
+        with pytest.raises(DataError, match=rf"{MANIFEST} is there already"):
+            check_manifest_place(folder, Splits((), (), ()))
+
+
+def test_a_split_that_is_a_device_is_not_compared_to_its_end(tmp_path: Path) -> None:
+    (tmp_path / "train").mkdir()
+    (tmp_path / "train" / "items.json").symlink_to(DEVICE)
+    with pytest.raises(DataError, match=r"items\.json is there already"):
+        check_manifest_place(tmp_path, Splits((), (), ()))
+
+
+def test_a_prompt_that_is_huge_or_no_file_is_refused_by_name(tmp_path: Path) -> None:
+    library = Library((tmp_path,))
+    prompt = tmp_path / "slow_update.md"
+    prompt.write_bytes(b"x" * (PROMPT_BYTES + 1))
+    for reason in ("larger than 1 MB", "a pipe or a device"):
+        for read in (lambda: library.text("slow_update"), lambda: library.fingerprint):
+            with pytest.raises(ConfigError, match=rf"slow_update\.md cannot be read: .*{reason}"):
+                read()
+        prompt.unlink()
+        os.mkfifo(prompt)

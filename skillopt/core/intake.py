@@ -44,6 +44,10 @@ DATA_BYTES = GIB
 """A file of data rows."""
 ROW_BYTES = 8 * MIB
 """One row of data."""
+MANIFEST_BYTES = 8 * MIB
+"""What a split folder says about itself."""
+PROMPT_BYTES = MIB
+"""A prompt of the user's own."""
 EDIT_CHARS = 256 * KIB
 """The text of one proposed edit."""
 _MOST_TOKENS = 10**12

@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 
+from skillopt.core.intake import MANIFEST_BYTES, read_file, read_json
 from skillopt.datasets.splits import SPLITS, Splits
 from skillopt.errors import DataError
 
@@ -38,7 +39,7 @@ def check_manifest_place(out: Path, splits: Splits) -> None:
     written = _items(out, splits)
     for path in (*written, out / MANIFEST):
         # The same content: of a start that was killed while it wrote them.
-        if path.exists() and path.read_bytes() != written.get(path):
+        if path.exists() and not _holds(path, written.get(path)):
             raise DataError(
                 f"{path} is there already and was not written by skillopt; it was not changed. "
                 "Choose another folder (env.split_output_dir)."
@@ -52,10 +53,17 @@ def _items(out: Path, splits: Splits) -> dict[Path, bytes]:
     }
 
 
+def _holds(path: Path, content: bytes | None) -> bool:
+    try:
+        return content is not None and read_file(path, len(content)) == content
+    except OSError:  # larger than that, or no regular file
+        return False
+
+
 def _is_ours(manifest: Path) -> bool:
     try:
-        found: object = json.loads(manifest.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        found = read_json(read_file(manifest, MANIFEST_BYTES))
+    except (OSError, ValueError):
         return False
     return isinstance(found, dict) and {"split_mode", "split_ratio", "counts"} <= found.keys()
 

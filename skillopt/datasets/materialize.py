@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Final, Protocol, cast
 
+from skillopt.core.intake import DATA_BYTES, MANIFEST_BYTES, read_file, read_json
 from skillopt.core.task import Split
 from skillopt.datasets.manifests import MANIFEST, write_json
 from skillopt.datasets.rows import SUFFIXES, Row, read_rows, rows_of
@@ -73,11 +74,14 @@ def materialize(manifest: Path, out: Path, dataset: Path) -> dict[Split, int]:
 
 
 def _read_manifest(folder: Path) -> Mapping[str, object]:
+    path = folder / MANIFEST
     try:
-        found: object = json.loads((folder / MANIFEST).read_bytes())
-    except (OSError, ValueError):
+        found = read_json(read_file(path, MANIFEST_BYTES))
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return {}
-    return cast("dict[str, object]", found) if isinstance(found, dict) else {}
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from error
+    return found if isinstance(found, dict) else {}
 
 
 def _ids(manifest: Path, told: Mapping[str, object]) -> dict[Split, list[str]]:
@@ -155,7 +159,7 @@ class _Table(Protocol):
 
 
 class _Parquet(Protocol):
-    def read_table(self, source: str) -> _Table: ...
+    def read_table(self, source: BytesIO) -> _Table: ...
 
 
 def _read_parquet(file: Path) -> list[Row]:
@@ -167,7 +171,11 @@ def _read_parquet(file: Path) -> list[Row]:
             "take nothing"
         ) from None
     try:
-        rows = parquet.read_table(str(file)).to_pylist()
+        data = read_file(file, DATA_BYTES)
+    except OSError as error:
+        raise DataError(f"{file}: cannot be read: {error.strerror}") from error
+    try:
+        rows = parquet.read_table(BytesIO(data)).to_pylist()
     except (OSError, ValueError) as error:  # pyarrow's own errors are ValueErrors
         raise DataError(f"{file}: not readable as Parquet ({error})") from error
     return rows_of(rows, str(file))

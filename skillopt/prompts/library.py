@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from skillopt.core.intake import PROMPT_BYTES, read_file
 from skillopt.core.nearest import did_you_mean
 from skillopt.errors import ConfigError
 
@@ -37,18 +38,25 @@ class Library:
         """The prompt called `name`."""
         for folder in (*self.folders, *_OURS):
             path = folder / f"{name}.md"
-            if path.is_file():
-                try:
-                    return path.read_text(encoding="utf-8").strip()
-                except UnicodeDecodeError as error:
-                    raise ConfigError(f"{path} is not UTF-8: {error}") from error
+            if path.exists():
+                return _read(path).strip()
         raise ConfigError(f"there is no prompt called {name!r}")
 
     @property
     def fingerprint(self) -> str:
         """All replaced texts, so that changing a prompt is seen as a change of settings."""
         return "\0".join(
-            f"{path.name}\0{path.read_text(encoding='utf-8')}"
+            f"{path.name}\0{_read(path)}"
             for folder in self.folders
             for path in sorted(folder.glob("*.md"))
         )
+
+
+def _read(path: Path) -> str:
+    try:
+        text = read_file(path, PROMPT_BYTES).decode()
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8: {error}") from error
+    return text.replace("\r\n", "\n").replace("\r", "\n")
