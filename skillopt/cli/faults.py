@@ -6,7 +6,7 @@ import traceback
 
 import click
 
-from skillopt.cli.render import Screen
+from skillopt.cli.render import Screen, unwritable_output
 from skillopt.cli.running import INTERRUPTED, Interrupted
 from skillopt.cli.session import Session
 from skillopt.config.redaction import redact
@@ -16,6 +16,8 @@ from skillopt.errors import BudgetSpent, Pending, SkilloptError
 
 def explain(error: BaseException, session: Session) -> int:
     """Say what went wrong and, if possible, what to do; the exit code for it."""
+    # First, because whoever uses standard output sends on what could not be written.
+    unwritable = unwritable_output() if isinstance(error, OSError) else ""
     screen = Screen()
     match error:
         case Interrupted():
@@ -33,6 +35,9 @@ def explain(error: BaseException, session: Session) -> int:
             _trace(error, session, screen)
             screen.complain(_clean(str(error), session))
             return error.exit_code
+        case OSError() if unwritable:
+            screen.complain(f"cannot write to standard output: {unwritable}")
+            return 1
         case _:
             return _last_resort(error, session, screen)
 

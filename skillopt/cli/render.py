@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from typing import TextIO
+from typing import IO, TextIO
 
 from rich.console import Console, RenderableType
 from rich.text import Text
@@ -15,21 +15,44 @@ _WIDE = 200
 
 
 class _Channel(Console):
-    """A console that falls silent when nobody reads it any more: a pipe, or a closed terminal."""
+    """A console that falls silent when nobody reads it any more: a pipe, or a closed terminal.
+
+    Standard error falls silent also when it cannot be written for any other reason: what it tells
+    beside the work is no reason to end it.
+    """
 
     def _check_buffer(self) -> None:
         try:
             super()._check_buffer()
         except OSError as error:
-            if error.errno != errno.EIO:
+            if error.errno != errno.EIO and self.file is not sys.stderr:
                 raise
             self.on_broken_pipe()
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, self.file.fileno())
-        os.close(nowhere)
+        _discard(self.file)
+
+
+def unwritable_output() -> str:
+    """Why standard output cannot be written; blank if it can, which an empty line tries.
+
+    What it could not take is dropped.
+    """
+    try:
+        sys.stdout.write("\n")
+        sys.stdout.flush()
+    except OSError as error:
+        _discard(sys.stdout)
+        return error.strerror or str(error)
+    return ""
+
+
+def _discard(stream: IO[str]) -> None:
+    """From now on, what is written there goes nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 class Screen:
