@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import wraps
@@ -15,7 +15,7 @@ from typing import ParamSpec, TypeAlias, TypeVar
 from skillopt.aio import run_blocking
 from skillopt.build.attributing import Inquiry, inquire
 from skillopt.build.attributing import attribute as leave_out
-from skillopt.build.brief import Brief, Supplied, prepare
+from skillopt.build.brief import ROLES, Brief, Supplied, prepare
 from skillopt.build.calibrating import calibrate as measure_noise
 from skillopt.build.calibrating import terms
 from skillopt.build.checkup import Check, check_data, check_disk, check_models
@@ -25,8 +25,7 @@ from skillopt.build.evaluating import Examinee, Verdict
 from skillopt.build.evaluating import evaluate as run_evaluation
 from skillopt.build.integrity import Spending, check_config, check_skill
 from skillopt.build.outlay import Estimate
-from skillopt.build.reach import no_room
-from skillopt.build.training import open_training
+from skillopt.build.training import Training, open_training
 from skillopt.config.load import load_config, load_kept
 from skillopt.config.local_models import told_defaults
 from skillopt.config.schema import Config, Role
@@ -34,7 +33,7 @@ from skillopt.config.secrets import Secrets
 from skillopt.core.attribution import Attribution
 from skillopt.core.callables import identify, reference, used
 from skillopt.core.chat import Model, Usage
-from skillopt.core.events import Begun, Event, Signal
+from skillopt.core.events import Event, Signal, Warned
 from skillopt.core.ports import Watcher
 from skillopt.core.references import MAIN
 from skillopt.core.rollout import Evaluation
@@ -78,6 +77,10 @@ def _front_door(work: Callable[P, Coroutine[object, object, R]]) -> Callable[P, 
         return run_blocking(work(*args, **kwargs))
 
     return call
+
+
+def _unheard(_: str) -> None:
+    """Ignore a warning."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -259,31 +262,76 @@ async def train_async(
     ).prepare()
     shown = Progress() if progress else None
     with _in_use(scorer, target, optimizer), _beating(shown):
-        if shown is not None:
-            model = brief.config.model
-            named = (
-                f"target {model.role('target').model}, optimizer {model.role('optimizer').model}"
-            )
-            shown.tell(f"skillopt: {named}; run directory {brief.out}")
-            if chosen := told_defaults(brief.config):
-                shown.tell(chosen)
-            for each in brief.world.warnings:
-                shown.tell(f"warning: {each}")
-        watcher = _watching(watch, shown, shown and _room_watcher(brief, shown))
-        async with open_training(brief, watcher, _variables(config)) as training:
-            state = await training.go()
-            best, spent = state.best.skill.render(), training.meter.total
-            events = list(training.run.journal.record.events())
-            later = [each for event in events for each in _room_warnings(brief, event)]
-            root, problem = training.layout.root, useless(events)
-            at_end = [each for each in (training.purse.exceeded, problem) if each]
-            warned = (*brief.world.warnings, *later, *at_end)
-            result = Result(best, state, root, spent, problem, warned)
-        if shown is not None:
-            for each in at_end:
-                shown.tell(f"warning: {each}")
-            shown.tell(f"done: {result.claim.words()}; {result.cost}")
-        return result
+        if shown is None:
+            return await run_training(brief, watch=_watching(watch), secrets=_variables(config))
+        return await _shown_training(brief, _watching(watch, shown), shown, _variables(config))
+
+
+async def _shown_training(
+    brief: Brief, watch: Watcher, shown: Progress, secrets: Secrets
+) -> Result:
+    """The same with lines about what it is, its warnings and its result."""
+
+    def warn(text: str) -> None:
+        shown.tell(f"warning: {text}")
+
+    target, optimizer = (brief.config.model.role(role).model for role in ROLES)
+    shown.tell(f"skillopt: target {target}, optimizer {optimizer}; run directory {brief.out}")
+    if chosen := told_defaults(brief.config):
+        shown.tell(chosen)
+    result = await run_training(brief, watch=watch, warn=warn, secrets=secrets)
+    if result.problem:
+        warn(result.problem)
+    shown.tell(f"done: {result.claim.words()}; {result.cost}")
+    return result
+
+
+async def run_training(
+    brief: Brief,
+    *,
+    watch: Watcher,
+    warn: Callable[[str], None] = _unheard,
+    opened: Callable[[Training], None] | None = None,
+    secrets: Secrets | None = None,
+) -> Result:
+    """Begin or continue a training that was read and checked.
+
+    Args:
+        brief: What `Inputs.prepare` has made.
+        watch: Called with every event of the run as it happens.
+        warn: Called once with each warning, those of earlier starts included.
+        opened: Called when the run directory is locked and before any work.
+        secrets: Variables of the environment that were read already.
+    """
+    told: set[str] = set()
+
+    def tell(texts: Iterable[str]) -> None:
+        for text in texts:
+            if text not in told:
+                told.add(text)
+                warn(text)
+
+    def see(event: Event | Signal) -> None:
+        watch(event)
+        if isinstance(event, Warned):
+            tell([event.text])
+
+    tell(brief.warnings)
+    async with open_training(brief, see, secrets) as training:
+        tell(training.warnings)
+        if opened is not None:
+            opened(training)
+        state = await training.go()
+        problem = useless(training.run.journal.record.events())
+        warnings = (*brief.warnings, *training.warnings, *([problem] if problem else []))
+        return Result(
+            best_skill=state.best.skill.render(),
+            state=state,
+            out=training.layout.root,
+            spent=training.meter.total,
+            problem=problem,
+            warnings=tuple(dict.fromkeys(warnings)),
+        )
 
 
 async def estimate_async(
@@ -316,6 +364,11 @@ async def estimate_async(
         skill=skill,
         settings=settings,
     ).prepare()
+    return await estimate_training(brief)
+
+
+async def estimate_training(brief: Brief) -> Estimate:
+    """The same for a training that was read and checked already."""
     return await run_estimate(brief)
 
 
@@ -585,9 +638,15 @@ def load_run(folder: str | Path) -> Result:
 
 
 def _result(reader: RunReader) -> Result:
-    spent = sum(reader.spent().values(), Usage())
-    best = reader.state.best.skill.render()
-    return Result(best, reader.state, reader.layout.root, spent, useless(reader.facts))
+    problem = useless(reader.facts)
+    return Result(
+        best_skill=reader.state.best.skill.render(),
+        state=reader.state,
+        out=reader.layout.root,
+        spent=sum(reader.spent().values(), Usage()),
+        problem=problem,
+        warnings=(*reader.warnings, *([problem] if problem else [])),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -764,23 +823,6 @@ def _skill(skill: SkillLike) -> Skill | None:
 
 def _is_package(text: str) -> bool:
     return os.path.isfile(os.path.join(text, MAIN))  # noqa: PTH113, PTH118 - any text will do
-
-
-def _room_watcher(brief: Brief, shown: Progress) -> Watcher:
-    """Warns as soon as the baseline is known."""
-
-    def watch(event: Event | Signal) -> None:
-        for each in _room_warnings(brief, event):
-            shown.tell(f"warning: {each}")
-
-    return watch
-
-
-def _room_warnings(brief: Brief, event: Event | Signal) -> list[str]:
-    """What the baseline tells about the gate."""
-    if not isinstance(event, Begun):
-        return []
-    return no_room(brief.config, brief.plan, State.after(event))
 
 
 def _beating(shown: Progress | None) -> AbstractContextManager[None]:

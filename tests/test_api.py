@@ -558,3 +558,25 @@ def test_a_check_asks_a_target_that_is_a_function(tmp_path: Path) -> None:
     bare = next(each for each in found if each.check == "bare prompt")
     assert "on 3 val items" in bare.found, bare
     assert len(asked) == 2 * 3
+
+
+def test_a_loaded_run_has_the_warnings_that_it_recorded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def trained() -> Result:
+        return skillopt.train(
+            train=TRAIN, val=VAL, target=pupil, optimizer=teacher, skill="You add numbers.",
+            out=tmp_path / "run", settings={**QUICK, "optimizer.screen_tasks": 2},
+        )  # fmt: skip
+
+    first = trained()
+    few, vain = first.warnings
+    assert "val has only 4 items" in few
+    assert "optimizer.candidate_shuffles and screen_tasks have no effect" in vain
+    told = capsys.readouterr().err
+    assert (told.count(few), told.count(vain)) == (1, 1)
+    assert skillopt.load_run(tmp_path / "run").warnings == first.warnings
+    log = (tmp_path / "run" / "events.jsonl").read_bytes()
+    assert trained().warnings == first.warnings
+    assert (tmp_path / "run" / "events.jsonl").read_bytes() == log
+    assert capsys.readouterr().err.count(few) == 1

@@ -88,3 +88,24 @@ def test_the_core_needs_the_standard_library_only() -> None:
                 assert (node.module or "").split(".")[0] not in foreign, path
             if isinstance(node, ast.Import):
                 assert not {alias.name.split(".")[0] for alias in node.names} & foreign, path
+
+
+WORK = {
+    "skillopt.build.attributing": {"attribute"},
+    "skillopt.build.brief": {"prepare"},
+    "skillopt.build.calibrating": {"calibrate"},
+    "skillopt.build.checkup": {"check_data", "check_models"},
+    "skillopt.build.estimate": {"estimate"},
+    "skillopt.build.evaluating": {"evaluate"},
+    "skillopt.build.integrity": {"check_config", "check_skill"},
+    "skillopt.build.training": {"open_training"},
+}
+"""What `skillopt.api` has a function for."""
+
+
+def test_commands_do_their_work_through_the_python_api() -> None:
+    for path in (SOURCE / "cli").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                names = {alias.name for alias in node.names}
+                assert not names & WORK.get(node.module or "", set()), path

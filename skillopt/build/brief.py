@@ -17,6 +17,7 @@ from skillopt.build.data import (
     other_size,
     validation_tasks,
 )
+from skillopt.build.doubts import doubts
 from skillopt.build.models import check_backends, settled
 from skillopt.build.places import out_root, seats, short
 from skillopt.build.policies import schedule, shape
@@ -64,6 +65,11 @@ class Brief:
     prices: Mapping[Role, Tariff]
     """Those that are known."""
     caps: Caps
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What makes the run doubtful before it begins, each with what to do."""
+        return (*self.world.warnings, *doubts(self.config))
 
 
 def prepare(

@@ -64,7 +64,7 @@ async def estimate(brief: Brief) -> Estimate:
     """Look at the data and the prompts; no model is asked."""
     outlook = await look_ahead(brief)
     lines = [*outlook.start(), *outlook.moves(brief.plan.moves)]
-    return Estimate(tuple(summed(lines)), brief.prices, brief.world.warnings)
+    return Estimate(tuple(summed(lines)), brief.prices, brief.warnings)
 
 
 async def look_ahead(brief: Brief) -> Outlook:

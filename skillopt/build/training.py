@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -16,6 +16,7 @@ from skillopt.build.data import cut_folder, validation_tasks, write_cut
 from skillopt.build.judging import course, gates, metric, parents, pruner, sampling
 from skillopt.build.models import Switchboard, preflight
 from skillopt.build.policies import limits, meta_reflector, pipeline, reviewer, shortener
+from skillopt.build.reach import no_room
 from skillopt.build.rest import rest
 from skillopt.build.settled import settled, told
 from skillopt.build.speculating import speculates
@@ -23,7 +24,7 @@ from skillopt.build.workshop import open_workshop
 from skillopt.config.schema import RETIRED, Config, Role
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model
-from skillopt.core.events import Begun, Event, Finished, Signal, Started, Stopped
+from skillopt.core.events import Begun, Event, Finished, Signal, Started, Stopped, Warned
 from skillopt.core.journal import Journal
 from skillopt.core.ports import Harness, Watcher
 from skillopt.core.state import State, replay
@@ -40,6 +41,7 @@ from skillopt.model.meter import Meter
 from skillopt.model.purse import Purse
 from skillopt.prompts.ask import Asker
 from skillopt.store.cache import Reused
+from skillopt.store.chronicle import Chronicle
 from skillopt.store.desk import QuestionDesk
 from skillopt.store.events import EventLog
 from skillopt.store.files import write_json
@@ -66,6 +68,18 @@ class Training:
     """Takes the values of the run's own secrets out of a text."""
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was warned of so far, by earlier processes too."""
+        return tuple(Chronicle.of(self.run.journal.record.events()).warnings)
+
+    def warn(self, texts: Iterable[str]) -> None:
+        """Note what was not warned of yet."""
+        known = self.warnings
+        for text in map(self.hide, texts):
+            if text not in known:
+                self.run.journal.note(Warned(text))
+
+    @property
     def meter(self) -> Meter:
         """What was paid so far."""
         return self.purse.meter
@@ -78,6 +92,9 @@ class Training:
             self.run.enter("preflight")
             await map_all(preflight, list(self.models.values()))
             self.run.journal.note(Started(_now(), __version__, _sources(self.brief)))
+            self.warn(self.brief.warnings)
+            if before is not None:
+                self.warn(no_room(self.brief.config, self.run.plan, before))
         try:
             state = await train(self.run, self.brief.skill)
         except BaseException as error:
@@ -86,6 +103,8 @@ class Training:
                 why = self.hide(f"{type(error).__name__}: {error}".strip(": "))
                 self.run.journal.note(Stopped(why, _now(), left))
             raise
+        if exceeded := self.purse.exceeded:
+            self.warn([exceeded])
         if unfinished:
             self.run.journal.note(Finished(_now()))
         return state
@@ -120,7 +139,7 @@ async def open_training(
                 document=hide(settled(brief).dump()),
             )
             repaired = tuple(projector.rebuild(record.events()))
-            journal = Journal(record, _all(projector, _cut(brief), watch))
+            journal = Journal(record, watch)
             bench = shop.bench(models["target"], brief.world.environment, journal)
             shown = limits(config.gradient)
             asker = Asker(models["optimizer"], brief.prompts, journal, shown)
@@ -130,7 +149,9 @@ async def open_training(
             own = brief.supplied.models
             called: dict[Role, Model] = {role: models[role] for role in ROLES if role not in own}
             reused = shop.cache.reused
-            yield Training(brief, run, shop.purse, layout, repaired, reused, called, hide)
+            training = Training(brief, run, shop.purse, layout, repaired, reused, called, hide)
+            journal.watch = _all(projector, _cut(brief), watch, _room(training))
+            yield training
 
 
 def _hidden(value: object, hide: Callable[[str], str]) -> object:
@@ -224,6 +245,17 @@ def _cut(brief: Brief) -> Watcher:
             write_json(Layout(brief.out).places, places)
         if brief.supplied.splits is None:
             write_cut(brief.config, brief.out, brief.world.splits)
+
+    return watch
+
+
+def _room(training: Training) -> Watcher:
+    """Warns as soon as the baseline is known, where it leaves the gate no room."""
+
+    def watch(event: Event | Signal) -> None:
+        if isinstance(event, Begun):
+            brief = training.brief
+            training.warn(no_room(brief.config, brief.plan, State.after(event)))
 
     return watch
 

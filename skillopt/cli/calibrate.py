@@ -5,8 +5,7 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
-from skillopt.api import Noise, noise_of
-from skillopt.build.brief import prepare
+from skillopt.api import Inputs, Noise, noise_of
 from skillopt.cli.arguments import Given
 from skillopt.cli.phrases import count
 from skillopt.cli.progress import reporting
@@ -24,8 +23,8 @@ def calibrate(session: Session, given: Given, *, effect: float, power: float) ->
     """Measure, then tell what the val set can see."""
     screen = Screen()
     secrets = unlocked(session, given.config)
-    brief = prepare(configured(given, screen), secrets=secrets)
-    for each in brief.world.warnings:
+    brief = Inputs(config=configured(given, screen)).prepare(secrets)
+    for each in brief.warnings:
         screen.warn(each)
 
     async def measure() -> Noise:

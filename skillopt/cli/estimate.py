@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from skillopt.build.brief import Brief, prepare
-from skillopt.build.estimate import ANSWERS, CANDIDATES, LATENCY, PACE, estimate
+from skillopt.api import Inputs, estimate_training
+from skillopt.build.brief import Brief
+from skillopt.build.estimate import ANSWERS, CANDIDATES, LATENCY, PACE
 from skillopt.build.outlay import Estimate, Line, Range
 from skillopt.build.pricing import missing_prices
 from skillopt.cli.arguments import Given
@@ -33,10 +34,10 @@ _CALLS, _TOKENS, _SECONDS = 2.0, 3.0, 3.0
 def show_estimate(given: Given) -> None:
     """Print what the configuration asks for; no model is called."""
     screen = Screen()
-    brief = prepare(configured(given, screen))
-    for each in brief.world.warnings:
-        screen.warn(each)
+    brief = Inputs(config=configured(given, screen)).prepare()
     found = estimated(brief)
+    for each in found.warnings:
+        screen.warn(each)
     screen.show(phases(found), "", _bounds(found), "", _note(), "", _time(brief, found))
     for note in price_notes(brief, found):
         screen.show("", note)
@@ -45,7 +46,7 @@ def show_estimate(given: Given) -> None:
 
 def estimated(brief: Brief) -> Estimate:
     """The estimate, for callers that have no event loop."""
-    return asyncio.run(estimate(brief))
+    return asyncio.run(estimate_training(brief))
 
 
 def phases(found: Estimate) -> Table:

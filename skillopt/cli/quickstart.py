@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from rich.text import Text
 
-from skillopt.build.brief import prepare
+from skillopt.api import Inputs
 from skillopt.cli.arguments import Given
 from skillopt.cli.diff import changes
 from skillopt.cli.estimate import estimated, one_line
@@ -51,16 +51,16 @@ def quickstart(
         make_folder(folder, means, 0 if seed is None else seed)
         screen.tell(f"created config.yaml, skill.md and data/ in {folder}")
     start = time.monotonic()
-    conduct(load_config(config), screen, secrets, Given(config, (), {}))
+    _, result = conduct(load_config(config), screen, secrets, Given(config, (), {}))
     _tell(folder, config, time.monotonic() - start, screen)
-    insist(folder / "run")
+    insist(result)
 
 
 def outlook(means: Means) -> str:
     """What the quickstart would take with these means."""
     with TemporaryDirectory() as folder:
         make_folder(Path(folder), means, 0)
-        return one_line(estimated(prepare(load_config(Path(folder) / "config.yaml"))))
+        return one_line(estimated(Inputs(config=Path(folder) / "config.yaml").prepare()))
 
 
 def make_folder(out: Path, means: Means, seed: int) -> None:

@@ -58,9 +58,10 @@ def simulate(session: Session, out: Path, seed: int | None, *, sure: bool) -> No
             "env.skill_init": str(out / "skill.md"),
             "env.out_root": str(out / "run"),
         }
-        conduct(load_config(config, values=values), screen, secrets, Given(config, (), {}))
+        trained = load_config(config, values=values)
+        _, result = conduct(trained, screen, secrets, Given(config, (), {}))
     _tell(out, config, screen)
-    insist(out / "run")
+    insist(result)
 
 
 def _make(out: Path, config: Path, seed: int, *, sure: bool, screen: Screen) -> None:

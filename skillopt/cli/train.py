@@ -10,15 +10,14 @@ from pathlib import Path
 from rich.text import Text
 
 from skillopt import __version__
-from skillopt.build.brief import Brief, prepare
+from skillopt.api import Inputs, Result, run_training
+from skillopt.build.brief import Brief
 from skillopt.build.calibrating import noise, terms
 from skillopt.build.data import told_cut, validation_tasks
-from skillopt.build.doubts import doubts
 from skillopt.build.integrity import scan_skill
 from skillopt.build.outlay import Range
-from skillopt.build.reach import no_room
 from skillopt.build.rest import raised, rest
-from skillopt.build.training import Training, open_training
+from skillopt.build.training import Training
 from skillopt.cli.arguments import Given
 from skillopt.cli.calibrate import report
 from skillopt.cli.estimate import estimated, one_line, spans
@@ -50,8 +49,8 @@ from skillopt.core.ports import TellsGold
 from skillopt.core.state import State, replay
 from skillopt.engine.plan import Step
 from skillopt.errors import BudgetSpent, RolloutError, Unusable
+from skillopt.store.cache import Reused
 from skillopt.store.layout import Layout
-from skillopt.store.proposers import useless
 from skillopt.store.reader import RunReader
 
 
@@ -59,34 +58,31 @@ def train(session: Session, given: Given) -> None:
     """Train, then tell what came out."""
     screen = Screen()
     secrets = unlocked(session, given.config)
-    brief = conduct(configured(given, screen), screen, secrets, given)
-    summarise(brief.out, screen)
-    _distrust(brief, screen)
-    screen.show("", next_commands(brief.out))
-    insist(brief.out)
+    brief, result = conduct(configured(given, screen), screen, secrets, given)
+    summarise(result.out, screen)
+    _distrust(brief, result, screen)
+    screen.show("", next_commands(result.out))
+    insist(result)
 
 
-def insist(out: Path) -> None:
+def insist(result: Result) -> None:
     """Refuse to call a run a success whose optimizer never gave a usable reply."""
-    with RunReader(out) as reader:
-        if problem := useless(reader.facts):
-            raise Unusable(problem)
+    if result.problem:
+        raise Unusable(result.problem)
 
 
-def conduct(config: Config, screen: Screen, secrets: Secrets, again: Given) -> Brief:
+def conduct(config: Config, screen: Screen, secrets: Secrets, again: Given) -> tuple[Brief, Result]:
     """Run a training to its end, with progress; `again` is how it is continued."""
-    brief = prepare(config, secrets=secrets)
-    for each in brief.world.warnings:
-        screen.warn(each)
+    brief = Inputs(config=config).prepare(secrets)
     _introduce(brief, screen)
     layout = Layout(brief.out)
     try:
-        run(_train(brief, screen, secrets), screen, lambda: _farewell(layout))
+        result = run(_train(brief, screen, secrets), screen, lambda: _farewell(layout))
     except BudgetSpent as error:
         if layout.best_skill.exists():
             summarise(brief.out, screen, label=" so far")
         raise BudgetSpent(f"{error}{_onwards(brief, again)}") from error
-    return brief
+    return brief, result
 
 
 def _onwards(brief: Brief, again: Given) -> str:
@@ -123,47 +119,46 @@ def summarise(out: Path, screen: Screen, *, label: str = "") -> None:
         )
 
 
-def _distrust(brief: Brief, screen: Screen) -> None:
+def _distrust(brief: Brief, result: Result, screen: Screen) -> None:
     """Warn if the best skill recites items, where right answers are there to compare with."""
     environment = brief.world.environment
-    if not isinstance(environment, TellsGold):
-        return
-    with RunReader(brief.out) as reader:
-        best, initial = reader.state.best.skill, reader.state.initial.skill
-    if best == initial:
+    best, initial = result.state.best.skill, result.state.initial.skill
+    if best == initial or not isinstance(environment, TellsGold):
         return
     scan = scan_skill(environment, best, initial)
-    for each in run(scan, screen, lambda: _farewell(Layout(brief.out))):
+    for each in run(scan, screen, lambda: _farewell(Layout(result.out))):
         if each.verdict in {"look", "bad"}:
-            told = f"{each.check}: {each.found}; see skillopt check {quoted(brief.out)}"
+            told = f"{each.check}: {each.found}; see skillopt check {quoted(result.out)}"
             screen.warn(told)
 
 
-async def _train(brief: Brief, screen: Screen, secrets: Secrets) -> None:
+async def _train(brief: Brief, screen: Screen, secrets: Secrets) -> Result:
+    found: list[Reused] = []
     with reporting(screen) as watch:
 
         def see(event: Event | Signal) -> None:
             watch(event)
-            if isinstance(event, Begun):
-                if brief.config.evaluation.calibrate:
-                    _calibration(brief, event, screen)
-                for each in no_room(brief.config, brief.plan, State.after(event)):
-                    screen.warn(each)
+            if isinstance(event, Begun) and brief.config.evaluation.calibrate:
+                _calibration(brief, event, screen)
 
-        async with open_training(brief, see, secrets) as training:
+        def opened(training: Training) -> None:
+            found.append(training.reused)
             before = replay(training.run.journal.record.events())
             val = len(validation_tasks(brief.config, brief.world.environment))
             watch.follow(Headway(brief.plan, val, training.meter, before))
             _recall(training, before, screen)
-            try:
-                state = await training.go()
-                if told := training.purse.exceeded:
-                    screen.warn(told)
-                if brief.plan.tired(state):
-                    tried = count(state.memory.fruitless, "step")
-                    screen.tell(f"stopped early: {tried} in a row changed nothing (train.patience)")
-            finally:
-                if told := reused(training.reused):
+
+        try:
+            result = await run_training(
+                brief, watch=see, warn=screen.warn, opened=opened, secrets=secrets
+            )
+            if brief.plan.tired(result.state):
+                tried = count(result.state.memory.fruitless, "step")
+                screen.tell(f"stopped early: {tried} in a row changed nothing (train.patience)")
+            return result
+        finally:
+            for each in found:
+                if told := reused(each):
                     screen.tell(told)
 
 
@@ -193,8 +188,6 @@ def _introduce(brief: Brief, screen: Screen) -> None:
         screen.tell(f"[slow update] acceptance={_acceptance(config)}")
     with suppress(RolloutError):  # a task that cannot be opened is the run's own matter
         screen.tell(f"estimate for the whole run: {one_line(estimated(brief))}")
-    for each in doubts(config):
-        screen.warn(each)
 
 
 def _acceptance(config: Config) -> str:
@@ -223,8 +216,6 @@ def _recall(training: Training, before: State | None, screen: Screen) -> None:
     steps = sum(isinstance(each, Step) for each in plan.moves)
     place = f"step {move.number} of {steps}" if isinstance(move, Step) else spelt(move.id)
     screen.tell(f"resuming at {place}; {count(paid, 'call')} already paid")
-    for each in no_room(training.brief.config, plan, before):
-        screen.warn(each)
 
 
 def _farewell(layout: Layout) -> str:

@@ -227,6 +227,14 @@ class Timed:
 
 
 @dataclass(frozen=True, slots=True)
+class Warned:
+    """Note: something makes the run doubtful; the text also says what to do."""
+
+    text: str
+    type: Literal["warned"] = "warned"
+
+
+@dataclass(frozen=True, slots=True)
 class Rest:
     """Estimate for the rest of a run, each as minimum and maximum."""
 
@@ -268,7 +276,7 @@ Decided: TypeAlias = Stepped | MetaReflected | Pruned | EpochClosed
 """Facts that may have a gate decision."""
 Progress: TypeAlias = Decided | Examined
 Fact: TypeAlias = Begun | Progress
-Note: TypeAlias = Started | Timed | Speculated | Stopped | Finished
+Note: TypeAlias = Started | Timed | Warned | Speculated | Stopped | Finished
 Event: TypeAlias = Fact | Note
 
 

@@ -16,6 +16,7 @@ from skillopt.core.events import (
     Stepped,
     Stopped,
     Timed,
+    Warned,
 )
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
@@ -51,6 +52,8 @@ class Chronicle:
     """How the last process ended, if it ended before the plan did and told so."""
     finished: bool = False
     """Whether the plan is done."""
+    warnings: list[str] = field(default_factory=list[str])
+    """What was warned of, each once."""
     _seconds: dict[str, float] = field(default_factory=dict[str, float])
 
     @classmethod
@@ -69,6 +72,9 @@ class Chronicle:
             case Started(_, version, prices):
                 self.version, self.prices = version, prices
                 self.stopped, self.finished = None, False
+            case Warned(text):
+                if text not in self.warnings:
+                    self.warnings.append(text)
             case Stopped():
                 self.stopped = event
             case Finished():

@@ -176,6 +176,11 @@ class RunReader:
         return self._chronicle.stopped
 
     @property
+    def warnings(self) -> Sequence[str]:
+        """What the run has warned of, each once."""
+        return tuple(self._chronicle.warnings)
+
+    @property
     def prices(self) -> Mapping[str, str | None]:
         """Who says what each role costs; None where nobody does."""
         return self._chronicle.prices

@@ -117,6 +117,7 @@ def test_after_the_baseline_it_is_said_when_too_few_val_tasks_fail(
         "tasks like these, or harder ones; "
     )
     (warning,) = result.warnings
+    assert skillopt.load_run(result.out).warnings == result.warnings
     assert warning.startswith(told)
     assert capsys.readouterr().err.count(f"warning: {told}") == 1
     assert result.state.spent == 0

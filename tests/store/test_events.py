@@ -54,6 +54,7 @@ any_event: st.SearchStrategy[Event] = st.one_of(
             events.Examined,
             events.Started,
             events.Timed,
+            events.Warned,
             events.Stopped,
             events.Finished,
         )
