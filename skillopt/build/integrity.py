@@ -126,7 +126,7 @@ def _answers(items: Sequence[Item], fixed: str) -> list[Finding]:
         brief_leaks(told),
         skill_leaks(told, fixed, name="gold in the first skill"),
         *([balance(golds)] if golds else []),
-        shortcuts(learning),
+        shortcuts(learning, fixed),
     ]
 
 

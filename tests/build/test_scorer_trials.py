@@ -67,6 +67,30 @@ async def test_a_scorer_in_which_case_alone_decides_is_worth_a_look(tmp_path: Pa
     assert (found.verdict, "case alone decides" in found.found) == ("look", True)
 
 
+@pytest.mark.parametrize(
+    ("scorer", "told"),
+    [("exact", True), ("f1", False), ("contains", False), (same_case, True)],
+)
+async def test_a_full_stop_that_makes_right_answers_wrong_is_told(
+    scorer: object, told: bool, tmp_path: Path
+) -> None:
+    found = await scorer_finding(tmp_path, towns(), scorer=scorer)
+    said = "a full stop at the end makes 60 of 60 right answers wrong" in found.found
+    assert said is told
+
+
+@pytest.mark.parametrize(
+    ("scorer", "verdict"), [("exact", "look"), ("f1", "look"), (same_case, "look")]
+)
+async def test_answers_that_differ_only_in_case_or_punctuation_are_tried_for_each_other(
+    scorer: object, verdict: str, tmp_path: Path
+) -> None:
+    rows = [{**row, "answer": ("Yes", "yes")[n % 2]} for n, row in enumerate(towns())]
+    found = await scorer_finding(tmp_path, rows, scorer=scorer)
+    equal = "differ only in case or punctuation pass as equal" in found.found
+    assert (found.verdict, equal) == (verdict, scorer != same_case)
+
+
 @pytest.mark.parametrize("scorer", ["exact", "f1", "contains"])
 async def test_the_rules_for_texts_are_not_accused(scorer: str, tmp_path: Path) -> None:
     assert (await scorer_finding(tmp_path, towns(), scorer=scorer)).verdict == "ok"

@@ -36,6 +36,10 @@ class Cue:
     """Of guessing everywhere."""
     giveaway: bool
     """Whether it decides so much that it must not be there."""
+    word: str = ""
+    """The word or two of the brief, where it goes by these."""
+    answer: str = ""
+    """The label that goes with them."""
 
     @property
     def support(self) -> int:

@@ -58,6 +58,8 @@ def label_cues(items: Sequence[Item]) -> list[Cue]:
         # Every phrase is one more chance to be right by accident.
         accident = drawn(hits, len(where), totals[named], n) * len(phrases)
         if (gains or spoils) and accident <= BY_LUCK:
-            says = f"{' '.join(phrase)!r} in the brief goes with {named!r}"
-            found.append(Cue(says, hits, frozenset(where), score, base, giveaway=spoils))
+            word = " ".join(phrase)
+            says, there = f"{word!r} in the brief goes with {named!r}", frozenset(where)
+            cue = Cue(says, hits, there, score, base, giveaway=spoils, word=word, answer=named)
+            found.append(cue)
     return found

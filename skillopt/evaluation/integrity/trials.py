@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from skillopt.core.rollout import Evaluation, Score
 from skillopt.core.task import Gold
-from skillopt.evaluation.integrity.findings import Finding, few, label, percent
+from skillopt.evaluation.integrity.findings import Finding, few, label, percent, words
 from skillopt.evaluation.statistics import interval, paired
 
 _SOLVED = 0.95
@@ -19,8 +19,10 @@ _MOST = 0.5
 _NONSENSE = "zxqv wrong vqxz"
 _OPEN, _CLOSE = "<answer>", "</answer>"
 
-Wrong: TypeAlias = Literal["nonsense", "another item's answer", "another option", "other numbers"]
-Form: TypeAlias = Literal["case", "spaces"]
+Wrong: TypeAlias = Literal[
+    "nonsense", "another item's answer", "another option", "other numbers", "another spelling"
+]
+Form: TypeAlias = Literal["case", "spaces", "punctuation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class Trial:
     wrong: Mapping[Wrong, Score] = field(default_factory=dict[Wrong, Score])
     """Wrong answers of the right shape."""
     formed: Mapping[Form, Score] = field(default_factory=dict[Form, Score])
-    """The right answer in another case, or with more spaces."""
+    """The right answer in another case, with more spaces, or with a full stop."""
 
 
 def wrong_replies(gold: Gold | None, others: Sequence[Gold]) -> dict[Wrong, str]:
@@ -54,6 +56,13 @@ def wrong_replies(gold: Gold | None, others: Sequence[Gold]) -> dict[Wrong, str]
         if other.reply and not near and label(other) != label(gold):
             found["another item's answer"] = other.reply
             break
+    spelt = {_parts(other.reply or "")[1].strip(): other.reply for other in others}
+    ours = {each.strip() for each in (*gold.answers, inside)}
+    same = {words(each) for each in ours} - {()}
+    for text, reply in spelt.items():
+        if reply and text not in ours and words(text) in same:
+            found["another spelling"] = reply
+            break
     changed = re.sub(r"\d+", lambda number: str(7 * int(number[0]) + 13), inside)
     if changed != inside:
         found["other numbers"] = f"{before}{changed}{after}"
@@ -66,6 +75,7 @@ def formed_replies(gold: Gold | None) -> dict[Form, str]:
         return {}
     before, inside, after = _parts(gold.reply)
     found: dict[Form, str] = {"spaces": f"{before} {inside}  {after}"}
+    found["punctuation"] = f"{before}{inside.rstrip()}.{after}"
     other = inside.lower() if inside.lower() != inside else inside.upper()
     return {**found, "case": f"{before}{other}{after}"} if other != inside else found
 
@@ -90,6 +100,7 @@ def scorer(trials: Sequence[Trial]) -> Finding:
     found = f"{known if judged else 'no gold answer is known'}; "
     found += f"{len(trials) - len(lavish)} of {len(trials)} empty answers get 0"
     if not unfair and not lavish:
+        found += _full_stop(trials)
         return _shaped(trials, found) or Finding(
             name, "ok" if judged else "look", found, "" if judged else _UNKNOWN
         )
@@ -114,6 +125,10 @@ def _shaped(trials: Sequence[Trial], found: str) -> Finding | None:
         advice = f"fix the scorer: {kind} should score 0"
         shown = few([f"{each.item}: {kind} gets full marks" for each in passed])
         return Finding(name, "bad" if share >= _TOO_OFTEN else "look", told, advice, shown)
+    if spelt := [each for each in trials if _passed(each, "another spelling")]:
+        told = f"{found}; answers of items that differ only in case or punctuation pass as equal"
+        advice = "spell them alike if they mean the same; otherwise make the scorer tell them apart"
+        return Finding(name, "look", told, advice, few([each.item for each in spelt]))
     for form in ("case", "spaces"):
         tried = [(each, each.formed[form]) for each in trials if form in each.formed]
         lost = [each for each, score in tried if not score.passed]
@@ -122,6 +137,19 @@ def _shaped(trials: Sequence[Trial], found: str) -> Finding | None:
             advice = f"correct if {form} matters for this task; otherwise make the scorer ignore it"
             return Finding(name, "look", told, advice, few([each.item for each in lost]))
     return None
+
+
+def _passed(trial: Trial, kind: Wrong) -> bool:
+    return kind in trial.wrong and trial.wrong[kind].passed
+
+
+def _full_stop(trials: Sequence[Trial]) -> str:
+    """Said of scorers that take an answer to the letter, which is not wrong in itself."""
+    tried = [each.formed["punctuation"] for each in trials if "punctuation" in each.formed]
+    lost = sum(not each.passed for each in tried)
+    if lost <= _MOST * len(tried):
+        return ""
+    return f"; a full stop at the end makes {lost} of {len(tried)} right answers wrong"
 
 
 _UNKNOWN = "no gold answer is known; test the scorer on a few right answers yourself"

@@ -103,6 +103,42 @@ def test_a_word_that_settles_the_label_is_bad() -> None:
     assert "'unsubscribe' in the brief goes with 'spam'" in found.found
 
 
+CODES = {"refund": "RF-10", "delivery": "DL-20", "password": "PW-30", "invoice": "IN-40"}
+
+
+def coded(count: int, known: int = len(CODES)) -> list[Item]:
+    """Tickets whose codes follow from one word; of the codes beyond `known` the word is missing."""
+    chance = random.Random(7)
+    items: list[Item] = []
+    for n in range(count):
+        place, (word, code) = chance.choice(list(enumerate(CODES.items())))
+        said = word if place < known else ""
+        items.append(asked(f"i{n}", f"{prose(chance, 5)} {said} {prose(chance, 5)}", code))
+    return items
+
+
+def test_a_rule_from_words_to_codes_that_the_skill_states_is_no_shortcut() -> None:
+    skill = "# Codes\n" + "\n".join(f"- {word}: answer {code}" for word, code in CODES.items())
+    found = shortcuts(coded(80), skill)
+    assert found.verdict == "ok"
+    assert (
+        "only words with a rule in the instructions or first skill predict the answer"
+        in found.found
+    )
+
+
+def test_a_rule_that_the_skill_states_for_another_answer_is_still_bad() -> None:
+    found = shortcuts(labelled(80, "unsubscribe"), "unsubscribe: fine\nspam: offers")
+    assert found.verdict == "bad"
+    assert shortcuts(labelled(80, "unsubscribe"), "unsubscribe: spam").verdict == "ok"
+
+
+def test_a_table_from_words_to_codes_is_worth_a_look_because_it_may_be_the_task() -> None:
+    found = shortcuts(coded(80))
+    assert (found.verdict, "look up a word's answer" in found.advice) == ("look", True)
+    assert shortcuts(coded(80, known=2)).verdict == "bad"
+
+
 def test_a_word_that_is_always_right_on_a_part_of_the_items_is_bad() -> None:
     chance = random.Random(3)
     cued = [
