@@ -1,4 +1,4 @@
-"""Measure a skill: `python scripts/eval_only.py --config C.yaml --skill S.md --split test`."""
+"""Evaluate a skill: `python scripts/eval_only.py --config C.yaml --skill S.md --split test`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes the rows of the quickstart job; they are checked in, this shows where they are from."""
+"""Generates the data of the quickstart; the generated files are in the repository."""
 
 from __future__ import annotations
 

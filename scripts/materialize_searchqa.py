@@ -1,4 +1,4 @@
-"""Make data/searchqa_split from a manifest of ids and the SearchQA data on this machine.
+"""Create a split folder from a manifest of ids and the SearchQA data on this machine.
 
     python scripts/materialize_searchqa.py --manifest-dir data/searchqa_id_split \
         --output-dir data/searchqa_split --dataset searchqa.jsonl

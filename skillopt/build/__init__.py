@@ -1,1 +1,1 @@
-"""The composition root: from a configuration to live parts. Mode names go no further than here."""
+"""Creates all objects of a run from the configuration."""

@@ -1,4 +1,4 @@
-"""The rules of a run's best skill, each left out in turn."""
+"""Measures the effect of each rule of a run's best skill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a training run is to be: everything read and checked, nothing spent."""
+"""A training run, read and checked, before anything is spent."""
 
 from __future__ import annotations
 

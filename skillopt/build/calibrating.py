@@ -1,4 +1,4 @@
-"""The noise of a job measured, before or during its training."""
+"""Measures the noise of scores, before or during training."""
 
 from __future__ import annotations
 

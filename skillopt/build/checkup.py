@@ -1,4 +1,4 @@
-"""What a configuration needs, tried out before money is spent."""
+"""The checks of `skillopt doctor` that need a configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings that exclude each other."""
+"""Settings that cannot be combined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The environment of a configuration, its data and the skill to start from."""
+"""The environment of a configuration, its data and its initial skill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings that are allowed and cannot do what they were probably set for."""
+"""Warnings about settings that are allowed but have no effect together with others."""
 
 from __future__ import annotations
 

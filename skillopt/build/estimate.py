@@ -1,10 +1,11 @@
-"""What a run will take, before it takes anything: from its plan, its data and its prompts.
+"""Estimates what a run will cost, from its plan, its data and its prompts.
 
-Low: nothing is needed that the data does not force, as when no candidate ever comes up. High: every
-question that may come up is asked once, every gate is needed, and the skill grows all the time.
-Expected: most steps bring a candidate, which is measured once; of what comes up now and then, a
-part. Tokens are letters / 4. How long answers are is known to nobody beforehand: see `ANSWERS`;
-nor is how fast they come: see `LATENCY` and `PACE`.
+The lower bound has only the calls that every run makes. The upper bound has every optional call
+once, a full evaluation of every candidate, and a skill that grows with every step. The expected
+value assumes that most steps have a candidate that is measured once, and a part of the optional
+calls.
+Tokens are characters / 4. The length and the speed of answers are assumptions: see `ANSWERS`,
+`LATENCY` and `PACE`.
 """
 
 from __future__ import annotations

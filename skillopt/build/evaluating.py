@@ -1,4 +1,4 @@
-"""An evaluation put together: one skill, one or all splits, no training."""
+"""Evaluates one skill on one or all splits, without training."""
 
 from __future__ import annotations
 

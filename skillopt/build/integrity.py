@@ -1,4 +1,4 @@
-"""Checks of data, scorer and skills put together: which parts, on which items."""
+"""Runs the checks of `skillopt check` on data, scorer and skills."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings to what judges: metric, gates, evidence, races, parents and pruning."""
+"""Creates metric, gates, races, parents and pruning from the settings."""
 
 from __future__ import annotations
 

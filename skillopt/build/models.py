@@ -1,4 +1,4 @@
-"""The models of a run, each wrapped in everything that a call needs."""
+"""Creates the models of a run with all their wrappers."""
 
 from __future__ import annotations
 

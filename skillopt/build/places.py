@@ -1,4 +1,4 @@
-"""Where results are kept when the user names no place."""
+"""Default output folders."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Settings to policies of the optimizer.
+"""Creates the parts of the optimizer from the settings.
 
-Here and in `judging` the name of a mode becomes an object; nowhere else.
+Only this module and `judging` look at the names of modes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the models of a run cost: one answer for estimates, limits and receipts."""
+"""The prices of the models of a run, for estimates, limits and receipts."""
 
 from __future__ import annotations
 

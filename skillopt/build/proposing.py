@@ -1,4 +1,4 @@
-"""How many questions the proposers of a step ask, before any of them is asked."""
+"""Estimates how many questions the proposers of a step ask."""
 
 from __future__ import annotations
 

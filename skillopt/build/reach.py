@@ -1,4 +1,4 @@
-"""Whether a gate that tests can accept anything, said before money is spent on finding out."""
+"""Checks, before anything is spent, whether a gate that tests can accept any candidate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One question of the kind that a run asks its optimizer, before the run asks hundreds."""
+"""Sends the optimizer one question of the kind that a run asks, for `skillopt doctor`."""
 
 from __future__ import annotations
 

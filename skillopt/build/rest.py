@@ -1,4 +1,4 @@
-"""What is left of a run that a limit has ended, and which limits would let it end."""
+"""Estimates the rest of a run that a limit has stopped, and the limits that it needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings of a run as they came out: what was left open is filled in."""
+"""The settings of a run, with values that follow from the data."""
 
 from __future__ import annotations
 

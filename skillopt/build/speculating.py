@@ -1,4 +1,4 @@
-"""Whether a run works ahead of its decisions."""
+"""Whether a run uses speculation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A training run put together."""
+"""Connects all parts of a training run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where attempts are made: finished work, the models' switchboard and what they may cost."""
+"""What all attempts of a run share: the cache, the models and the budget."""
 
 from __future__ import annotations
 

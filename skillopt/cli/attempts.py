@@ -1,4 +1,4 @@
-"""All attempts at one item, skill by skill."""
+"""All attempts at one item, grouped by skill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`skillopt attribute`: what each rule of a run's best skill is worth, and where it comes from."""
+"""`skillopt attribute`: the effect and the origin of each rule of a run's best skill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`skillopt blame`: a skill line by line, with where each line comes from and what it is worth."""
+"""`skillopt blame`: the origin and the effect of each line of a skill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`skillopt calibrate`: how noisy scores are, and what to do about it."""
+"""`skillopt calibrate`: the noise of scores, and settings that suit it."""
 
 from __future__ import annotations
 

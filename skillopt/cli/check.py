@@ -1,4 +1,4 @@
-"""`skillopt check`: can the data be trusted, and does a trained skill keep to the rules?"""
+"""`skillopt check`: problems of data and scorer, or items copied by a skill."""
 
 from __future__ import annotations
 

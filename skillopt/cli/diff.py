@@ -1,4 +1,4 @@
-"""`skillopt diff`: two skills of a run, line by line."""
+"""`skillopt diff`: a unified diff of two skills of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`skillopt doctor`: is everything there that a run needs?"""
+"""`skillopt doctor`: checks what a run needs."""
 
 from __future__ import annotations
 

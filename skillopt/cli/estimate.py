@@ -1,4 +1,4 @@
-"""`skillopt estimate`: what a run will take, before it takes anything."""
+"""`skillopt estimate`: calls, tokens, dollars and time of a run, estimated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`skillopt eval`: one skill measured."""
+"""`skillopt eval`: evaluates one skill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fact of a run as one line."""
+"""Formats an event of a run as one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From an exception to a message and an exit code."""
+"""Converts an exception into a message and an exit code."""
 
 from __future__ import annotations
 

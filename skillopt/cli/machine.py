@@ -1,4 +1,4 @@
-"""What is on this machine to train with."""
+"""What this machine has for training: keys, servers, programs, local models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands and their options. What they do is imported when they are called."""
+"""The commands and their options. Their implementation is imported when they are called."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def config(ctx: click.Context, **_: object) -> None:
 @_settings
 @click.pass_context
 def estimate(ctx: click.Context, **_: object) -> None:
-    """Estimate calls, tokens and dollars of a training run by phase, as ranges. Calls no model."""
+    """Estimate calls, tokens, dollars and time of a training run by phase. Calls no model."""
     from skillopt.cli.estimate import show_estimate
 
     show_estimate(given(ctx))

@@ -1,4 +1,4 @@
-"""What the user has to train with: a key, a server on this machine, weights, or none yet."""
+"""Finds a model for the quickstart: a key, a server on this machine, or a local model."""
 
 from __future__ import annotations
 

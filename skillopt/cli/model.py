@@ -1,4 +1,4 @@
-"""`skillopt model`: its commands. What they do is imported when they are called."""
+"""`skillopt model`: its commands. Their implementation is imported when they are called."""
 
 from __future__ import annotations
 

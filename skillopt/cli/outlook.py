@@ -1,4 +1,4 @@
-"""How a run stands, in half a line."""
+"""Scores, cost and time left of a running run, as one short text."""
 
 from __future__ import annotations
 

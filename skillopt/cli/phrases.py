@@ -1,4 +1,4 @@
-"""Numbers and outcomes in words."""
+"""Formats numbers and outcomes as text."""
 
 from __future__ import annotations
 

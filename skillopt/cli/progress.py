@@ -1,4 +1,4 @@
-"""Shows what happens, as it happens: bars on a terminal, plain lines elsewhere."""
+"""Shows progress: bars on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 

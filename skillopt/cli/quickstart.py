@@ -1,4 +1,4 @@
-"""`skillopt quickstart`: a first run with a real model, on a small job of ours."""
+"""`skillopt quickstart`: a first run with a real model on a small example task."""
 
 from __future__ import annotations
 

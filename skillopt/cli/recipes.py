@@ -1,4 +1,4 @@
-"""How the quickstart trains, depending on how capable the optimizer is."""
+"""The settings of the quickstart, depending on the optimizer model."""
 
 from __future__ import annotations
 

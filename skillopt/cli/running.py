@@ -1,4 +1,4 @@
-"""Work that Ctrl-C ends in order."""
+"""Runs a command so that Ctrl-C and signals stop it cleanly."""
 
 from __future__ import annotations
 

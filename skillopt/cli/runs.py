@@ -1,4 +1,4 @@
-"""`skillopt runs`: all runs in a folder, a row each."""
+"""`skillopt runs`: lists all runs in a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a call of the program remembers for the place where its errors end up."""
+"""What error handling needs to know about the running command."""
 
 from __future__ import annotations
 

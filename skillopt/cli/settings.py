@@ -1,4 +1,4 @@
-"""The configuration that a command line asks for."""
+"""Loads the configuration of a command from its arguments."""
 
 from __future__ import annotations
 

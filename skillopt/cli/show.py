@@ -1,4 +1,4 @@
-"""`skillopt show`: a run directory in words."""
+"""`skillopt show`: prints a run, a step, an item or an evaluation."""
 
 from __future__ import annotations
 

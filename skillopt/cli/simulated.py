@@ -1,4 +1,4 @@
-"""`skillopt quickstart --sim`: a first run in seconds, against simulated models."""
+"""`skillopt quickstart --sim`: a first run in seconds, with simulated models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One step of a run, told from evidence to verdict."""
+"""Prints one step of a run: evidence, findings, edits and decision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`skillopt train`: a run from the command line, begun or continued."""
+"""`skillopt train`: starts or resumes a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands of `skillopt model` do."""
+"""The implementation of the commands of `skillopt model`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys that only one model backend understands, for both roles and for each."""
+"""Keys of single model backends, for all roles and for one role."""
 
 from __future__ import annotations
 

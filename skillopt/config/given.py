@@ -1,4 +1,4 @@
-"""Values as they were given: what they read as, how they were written, and where."""
+"""Values of settings with their source: how they were written, and where."""
 
 from __future__ import annotations
 

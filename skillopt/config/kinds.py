@@ -1,4 +1,4 @@
-"""Kinds of values that several keys share."""
+"""Types of values that several keys use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Old, flat and alias names: one table for YAML keys, overrides and command-line flags."""
+"""Old, flat and alternative names: one table for YAML keys, overrides and flags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From files, overrides, flags and Python values to one configuration."""
+"""Loads a configuration from files, overrides, flags and Python values."""
 
 from __future__ import annotations
 

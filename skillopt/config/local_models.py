@@ -1,4 +1,4 @@
-"""Settings that a small model on this machine needs, for what the user left open."""
+"""Default settings for a small local model, where the user set none."""
 
 from __future__ import annotations
 

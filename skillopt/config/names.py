@@ -1,4 +1,4 @@
-"""From a key as somebody wrote it to the key of the schema, or to the nearest one."""
+"""Finds the key of the schema for a key as written, or the nearest key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checking values against a schema, and saying what is wrong with them in words."""
+"""Checks values against a schema and describes errors as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets recognised by their look."""
+"""Recognises secrets by their format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names in a configuration to objects in code, for our parts and everybody else's alike."""
+"""Finds built-in parts and extensions by name."""
 
 from __future__ import annotations
 

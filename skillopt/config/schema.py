@@ -1,4 +1,4 @@
-"""A whole configuration: typed settings that remember where each of them came from."""
+"""A whole configuration: typed settings with their sources."""
 
 from __future__ import annotations
 

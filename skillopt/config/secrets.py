@@ -1,4 +1,4 @@
-"""Environment variables and the `.env` file: the only place that reads either."""
+"""Environment variables and `.env` files; no other module reads either."""
 
 from __future__ import annotations
 

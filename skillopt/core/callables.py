@@ -1,9 +1,9 @@
-"""What makes a function given by the caller this function and not another.
+"""Identifies a function that was given by the caller.
 
 A name is not enough: two lambdas, two closures or two objects of one class share it, and an edited
 function keeps it. So a callable is identified by its code, by the values that it carries and by
 the functions, classes and variables that it uses, as far as these can be compared between
-processes. What belongs to Python or to an installed package counts by name and version.
+processes. Python itself and installed packages are identified by name and version.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a proposal may ask for: an edit, a suggestion for a rewrite, or a whole new body."""
+"""The kinds of proposals: an edit, a suggestion for a rewrite, or a whole new body."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Talking to a language model: one request, one reply."""
+"""Requests to a language model and its replies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounded changes to the files of a skill, and their application."""
+"""Edits of the files of a skill, and how they are applied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one way in which things that happen are written down and shown."""
+"""Writes events to the event log and passes them to watchers."""
 
 from __future__ import annotations
 

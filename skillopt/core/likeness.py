@@ -1,4 +1,4 @@
-"""When two short texts say the same, as far as their words can tell."""
+"""Compares two short texts by their words."""
 
 from __future__ import annotations
 

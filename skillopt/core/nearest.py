@@ -1,4 +1,4 @@
-"""The name that somebody may have meant: one rule for keys, commands, values, files and items."""
+"""Finds the nearest name for a misspelt one: keys, commands, values, files and items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reminders: short notes on rules that stand in a skill and were not followed."""
+"""Reminders: short notes on rules of a skill that were not followed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paths as people type them."""
+"""Checks of paths that users give."""
 
 from __future__ import annotations
 

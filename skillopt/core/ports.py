@@ -1,4 +1,4 @@
-"""The protocols that the engine runs on. Everything else in the package implements one of these."""
+"""The protocols that the engine uses. The other packages implement them."""
 
 from __future__ import annotations
 

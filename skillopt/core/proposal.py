@@ -1,4 +1,4 @@
-"""What the optimizer suggests, and what becomes of it on the way to a candidate."""
+"""Proposals of the optimizer, and what becomes of them on the way to a candidate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The further files of a skill that is a folder, and how one text holds them all."""
+"""The reference files of a skill package, and their representation in one text."""
 
 from __future__ import annotations
 

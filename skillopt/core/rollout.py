@@ -1,4 +1,4 @@
-"""One attempt at one task, and sets of them."""
+"""Attempts at tasks, their outcomes, and evaluations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A skill rule by rule: what can be left out of it, and what stands when that is done."""
+"""The rules of a skill, and the skill without some of them."""
 
 from __future__ import annotations
 

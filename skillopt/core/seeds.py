@@ -1,4 +1,4 @@
-"""Reproducible orders and draws."""
+"""Reproducible orders and samples."""
 
 from __future__ import annotations
 

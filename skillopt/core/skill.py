@@ -1,6 +1,6 @@
-"""The trained artefact: a Markdown document with a body and regions that edits cannot reach.
+"""A skill: a Markdown document with a body and protected regions.
 
-A skill may be a package: that document is then SKILL.md, and further files stand beside it.
+A skill may be a package: then this document is SKILL.md, and there are reference files beside it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a run stands: a fold over its facts, so a resumed run and a running one cannot differ."""
+"""The state of a run, computed from its events, so that resuming gives the same state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent is asked to do."""
+"""Tasks and their right answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a text is to a model, roughly: known without asking one."""
+"""A rough estimate of the number of tokens of a text."""
 
 from __future__ import annotations
 

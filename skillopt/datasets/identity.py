@@ -1,4 +1,4 @@
-"""What makes a row this row: its id, its content, and the gist of its content."""
+"""Identifies rows: by id, by content and by normalised content."""
 
 from __future__ import annotations
 

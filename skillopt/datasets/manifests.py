@@ -1,4 +1,4 @@
-"""Splits written down, so that a cut can be looked at and used again."""
+"""Stored splits, so that a split can be inspected and used again."""
 
 from __future__ import annotations
 

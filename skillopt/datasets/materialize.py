@@ -1,4 +1,4 @@
-"""From a manifest that holds only the ids of items to a split folder that holds the items."""
+"""Creates a split folder from a manifest of ids and a file with the items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of a dataset, from files or memory. Every row knows where it came from."""
+"""Rows of a dataset, from files or memory, each with its source."""
 
 from __future__ import annotations
 

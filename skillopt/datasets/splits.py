@@ -1,4 +1,4 @@
-"""Train, val and test: found in a folder or cut by ratio, and kept apart."""
+"""Train, val and test: read from a folder or split by ratio, without overlap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trying a skill on tasks: many attempts at once, read in a fixed order."""
+"""Makes attempts in parallel, reads them in a fixed order, and evaluates skills."""
 
 from __future__ import annotations
 

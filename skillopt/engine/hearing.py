@@ -1,4 +1,4 @@
-"""A candidate before the gate: evidence is gathered until there is a verdict."""
+"""Measures a candidate until the gate can decide."""
 
 from __future__ import annotations
 

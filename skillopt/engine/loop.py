@@ -1,4 +1,4 @@
-"""The training loop: everything that a run does, in the order in which it does it."""
+"""The training loop: all operations of a run, in their order."""
 
 from __future__ import annotations
 

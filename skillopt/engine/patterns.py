@@ -1,4 +1,4 @@
-"""What the failures of a step have in common, for the memory of later steps."""
+"""Failure patterns of a step, for the memory of later steps."""
 
 from __future__ import annotations
 

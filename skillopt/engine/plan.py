@@ -1,4 +1,4 @@
-"""A run laid out in advance: a sequence of moves, fixed by the tasks, the settings and the seed."""
+"""The plan of a run: all operations in order, computed from tasks, settings and seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several candidates on the same tasks, until one is left to meet the gate."""
+"""Compares several candidates on the same tasks until one is left for the gate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a gate that tests could accept anything at all, before an attempt is paid for."""
+"""Whether a gate that tests could accept any candidate, before an attempt is made."""
 
 from __future__ import annotations
 

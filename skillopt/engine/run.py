@@ -1,4 +1,4 @@
-"""The live parts of a training run, and the verbs that the loop is made of."""
+"""The parts of a training run, and the functions that the loop uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attempts that are told as one: begun together, read in a fixed order, given up together."""
+"""A group of attempts: started together, read in a fixed order, stopped together."""
 
 from __future__ import annotations
 

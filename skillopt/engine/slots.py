@@ -1,4 +1,4 @@
-"""Places for attempts: how many run at a time, and who goes first."""
+"""Limits the number of parallel attempts; speculative ones use idle slots only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attempts ahead of a decision: idle places are used for what comes next if nothing changes."""
+"""Speculation: idle workers make attempts of the next step before the gate has decided."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How sure each decision of a run must be, so that the run as a whole errs as seldom as stated."""
+"""Divides `alpha` among the gate decisions of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The target as a probe reaches it: asked about an attempt, or made to try again."""
+"""Asks the target about an attempt, or lets it try again, for deep reflection."""
 
 from __future__ import annotations
 

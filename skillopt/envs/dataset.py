@@ -1,4 +1,4 @@
-"""What environments that live on a dataset are composed of."""
+"""Common parts of environments that use a dataset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text against reference answers. Pure functions; a prediction is right if any reference is met."""
+"""Compares a text with reference answers; a prediction is right if it matches any of them."""
 
 from __future__ import annotations
 

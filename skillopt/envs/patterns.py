@@ -1,7 +1,7 @@
-"""Regular expressions that cannot hang a run.
+"""Regular expressions that cannot block a run.
 
-Python's matcher cannot be interrupted and holds the interpreter's lock, so a pathological pattern
-would stop every other rollout; it therefore runs in a process of its own, which can be killed.
+Python's matcher cannot be interrupted and holds the interpreter's lock, so a slow pattern would
+stop every other attempt. Therefore it runs in a process of its own, which can be killed.
 """
 
 from __future__ import annotations

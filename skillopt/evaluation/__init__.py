@@ -1,1 +1,1 @@
-"""Is it better, by how much, how sure."""
+"""Gates, statistics, attribution, pruning, calibration and checks."""

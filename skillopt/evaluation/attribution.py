@@ -1,4 +1,4 @@
-"""What each rule of a skill is worth: the same tasks with it and without it."""
+"""Measures the effect of each rule: the same tasks with and without it."""
 
 from __future__ import annotations
 

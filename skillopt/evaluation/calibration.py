@@ -1,4 +1,4 @@
-"""How noisy the scores are, and what that lets a validation set see."""
+"""The noise of scores, and the smallest gain that a val split can detect."""
 
 from __future__ import annotations
 

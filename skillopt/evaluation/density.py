@@ -1,4 +1,4 @@
-"""A bonus for text that says plainly what to do, however it scored."""
+"""Semantic density: a bonus for leading words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When to accept a candidate: by comparing scores as they are."""
+"""Gates that compare scores without a statistical test."""
 
 from __future__ import annotations
 

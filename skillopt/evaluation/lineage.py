@@ -1,4 +1,4 @@
-"""Where each line of a skill comes from: its text, followed back through what was accepted."""
+"""Finds the origin of each line of a skill among the accepted candidates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules that nothing misses."""
+"""Finds rules that have no effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Races among candidates, and the skills that steps set out from."""
+"""Rules for races among candidates and for the parents of steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scores as they are reported: never without metric, number of items, interval and failures."""
+"""Scores for reports, with metric, number of items, interval and failures."""
 
 from __future__ import annotations
 

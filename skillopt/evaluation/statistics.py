@@ -1,4 +1,4 @@
-"""How sure a mean or a change is."""
+"""Confidence intervals and tests."""
 
 from __future__ import annotations
 

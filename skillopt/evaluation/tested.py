@@ -1,7 +1,7 @@
-"""When to accept a candidate: when luck alone would hardly make it look so good.
+"""Gates with a statistical test.
 
-Both gates hold a stream of candidates that change nothing to a stated rate of false accepts. They
-ask whether scores are better; what a text earns by itself (`Metric.bonus`) proves nothing.
+Both gates limit the rate of false accepts if no candidate has an effect. They compare scores
+only; a bonus for the text itself (`Metric.bonus`) is no evidence.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Many findings to one bundle: two merge trees side by side, then one merge of their tops."""
+"""Merges findings: two merge trees in parallel, then one merge of their results."""
 
 from __future__ import annotations
 

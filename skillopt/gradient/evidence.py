@@ -1,4 +1,4 @@
-"""Attempts as small cases: what was asked, what was said, what was right."""
+"""Attempts as short cases: input, answer, right answer."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Reflection by looking around: the optimizer opens what it wants to see of a step's attempts.
+"""Proposer `explore`: the optimizer chooses which attempts of a step to read.
 
-An analyst is shown a few attempts at a time. An explorer sees a list of all of them and works
-through it with list, read and grep, turn by turn, before it proposes edits.
+An analyst is shown a few attempts at a time. An explorer sees a list of all of them and uses list,
+read and grep, turn by turn, before it proposes edits.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Cases that probably fail for one reason, found by likeness: no column beyond input and answer.
+"""Groups cases that probably fail for the same reason, from input and answer columns only.
 
-Tasks that ask the same question belong together; so do right answers of the same shape, and the
-labels of a closed set. A `kind`, where the data has one, separates first.
+Tasks with the same question belong together, and so do right answers of the same format and the
+labels of a closed set. A `kind` column, if the data has one, separates groups first.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Reflection for small models: one group of failures, a few short cases, one instruction back.
+"""Proposer `instruct`, for small models: one group of failures, one instruction in return.
 
-Asked for edits as JSON, a small model edits the tasks. Asked for one sentence, it writes a rule;
-the edit around it is made here, and trials and the gate judge it.
+A small model that is asked for edits as JSON often edits the tasks instead. Asked for one sentence,
+it writes a rule. The edit is made from it here; trials and the gate decide about it.
 """
 
 from __future__ import annotations

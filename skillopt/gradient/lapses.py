@@ -1,4 +1,4 @@
-"""Skill-aware reflection: a rule that is missing is an edit, one that was ignored is a reminder."""
+"""Skill-aware reflection: a missing rule becomes an edit, an ignored rule a reminder."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Edits mined from the evidence alone, without a model: formats, labels, worked examples.
+"""Proposer `patterns`: rules found in the evidence without a model.
 
-What all right answers of a kind have in common, and the answers that were given lack, becomes a
-rule. Worked examples come from training tasks only. Trials and the gate judge what is proposed.
+What all right answers of a kind have in common, and the given answers lack, becomes a rule: a
+format, a set of labels, worked examples. Worked examples come from training tasks only. Trials and
+the gate decide about each proposal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Proposers that take turns: when one gets nowhere, the next one has a try."""
+"""Proposers that take turns: after steps without success, the next one is used."""
 
 from __future__ import annotations
 

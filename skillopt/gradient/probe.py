@@ -1,4 +1,4 @@
-"""Deep reflection: a few attempts are looked into before the analysts see them."""
+"""Deep reflection: examines a few attempts before the analysts see them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scored attempts to findings: minibatches of failures and of successes, read by an analyst."""
+"""Proposer `analyst`: reads minibatches of failed and of passed attempts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several proposers side by side."""
+"""Several proposers in parallel."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A step's attempts as files to look through: in memory, read-only, and with no way out.
+"""The attempts of a step as read-only files in memory, for exploring.
 
-What a model asks for is answered in words, mistakes too. A search is for plain text, so that no
-pattern can take longer than reading the text once.
+Invalid requests get an answer in words. A search is for plain text, so that no pattern can take
+longer than reading the text once.
 """
 
 from __future__ import annotations

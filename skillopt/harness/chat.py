@@ -1,4 +1,4 @@
-"""The plain harness: one question, one answer."""
+"""The plain chat harness: one request, one reply."""
 
 from __future__ import annotations
 

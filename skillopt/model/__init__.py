@@ -1,1 +1,1 @@
-"""Model providers: wire, credentials and quirks kept apart."""
+"""Model backends, and the wrappers that add retries, limits and caching."""

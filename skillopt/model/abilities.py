@@ -1,4 +1,4 @@
-"""What a request may ask for beyond text, and the answer of those who cannot."""
+"""Features beyond text that a request may need, and the error if they are not supported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Azure OpenAI: its addresses, its keys, and tokens from `az` or a managed identity."""
+"""Azure OpenAI: addresses, keys, and tokens from `az` or a managed identity."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What servers and gateways mean by an error of ours, whatever status they give it.
+"""Classifies error messages of servers and gateways, whatever HTTP status they have.
 
-Providers put the same few mistakes (a wrong key, an unknown model, no money left, a parameter that
-the model does not take) under different statuses, codes and words. Codes go before words, and what
-concerns only one request goes before what concerns all of them.
+Providers report the same few errors (a wrong key, an unknown model, an exhausted quota, an
+unsupported parameter) with different statuses, codes and words. Codes take precedence over words,
+and errors of a single request over errors of all requests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The chat-completions API, as OpenAI and everybody who follows it speak it."""
+"""The chat completions API."""
 
 from __future__ import annotations
 

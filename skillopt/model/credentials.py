@@ -1,4 +1,4 @@
-"""What a server is shown to let us in: nothing, a key, or a token that has to be renewed."""
+"""Credentials for a server: none, a key, or a token that is renewed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all models behind one server share: its limits, and whether it is alive."""
+"""What all models of one server share: limits, and whether the server is available."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an unhappy answer means: whose fault it is, and whether to ask again."""
+"""Classifies failed HTTP calls: the cause, and whether to retry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backend `handoff`: a person or another agent answers, in their own time."""
+"""Backend `handoff`: a person or another agent answers by files."""
 
 from __future__ import annotations
 

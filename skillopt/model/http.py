@@ -1,4 +1,4 @@
-"""The one place that opens connections to providers."""
+"""HTTP connections to providers; no other module opens any."""
 
 from __future__ import annotations
 

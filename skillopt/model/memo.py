@@ -1,4 +1,4 @@
-"""What a provider wants back with its own messages, kept as text that others leave alone."""
+"""Data that a provider needs back with its own messages, stored as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was paid."""
+"""Counts what was spent."""
 
 from __future__ import annotations
 

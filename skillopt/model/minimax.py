@@ -1,4 +1,4 @@
-"""MiniMax: chat completions with its own fields, and errors inside of good answers."""
+"""MiniMax: chat completions with its own fields, and errors with HTTP status 200."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenAI, Azure OpenAI, and every server that speaks chat completions."""
+"""OpenAI, Azure OpenAI, and every server with the chat completions API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tokens cost: by a table of the user's, or by a maintained list."""
+"""Prices of tokens: set by the user, or from a maintained list."""
 
 from __future__ import annotations
 

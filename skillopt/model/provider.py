@@ -1,4 +1,4 @@
-"""What a provider is, and what it needs from a transport."""
+"""The interfaces of a backend and of the HTTP transport that it uses."""
 
 from __future__ import annotations
 

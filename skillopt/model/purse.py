@@ -1,4 +1,4 @@
-"""What a run may spend, and the promise that it never spends more."""
+"""The budget of a run: calls are reserved before they are sent, so limits hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Qwen behind vLLM or SGLang: chat completions with a switch for thinking."""
+"""Qwen on vLLM or SGLang: chat completions with a switch for thinking."""
 
 from __future__ import annotations
 

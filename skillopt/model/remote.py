@@ -1,4 +1,4 @@
-"""A model behind HTTP: an address, credentials and the way its API is spoken."""
+"""A model behind HTTP: an address, credentials and an API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenAI's responses API: the same conversations in other words, for models that want it."""
+"""The responses API of OpenAI."""
 
 from __future__ import annotations
 

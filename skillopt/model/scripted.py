@@ -1,4 +1,4 @@
-"""Models that answer by a function: for tests, documentation and the Python API."""
+"""Models that are Python functions: for tests, documentation and the Python API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a provider is told about one model."""
+"""The settings of one model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast a server may be asked, learnt from its own answers."""
+"""Adapts the rate of calls to the answers of the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens of what nobody counted."""
+"""Estimates tokens that a server did not report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backend `litellm`: whatever the package of that name can reach and we cannot."""
+"""Backend `litellm`: providers that the package litellm supports."""
 
 from __future__ import annotations
 

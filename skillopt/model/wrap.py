@@ -1,7 +1,8 @@
-"""Models around models: each adds one behaviour.
+"""Models that wrap another model and add one behaviour each.
 
-The order that makes sense is `Recorded(Retrying(NonEmpty(Limited(Metered(wire)))))`: every answer
-is paid for, a slot is free while a call waits to be retried, and what is kept is not paid again.
+The order, from the outside, is `Recorded(Retrying(NonEmpty(Limited(Metered(Cleaned(backend))))))`:
+every answer is counted, a slot is free while a call waits for its retry, and a cached reply is not
+paid for again.
 """
 
 from __future__ import annotations

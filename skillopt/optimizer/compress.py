@@ -1,4 +1,4 @@
-"""Holding the skill to a size: one question that says the same in fewer words."""
+"""Limits the size of the skill: one call that shortens a candidate."""
 
 from __future__ import annotations
 

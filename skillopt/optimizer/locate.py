@@ -1,4 +1,4 @@
-"""Where an edit's target stands, although models rarely quote to the letter."""
+"""Finds the passage that an edit refers to, even if it is not quoted exactly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Edits from further away: what the steps of an epoch, taken together, say about the document."""
+"""Meta reflect: edits from a review of everything that an epoch tried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lessons for the optimizer itself: which kinds of edits help on this job. Never shipped."""
+"""Meta skill: lessons for the optimizer, which are not part of the skill."""
 
 from __future__ import annotations
 

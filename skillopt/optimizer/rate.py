@@ -1,4 +1,4 @@
-"""Learning rates that look at the proposals or at what earlier steps did to single tasks."""
+"""Learning rates that depend on the proposals or on the results of earlier steps."""
 
 from __future__ import annotations
 

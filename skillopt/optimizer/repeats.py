@@ -1,4 +1,4 @@
-"""Proposals that were tried before and found useless, taken out before they cost anything."""
+"""Drops proposals that repeat a disproved edit."""
 
 from __future__ import annotations
 

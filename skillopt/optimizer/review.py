@@ -1,4 +1,4 @@
-"""The look back at the end of an epoch: guidance for the skill, lessons for the optimizer."""
+"""The review at the end of an epoch: guidance for the skill, lessons for the optimizer."""
 
 from __future__ import annotations
 

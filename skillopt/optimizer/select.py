@@ -1,4 +1,4 @@
-"""The proposals that fit into the learning rate, best first."""
+"""Selects as many proposals as the learning rate allows, the best first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guidance across epochs: what comparing two skills on the same tasks teaches about the newer."""
+"""Slow update: guidance from comparing two skills on the same tasks."""
 
 from __future__ import annotations
 

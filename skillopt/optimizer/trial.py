@@ -1,4 +1,4 @@
-"""Selection by trying: proposals alone, then together, on tasks that they are meant for."""
+"""Selection by trial: proposals are tried alone, then together, on a few training tasks."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Chosen proposals to a candidate skill: edits applied, suggestions followed, or a body taken over.
+"""Makes a candidate skill from the selected proposals.
 
-A model that writes a whole body sees a body and returns one; front matter and regions are put
+A model that writes a whole body sees only a body and returns one. Front matter and regions are put
 around it here, so no answer can change or lose them.
 """
 

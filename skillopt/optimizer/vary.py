@@ -1,4 +1,4 @@
-"""Further candidates from the evidence of one step."""
+"""Makes further candidates from the evidence of one step."""
 
 from __future__ import annotations
 

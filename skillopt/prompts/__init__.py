@@ -1,1 +1,1 @@
-"""Typed questions to a model."""
+"""Questions to a model with a typed answer."""

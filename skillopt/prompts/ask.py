@@ -1,4 +1,4 @@
-"""A typed question to a model: a shape to answer in, one second chance, no third."""
+"""Asks a model a question with a typed answer, a second time if the answer is unusable."""
 
 from __future__ import annotations
 

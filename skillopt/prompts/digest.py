@@ -1,6 +1,6 @@
-"""Long attempts cut to size: start, end, errors and tool calls stay, and what went is said.
+"""Shortens long attempts: start, end, errors and tool calls stay, and gaps are marked.
 
-Pure and deterministic: the same attempt under the same limit is always cut in the same way.
+Deterministic: the same attempt with the same limit is always shortened in the same way.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The forms in which proposals are asked for: edits, suggestions, whole bodies."""
+"""The forms of proposals: edits, suggestions, whole bodies."""
 
 from __future__ import annotations
 

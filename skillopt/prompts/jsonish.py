@@ -1,6 +1,6 @@
-"""Reading the JSON object in a model's reply, as forgivingly as is safe.
+"""Reads the JSON object in a model's reply, and repairs common errors.
 
-Whatever the reply holds, reading it takes time in proportion to its length, and raises nothing.
+Reading takes time in proportion to the length of the reply, and raises nothing.
 """
 
 from __future__ import annotations

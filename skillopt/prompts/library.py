@@ -1,4 +1,4 @@
-"""The prompt texts: one Markdown file per question, replaceable by a file of the same name."""
+"""The prompts: one Markdown file per question, which a file of the same name can replace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shapes in which a model answers, and their translation into values."""
+"""The formats of a model's answers, and their conversion into values."""
 
 from __future__ import annotations
 

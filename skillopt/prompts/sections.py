@@ -1,4 +1,4 @@
-"""The tagged sections of which questions are made: stable parts first, for prefix caches."""
+"""The tagged sections of prompts: stable parts come first, for prefix caches."""
 
 from __future__ import annotations
 

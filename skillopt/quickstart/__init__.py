@@ -1,1 +1,1 @@
-"""A small job to start with: reading fields out of customers' notes, in the house's own style."""
+"""The example task of the quickstart: fields of customers' notes, in a required format."""

@@ -1,1 +1,1 @@
-"""The run directory: the record, finished work, and the files that users read."""
+"""The run directory: the event log, the cache, and the files that users read."""

@@ -1,4 +1,4 @@
-"""Attempts that were made before somebody asked for them: what they took, and who used them."""
+"""Records which speculative attempts were made and which of them were used."""
 
 from __future__ import annotations
 

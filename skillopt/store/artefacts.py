@@ -1,4 +1,4 @@
-"""What one fact leaves in the run directory: names and contents, nothing is written here."""
+"""The names and contents of the files that an event produces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rules of a run's best skill are worth, in a file of the run directory."""
+"""`attribution.json`: the effect of each rule of a run's best skill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finished work by content, in one SQLite file. What is asked again is free."""
+"""The cache of finished attempts and calls, in one SQLite file."""
 
 from __future__ import annotations
 

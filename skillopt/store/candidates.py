@@ -1,4 +1,4 @@
-"""The skills that a run has written, and what became of them."""
+"""The skills that a run has made, and the decisions about them."""
 
 from __future__ import annotations
 

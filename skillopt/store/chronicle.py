@@ -1,4 +1,4 @@
-"""The record, folded for readers: every fact with the state before and after it."""
+"""The event log for readers: every event with the state before and after it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Values to JSON and back: the only module that knows how they look on disk.
+"""Converts values to JSON and back; no other module knows their format on disk.
 
-A skill is written as its document. Dataclasses of `core` stay free of pydantic.
+A skill is stored as its document. The dataclasses of `core` do not depend on pydantic.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Questions in a folder, and the answers that somebody puts beside them."""
+"""Questions in a folder, and the answers that users put beside them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the optimizer made of a step's evidence, as files: proposals, ranking, report, rewrite."""
+"""The files of a step's proposals: proposals, ranking, report, rewrite."""
 
 from __future__ import annotations
 

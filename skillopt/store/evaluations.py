@@ -1,4 +1,4 @@
-"""What `eval` left in its directory, read again."""
+"""Reads the result of `skillopt eval` from its directory."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The record of a run in one append-only file.
+"""The event log of a run: one append-only file.
 
-Every line is a JSON object: format version, number, checksum, then the event's own fields. The
+Every line is a JSON object: format version, number, checksum, then the fields of the event. The
 checksum covers the line and the one before it, so a line that was changed, moved or removed is
-noticed. A crash can leave at most a torn last line, which is dropped when writing goes on.
+detected. A crash can leave an incomplete last line, which is dropped when the run is resumed.
 """
 
 from __future__ import annotations

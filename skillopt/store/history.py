@@ -1,4 +1,4 @@
-"""Step records and the runtime state, as plain data for JSON."""
+"""Step records and `runtime_state.json`, as data for JSON."""
 
 from __future__ import annotations
 

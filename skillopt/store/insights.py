@@ -1,4 +1,4 @@
-"""What reflection leaves besides proposals: probes and reminders."""
+"""Files about probes and reminders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of everything in a run directory; no other module knows them."""
+"""The names of all files in a run directory; no other module knows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run per directory."""
+"""Allows only one process per run directory."""
 
 from __future__ import annotations
 

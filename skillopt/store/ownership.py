@@ -1,4 +1,4 @@
-"""Whether a folder is ours to write in: only an empty one, or one that skillopt has marked."""
+"""Allows writing only to an empty folder, or to one that skillopt has marked."""
 
 from __future__ import annotations
 

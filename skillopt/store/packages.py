@@ -1,4 +1,4 @@
-"""Skills on disk: one document, or the folder of a package."""
+"""Reads and writes skills: one document, or the folder of a package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps the readable files of a run directory in step with its record."""
+"""Keeps the generated files of a run directory up to date with its event log."""
 
 from __future__ import annotations
 

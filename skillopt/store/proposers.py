@@ -1,4 +1,4 @@
-"""Who proposed what, and whether the optimizer's replies could be used at all."""
+"""Who proposed what, and whether replies of the optimizer were usable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pruning leaves in the run directory."""
+"""The files of a pruning."""
 
 from __future__ import annotations
 

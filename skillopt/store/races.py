@@ -1,4 +1,4 @@
-"""Several candidates of a step, as files and numbers."""
+"""The files and numbers of a race among candidates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking into a run directory, finished or under way, without touching it."""
+"""Reads a run directory, finished or still running, without changing it."""
 
 from __future__ import annotations
 

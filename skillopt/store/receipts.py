@@ -1,4 +1,4 @@
-"""What a run has paid, as plain data for JSON."""
+"""What a run has spent, as data for JSON."""
 
 from __future__ import annotations
 

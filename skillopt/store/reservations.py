@@ -1,8 +1,8 @@
-"""Calls under way, written down before they are sent, so that limits hold over any kill.
+"""Running calls, stored before they are sent, so that limits hold if a process is killed.
 
-A row is inserted with the worst case of a call before the call is sent, and deleted in the
-transaction that keeps its reply. Whatever is found when the file is opened again was under way in a
-process that has died: nobody knows what it took, so it counts at its worst case for good.
+A row with the maximum cost of a call is inserted before the call is sent, and deleted in the
+transaction that stores its reply. A row that is found when the file is opened again belongs to a
+process that was killed: its cost is unknown, so it counts at its maximum from then on.
 """
 
 from __future__ import annotations

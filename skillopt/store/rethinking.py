@@ -1,4 +1,4 @@
-"""What a meta reflection leaves in the run directory."""
+"""The files of a meta reflection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came out of a run so far, as plain data for JSON."""
+"""`summary.json`: the results of a run so far."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A record for work without moves: an evaluation keeps its attempts, not its story."""
+"""An event log that stores nothing, for evaluations: only their attempts are cached."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What an extension author needs: contracts, doubles, a simulator."""
+"""For authors of extensions: contract checks, test doubles and a simulator."""

@@ -1,4 +1,4 @@
-"""Stand-ins that keep everything in memory, for tests of extensions and of our own parts."""
+"""Test doubles that keep everything in memory."""
 
 from __future__ import annotations
 

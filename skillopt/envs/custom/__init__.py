@@ -1,1 +1,1 @@
-"""Any table with an input and an answer, judged by a scorer named in the settings."""
+"""Any table with an input and an answer column, scored by a scorer of the settings."""

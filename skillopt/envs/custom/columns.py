@@ -1,4 +1,4 @@
-"""Reading a row by the column names of the settings."""
+"""Reads a row by the column names of the settings."""
 
 from __future__ import annotations
 

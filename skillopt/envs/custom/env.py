@@ -1,4 +1,4 @@
-"""The zero-adapter environment: a table, an input column, an answer column, a scorer."""
+"""Environment `custom`: a table, an input column, an answer column, a scorer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scorers that are functions: found by name, called with care."""
+"""Scorers that are functions of the user."""
 
 from __future__ import annotations
 

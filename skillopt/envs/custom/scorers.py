@@ -1,4 +1,4 @@
-"""Ways to judge an answer: built-in rules by name, or a function of the user's."""
+"""The scorers: built-in rules by name, or a function of the user."""
 
 from __future__ import annotations
 

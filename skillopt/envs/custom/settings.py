@@ -1,4 +1,4 @@
-"""What a user may set for the custom environment."""
+"""The settings of environment `custom`."""
 
 from __future__ import annotations
 

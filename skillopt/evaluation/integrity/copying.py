@@ -1,4 +1,4 @@
-"""Whether a trained skill recites items instead of saying what to do."""
+"""Whether a trained skill copies items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Items that are asked twice."""
+"""Duplicates and near duplicates among items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is looked at, and what is found."""
+"""Items to check, and the results of checks."""
 
 from __future__ import annotations
 

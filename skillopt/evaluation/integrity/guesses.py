@@ -1,4 +1,4 @@
-"""Answers found without thinking: a cue, how often it is right, and what it scores alone."""
+"""Features that predict the answer: how often they are right, and what they score alone."""
 
 from __future__ import annotations
 

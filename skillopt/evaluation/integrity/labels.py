@@ -1,4 +1,4 @@
-"""How the right answers are spread, and what answering without reading would score."""
+"""Label balance, and the score of always giving the same answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers that stand where the agent can read them."""
+"""Right answers in texts that the agent can read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sets the right option apart from the others, without reading the question."""
+"""Features of options that predict the right one without the question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Phrases that come up again and again, and labels that go with them."""
+"""Frequent phrases, and phrases that predict a label."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether one surface feature gives the answer away."""
+"""Whether one feature of the text predicts the answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the scorer says to answers that are known to be right or wrong, and a bare model's score."""
+"""Tests the scorer with answers that are known to be right or wrong."""
 
 from __future__ import annotations
 

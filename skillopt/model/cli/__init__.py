@@ -1,1 +1,1 @@
-"""Command-line programs that people are logged in to, used as plain text models."""
+"""Command line programs as text models."""

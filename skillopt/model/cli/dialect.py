@@ -1,4 +1,4 @@
-"""What tells one program from another: how it is called, and how its output reads."""
+"""What differs between programs: how each is called, and how its output is read."""
 
 from __future__ import annotations
 

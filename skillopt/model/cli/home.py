@@ -1,4 +1,4 @@
-"""A home for one call: empty but for the user's credentials, and gone afterwards."""
+"""A temporary home directory for one call, with the user's credentials only."""
 
 from __future__ import annotations
 

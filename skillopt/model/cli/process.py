@@ -1,4 +1,4 @@
-"""A program run once: a list of arguments, no shell, and nobody left behind."""
+"""Runs a program once, without a shell, and kills it with all its children."""
 
 from __future__ import annotations
 

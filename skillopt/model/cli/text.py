@@ -1,4 +1,4 @@
-"""A program as a model: called anew for each question, in a home of its own, without tools."""
+"""A program as a text model: a new process for each call, in a temporary home, without tools."""
 
 from __future__ import annotations
 

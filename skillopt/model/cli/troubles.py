@@ -1,4 +1,4 @@
-"""What a program's complaint means: whose fault it is, and whether to ask again."""
+"""Classifies error messages of programs: the cause, and whether to retry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One loaded model file, shared by everything that asks it."""
+"""One loaded model file, shared by all callers."""
 
 from __future__ import annotations
 

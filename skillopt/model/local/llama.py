@@ -1,4 +1,4 @@
-"""The foreign edge: `xllamacpp`, which has neither types nor error classes."""
+"""The interface to `xllamacpp`, which has neither types nor error classes."""
 
 from __future__ import annotations
 

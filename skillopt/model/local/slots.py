@@ -1,4 +1,4 @@
-"""The blocking side: a loaded model and what its slots hold."""
+"""The blocking part: a loaded model and the state of its slots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an engine uses the machine."""
+"""Settings for threads, batches and memory of a local model."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Model files: which ones we know, where they come from, where they are kept."""
+"""Files of local models: the catalogue, downloads and storage."""

@@ -1,4 +1,4 @@
-"""The model files that can be fetched by name, each pinned to its exact content."""
+"""The models that can be downloaded by name, each with size and checksum."""
 
 from __future__ import annotations
 

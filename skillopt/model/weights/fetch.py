@@ -1,4 +1,4 @@
-"""Getting a model file: resumable, checked, and whole or not there at all."""
+"""Downloads a model file: resumable and verified."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where model files are kept, and which content they have."""
+"""Where model files are stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the bytes of a model file come from: the hub, or a Python package registry."""
+"""Download sources of model files: the hub, or a Python package registry."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the engine expects of the parts that others write, as checks to run in their tests."""
+"""Checks of what the engine expects from extensions, to be used in their tests."""

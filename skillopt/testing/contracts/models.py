@@ -1,9 +1,9 @@
-"""What every model must do.
+"""What the engine expects of a model.
 
     async def test_my_model_keeps_the_contract():
         await check_model(MyModel(...), secret="sk-the-key-it-was-given")
 
-The model is really asked, about a dozen short questions; give it a local server or a script.
+The checks send about a dozen short requests to the model, so use a local server or a script.
 """
 
 from __future__ import annotations

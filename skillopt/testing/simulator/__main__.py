@@ -1,4 +1,4 @@
-"""`python -m skillopt.testing.simulator`: the simulator as a process of its own."""
+"""`python -m skillopt.testing.simulator`: runs the simulator as a process."""
 
 from __future__ import annotations
 
@@ -65,18 +65,26 @@ def _parser() -> argparse.ArgumentParser:
         description="Serve a SIMULATION of a target and an optimizer model on loopback.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--noise", type=float, default=0.04, help="how often a rule is forgotten")
+    parser.add_argument("--port", type=int, default=0, help="0: a free port")
+    parser.add_argument("--seed", type=int, default=0, help="random seed")
+    parser.add_argument("--noise", type=float, default=0.04, help="share of answers with a mistake")
     parser.add_argument("--broken", type=float, default=0.03, help="share of broken JSON replies")
-    parser.add_argument("--latency-ms", type=_latency, default="0", help="one number or A-B")
-    for name in ("429", "500", "drop", "truncate"):
-        parser.add_argument(f"--rate-{name}", type=float, default=0.0)
-    parser.add_argument("--retry-after", type=float, default=1.0, help="seconds a 429 asks for")
-    parser.add_argument("--key", help="refuse requests without this bearer key")
-    parser.add_argument("--data", type=Path, help="write splits and initial_skill.md there first")
-    parser.add_argument("--sizes", type=_sizes, default="80,40,60", help="train,val,test")
-    parser.add_argument("--watch-stdin", action="store_true", help="end when stdin closes")
+    parser.add_argument("--latency-ms", type=_latency, default="0", help="a number or A-B")
+    faults = {
+        "429": "HTTP status 429",
+        "500": "HTTP status 500",
+        "drop": "a closed connection",
+        "truncate": "an incomplete body",
+    }
+    for name, what in faults.items():
+        parser.add_argument(
+            f"--rate-{name}", type=float, default=0.0, help=f"share of requests that get {what}"
+        )
+    parser.add_argument("--retry-after", type=float, default=1.0, help="Retry-After of a 429 (s)")
+    parser.add_argument("--key", help="refuse requests without this key")
+    parser.add_argument("--data", type=Path, help="folder for data and initial_skill.md")
+    parser.add_argument("--sizes", type=_sizes, default="80,40,60", help="items of train,val,test")
+    parser.add_argument("--watch-stdin", action="store_true", help="exit when stdin closes")
     return parser
 
 

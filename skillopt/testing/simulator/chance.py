@@ -1,6 +1,6 @@
-"""Chance without a generator: every draw is a hash of what it is about.
+"""Reproducible randomness: every draw is a hash of its inputs.
 
-The order and the number of concurrent requests therefore never change an answer.
+So the order and the number of parallel requests never change an answer.
 """
 
 from __future__ import annotations

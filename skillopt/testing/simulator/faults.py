@@ -1,4 +1,4 @@
-"""Trouble on purpose, decided by what was asked and how often it was asked before."""
+"""Simulated faults, which depend on the request and on how often it was sent before."""
 
 from __future__ import annotations
 

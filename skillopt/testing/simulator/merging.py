@@ -1,4 +1,4 @@
-"""How the simulated optimizer unites and ranks proposals."""
+"""How the simulated optimizer merges and ranks proposals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a simulator has seen and answered."""
+"""What the simulator was asked and what it answered."""
 
 from __future__ import annotations
 

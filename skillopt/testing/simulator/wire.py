@@ -1,4 +1,4 @@
-"""The OpenAI-compatible chat wire, as much of it as the simulator speaks."""
+"""The part of the chat completions API that the simulator supports."""
 
 from __future__ import annotations
 
