@@ -167,8 +167,21 @@ class RunReader:
             return "finished"
         stopped = self._chronicle.stopped
         if stopped is None:
-            return "crashed"
+            return "finished" if self._is_done() else "crashed"
         return _ENDS.get(stopped.reason.partition(":")[0], "stopped by an error")
+
+    def _is_done(self) -> bool:
+        """Whether nothing of the plan is left; earlier versions did not note the end of a run."""
+        try:
+            match self.config:
+                case {"num_epochs": int(epochs), "eval_test": False, **others}:
+                    patience, fruitless = others.get("patience"), self.state.memory.fruitless
+                    tired = isinstance(patience, int) and 0 < patience <= fruitless
+                    return tired or f"epoch_{epochs:02d}" in self.state.closed
+                case _:  # the test comes last, and the chronicle has seen none
+                    return False
+        except StoreError:
+            return False
 
     @property
     def stopped(self) -> Stopped | None:
