@@ -1,11 +1,11 @@
-"""CPU time per call of each HTTP backend, against a local server that answers at once.
+"""CPU time per call of each HTTP backend, with a local server that answers at once.
 
     python benchmarks/backends.py
     python benchmarks/backends.py --calls 5000 --json
 
-The server is a process of its own, so its work is not counted. `wire` is the backend alone, `whole`
-with everything that a run puts around it except the file of finished work: pace, limits, retries,
-metering, record. Each figure is the best of `--repeats`; give the machine nothing else to do.
+The server runs in its own process, so its CPU time is not counted. `wire` is the backend alone;
+`whole` includes everything that a run adds except the cache file: rate limits, retries, cost
+accounting, caching. Each figure is the best of `--repeats`. Run nothing else on the machine.
 """
 
 from __future__ import annotations

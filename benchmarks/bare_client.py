@@ -1,4 +1,4 @@
-"""The floor: the same questions asked by a bare aiohttp client that scores and keeps nothing."""
+"""The minimum: a bare aiohttp client that sends the same requests, scores and stores nothing."""
 
 from __future__ import annotations
 

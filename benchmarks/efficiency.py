@@ -1,4 +1,4 @@
-"""What trust and thrift cost and bring: false accepts by gate, and calls saved without loss."""
+"""False accepts of gates, presets, calls saved by early stopping, and whether limits hold."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ async def trained(seed: int, data: Path, out: Path, *, block: int) -> Counted:
 async def lossless(seeds: int, val: int) -> list[tuple[str, ...]]:
     """A row for each seed: gate attempts with full and with curtailed evaluation."""
     rows: list[tuple[str, ...]] = [
-        ("seed", "decisions", "rejected", "the same", "full", "curtailed", "saved")
+        ("seed", "decisions", "rejected", "the same", "full", "stopped early", "saved")
     ]
     sums = [0, 0]
     with tempfile.TemporaryDirectory() as folder:
@@ -153,27 +153,27 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=200, help="training runs per gate")
     parser.add_argument("--steps", type=int, default=8, help="candidates per run")
-    parser.add_argument("--val", type=int, default=40)
-    parser.add_argument("--alpha", type=float, default=0.1)
-    parser.add_argument("--seeds", type=int, default=5, help="pairs of runs for the savings")
-    parser.add_argument("--recipe-seeds", type=int, default=10, help="pairs of recipes per noise")
+    parser.add_argument("--val", type=int, default=40, help="val tasks")
+    parser.add_argument("--alpha", type=float, default=0.1, help="allowed false-accept rate")
+    parser.add_argument("--seeds", type=int, default=5, help="pairs of runs for early stopping")
+    parser.add_argument("--recipe-seeds", type=int, default=10, help="pairs of runs per noise")
     parser.add_argument("--noise", type=float, nargs="*", default=[0.04, 0.1])
     options = parser.parse_args()
     show(
-        f"Candidates that change nothing: {options.steps} per run, {options.val} noisy val tasks",
+        f"Candidates without effect: {options.steps} per run, {options.val} noisy val tasks",
         await false_accepts(options.runs, options.val, options.steps, options.alpha),
     )
     for noise in options.noise:
         show(
-            f"Recipes, {SIZES[0]} train and {SIZES[1]} val tasks, noise {noise} (SIMULATED models)",
+            f"Presets, {SIZES[0]} train and {SIZES[1]} val tasks, noise {noise} (SIMULATED models)",
             await recipes(options.recipe_seeds, noise),
         )
     show(
-        f"Curtailed, strict, {options.val} val tasks in blocks of {WORKERS} (SIMULATED models)",
+        f"Early stopping, {options.val} val tasks in blocks of {WORKERS} (SIMULATED models)",
         await lossless(options.seeds, options.val),
     )
     show(
-        "Limits at half of what a run takes; minutes end new calls, those under way are finished",
+        "Limits at half of the cost of a run; after limits.minutes, running calls are finished",
         await caps(options.seeds),
     )
 

@@ -1,9 +1,9 @@
 """Backend local on this machine: memory, load time, tokens per second, seconds per short call.
 
-    python benchmarks/local.py                       every model of the catalogue that is here
+    python benchmarks/local.py                       all downloaded models
     python benchmarks/local.py qwen2.5-coder-0.5b --parallel 1 2 4 --json
 
-Each row is measured in a process of its own. Give the machine nothing else to do meanwhile.
+Each row is measured in its own process. Run nothing else on the machine.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What an evaluation costs beyond the calls themselves, beside version 0.2.0 from PyPI.
+"""The overhead of an evaluation beyond the model calls, compared with version 0.2.0 from PyPI.
 
-Every client evaluates the same skill on the same items against the same simulator. Figures are the
-best of several repeats, taken in turns, so that a busy machine disturbs nobody in particular.
+Every client evaluates the same skill on the same items with the same simulator. Figures are the
+best of several repeats; the clients take turns, so that other load affects all of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What working ahead of decisions brings and wastes: pairs of runs against a slow simulator."""
+"""Time saved and calls wasted by speculation: pairs of runs with a slow simulator."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from skillopt.core.state import State
 from skillopt.testing.simulator import Simulator, initial_skill, write_data
 
 HEAD = (
-    *("start", "seed", "steps", "rejected", "the same", "plain, s", "ahead, s", "time"),
-    *("begun", "unused", "calls", "in vain"),
+    *("start", "seed", "steps", "rejected", "same result", "without, s", "with, s", "time"),
+    *("speculative", "unused", "calls", "wasted"),
 )
 
 
@@ -138,10 +138,10 @@ def show(rows: Sequence[tuple[str, ...]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--val", type=int, default=40)
-    parser.add_argument("--workers", type=int, default=24)
-    parser.add_argument("--latency", type=float, default=1.0, help="seconds of a call at most")
+    parser.add_argument("--seeds", type=int, default=5, help="number of seeds")
+    parser.add_argument("--val", type=int, default=40, help="val tasks")
+    parser.add_argument("--workers", type=int, default=24, help="parallel attempts")
+    parser.add_argument("--latency", type=float, default=1.0, help="maximum seconds of a call")
     show(asyncio.run(compare(parser.parse_args())))
 
 
