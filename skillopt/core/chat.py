@@ -13,28 +13,28 @@ Stop: TypeAlias = Literal["end", "length", "tool", "filter"]
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A picture that goes with a message."""
+    """An image of a message."""
 
     media_type: str
     """Such as `image/png`."""
     data: str = field(repr=False)
-    """Its bytes in base64, as they are sent and kept."""
+    """Its bytes in base64."""
 
     @classmethod
     def of(cls, content: bytes, media_type: str) -> Image:
-        """The picture whose file holds these bytes."""
+        """An image from the bytes of its file."""
         return cls(media_type, base64.b64encode(content).decode("ascii"))
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A model's wish to have a tool called."""
+    """A tool call that a model requests."""
 
     id: str
-    """By which the result refers to the call."""
+    """The id by which the result refers to the call."""
     name: str
     arguments: str
-    """JSON as the model wrote it, which may be broken."""
+    """JSON as the model wrote it; may be invalid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +45,16 @@ class Message:
     text: str
     images: tuple[Image, ...] = ()
     calls: tuple[ToolCall, ...] = ()
-    """Of an assistant: the tools it wants called."""
+    """Assistant messages: the requested tool calls."""
     answers: str = ""
-    """Of a tool: the id of the call that this is the result of."""
+    """Tool messages: the id of the call that this is the result of."""
     memo: str = field(default="", repr=False)
-    """What the provider wants to see again with this message, such as signed thinking; opaque."""
+    """Data that the provider needs back with this message, such as signed thinking."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """Something that the model may ask us to do."""
+    """A tool that the model may call."""
 
     name: str
     description: str
@@ -64,16 +64,16 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Calls, tokens and money; adds up."""
+    """Calls, tokens and dollars; can be added."""
 
     calls: int = 0
     input: int = 0
     output: int = 0
     cached: int = 0
-    """Input tokens that the provider took from its own prompt cache; a part of `input`."""
+    """Input tokens that were read from the provider's prompt cache; a part of `input`."""
     dollars: float = 0.0
     estimated: int = 0
-    """Calls whose tokens are our estimate, because the server did not count them."""
+    """Calls whose tokens were estimated, because the server did not report them."""
     stored: int = 0
     """Input tokens that the provider put into its prompt cache; a part of `input`. Told with the
     answer to a single call, for its price; totals of a run do not keep it."""
@@ -93,7 +93,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What we ask. A provider that cannot honour a field says so instead of dropping it."""
+    """A request. A backend that does not support a field raises an error; it never ignores it."""
 
     stage: str
     """What the call is for: rollout, analyst, merge, ranking, ... Never sent."""
@@ -103,19 +103,19 @@ class Request:
     temperature: float | None = None
     effort: str | None = None
     replicate: int = 0
-    """Tells apart repeated questions that want fresh answers. Never sent."""
+    """Distinguishes repeated requests that need new answers. Never sent."""
     empty_ok: bool = False
-    """Whether a reply without any text is an answer. Never sent."""
+    """Whether an empty reply is an answer. Never sent."""
     tools: tuple[Tool, ...] = ()
     tool_choice: Literal["auto", "none", "required"] | Tool = "auto"
-    """Whether tools may, must not or must be called; or the one that must be."""
+    """Whether tools may, must not or must be called; or the tool that must be called."""
     schema: Mapping[str, object] | None = None
-    """JSON schema that the text of the reply has to fit; its `title` names it."""
+    """JSON schema for the text of the reply; its `title` is its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What came back."""
+    """The reply to a request."""
 
     text: str
     usage: Usage = field(default_factory=Usage)
@@ -129,13 +129,13 @@ class Reply:
 
 
 class Model(Protocol):
-    """Anything that answers. Retries, limits and metering are wrappers of the same shape."""
+    """A language model. Retries, limits and caching are wrappers with the same interface."""
 
     @property
     def fingerprint(self) -> str:
-        """Everything that changes its answers: provider, model name, sampling settings."""
+        """Everything that affects its answers: backend, model name, sampling settings."""
         ...
 
     async def complete(self, request: Request) -> Reply:
-        """Answer once, or raise `ModelError` or `AccessError`."""
+        """Send one request; raises `ModelError` or `AccessError`."""
         ...

@@ -25,42 +25,42 @@ from skillopt.core.task import Gold, Split, Task
 
 
 class Episode(Protocol):
-    """One task, opened: what the agent is told. Used once."""
+    """One task, opened for one attempt: instructions, task text and scoring."""
 
     @property
     def instructions(self) -> str:
-        """The environment's fixed part: role and answer format. The same for all its tasks."""
+        """Role and answer format; the same for all tasks of the environment."""
         ...
 
     @property
     def brief(self) -> str:
-        """The request itself, without the skill and without the answer."""
+        """The text of the task, without the skill and without the right answer."""
         ...
 
     async def score(self, trajectory: Trajectory) -> Score:
-        """Judge the attempt while the episode's resources still exist."""
+        """Score the attempt; called while the episode is still open."""
         ...
 
 
 @runtime_checkable
 class TakesEmpty(Protocol):
-    """What an episode may offer besides: it says whether an empty reply is an answer to score.
+    """Optional for an episode: whether an empty reply is an answer to score.
 
-    Without it, an empty reply is asked for again, and then counts as a failure.
+    Without it, an empty reply is requested again; if it stays empty, the attempt is a failure.
     """
 
     @property
     def empty_ok(self) -> bool:
-        """Whether it is."""
+        """Whether an empty reply is an answer."""
         ...
 
 
 @runtime_checkable
 class TellsDetails(Protocol):
-    """What an episode may offer besides, for the files of a run."""
+    """Optional for an episode: further values for the files of a run."""
 
     def details(self, trajectory: Trajectory) -> Mapping[str, object]:
-        """Facts about a scored attempt as JSON values: question, gold_answers, em and so on.
+        """Values of a scored attempt as JSON: question, gold_answers, em and so on.
 
         They are written to `results.jsonl` and shown to no model.
         """
@@ -68,67 +68,67 @@ class TellsDetails(Protocol):
 
 
 class Environment(Protocol):
-    """A source of tasks that can be opened and scored. Knows nothing of models or harnesses."""
+    """Provides tasks and scores attempts. It does not know models or harnesses."""
 
     @property
     def name(self) -> str:
-        """Identity in reports."""
+        """Its name in reports."""
         ...
 
     @property
     def fingerprint(self) -> str:
-        """Name and every setting that changes briefs or scores; a part of cache keys."""
+        """Name and all settings that affect task texts or scores; a part of cache keys."""
         ...
 
     def tasks(self, split: Split) -> Sequence[Task]:
-        """All tasks of a split, in a stable order; splits are disjoint."""
+        """All tasks of a split, in a fixed order; no task is in two splits."""
         ...
 
     def open(self, task: Task) -> AbstractAsyncContextManager[Episode]:
-        """Acquire what the task needs; release it on exit, whatever happened."""
+        """Open a task for one attempt; resources are released on exit, also after an error."""
         ...
 
 
 @runtime_checkable
 class TellsGold(Protocol):
-    """What an environment may offer besides, so that its data and scorer can be checked."""
+    """Optional for an environment: right answers, for the checks of data and scorer."""
 
     def gold(self, task: Task) -> Gold | None:
-        """The right answer; None where the task has none that can be told."""
+        """The right answer; None if it is not known."""
         ...
 
 
 class Harness(Protocol):
-    """A way to run an agent: one question, a tool loop, a coding agent's CLI."""
+    """A way to run an agent: one request, a loop with tools, or a program."""
 
     @property
     def fingerprint(self) -> str:
-        """Everything that changes behaviour: model, limits, layout, program version."""
+        """Everything that affects the result: model, limits, prompt layout, program version."""
         ...
 
     async def run(self, episode: Episode, skill: Skill, *, replicate: int = 0) -> Trajectory:
-        """Attempt the episode with the skill in force."""
+        """Attempt the episode with this skill."""
         ...
 
 
 class Subject(Protocol):
-    """The target as a probe reaches it. What would give the reference away is `Unusable`."""
+    """The target of a probe. A text that contains the right answer is `Unusable`."""
 
     def betrayed(self, rollout: Rollout, text: str) -> str:
-        """What the text would tell the target of the reference; empty when nothing."""
+        """The part of the text that would reveal the right answer; empty if there is none."""
         ...
 
     async def explain(self, rollout: Rollout, skill: Skill, question: str) -> str:
-        """Ask about an attempt that was made with this skill."""
+        """Ask the target about an attempt that it made with this skill."""
         ...
 
     async def retry(self, rollout: Rollout, skill: Skill, instruction: str) -> Rollout:
-        """Attempt the task again with one more instruction in the skill; it has a score."""
+        """Attempt the task again with one more instruction in the skill, and score it."""
         ...
 
 
 class Proposer(Protocol):
-    """Turns attempts into findings: the first stage of an optimizer."""
+    """Makes findings with proposals from attempts: the first stage of an optimizer."""
 
     async def __call__(
         self,
@@ -138,15 +138,15 @@ class Proposer(Protocol):
         *,
         budget: int | None,
     ) -> tuple[Finding, ...]:
-        """Read each batch in order, to its end; it may be read more than once.
+        """Read each batch completely and in order; it may be read more than once.
 
-        `budget` bounds the proposals of each finding; None does not.
+        `budget` is the maximum number of proposals per finding; None: no limit.
         """
         ...
 
 
 class Optimizer(Protocol):
-    """Turns a step's evidence into candidates, if anything comes of it."""
+    """Makes candidates from the attempts of a step."""
 
     async def propose(
         self,
@@ -156,58 +156,58 @@ class Optimizer(Protocol):
         *,
         budget: int | None,
     ) -> Draft:
-        """Read each micro-batch as it comes, in its fixed order, and draft a candidate."""
+        """Read each micro-batch in its fixed order and make a candidate, if possible."""
         ...
 
 
 class MetaReflector(Protocol):
-    """Looks at everything that an epoch tried, and thinks again."""
+    """Reviews everything that an epoch tried, and proposes further edits."""
 
     async def rethink(
         self, skill: Skill, memory: Memory, *, epoch: int, budget: int | None
     ) -> Draft:
-        """Draft a candidate from the directions of the epoch."""
+        """Make a candidate from the edits of the epoch, if possible."""
         ...
 
 
 class Pruner(Protocol):
-    """Looks for rules that can be spared."""
+    """Finds rules without effect."""
 
     @property
     def gate(self) -> Gate:
-        """For what is only shorter."""
+        """The gate for a pruned skill."""
         ...
 
     async def cut(self, skill: Skill, sample: Sequence[Task], events: Iterable[Event]) -> Cut:
-        """Leave out what nothing misses on training tasks; `events`: the run so far."""
+        """Find rules without effect on training tasks; `events` is the event log so far."""
         ...
 
 
 class Shortener(Protocol):
-    """Holds candidates to a size."""
+    """Limits the size of candidates."""
 
     @property
     def limit(self) -> int:
-        """How many tokens a skill may have."""
+        """Maximum number of tokens of a skill."""
         ...
 
     async def shorten(self, skill: Skill) -> tuple[Skill, str]:
-        """The same skill in fewer words; or as it is, and why."""
+        """The shortened skill; or the unchanged skill, and the reason."""
         ...
 
 
 class Reviewer(Protocol):
-    """Looks back over an epoch."""
+    """Reviews an epoch."""
 
     async def review(
         self, before: Skill, after: Skill, pairs: Sequence[Pair], memory: Memory, *, last: bool
     ) -> Review:
-        """Conclude guidance for the skill and, unless this epoch is the last, lessons."""
+        """Write guidance for the skill and, unless this is the last epoch, lessons."""
         ...
 
 
 class Gate(Protocol):
-    """Decides whether a measured candidate replaces the current skill. Pure."""
+    """Decides whether a measured candidate replaces the current skill. Has no side effects."""
 
     @property
     def forced(self) -> bool:
@@ -215,145 +215,145 @@ class Gate(Protocol):
         ...
 
     def value(self, skill: Skill, evaluation: Evaluation) -> float:
-        """The number by which skills are ranked."""
+        """The score of a skill in the metric of the gate."""
         ...
 
     @property
     def alpha(self) -> float:
-        """The chance of a false accept that a whole run may have; 0: the gate does not test."""
+        """The false-accept rate of a whole run; 0: the gate does not test."""
         ...
 
     def fewest_wins(self, level: float) -> int | None:
         """How many tasks a candidate must win, losing none, to be accepted at this `level`.
 
-        None: it would not be with any number of them.
+        None: no number is enough.
         """
         ...
 
     def order(self, tasks: Sequence[str], skill: str, incumbent: Evaluation) -> Sequence[str]:
-        """The order in which a candidate (by digest) meets the tasks, so that little settles it."""
+        """The order in which a candidate (by digest) attempts the tasks, for an early decision."""
         ...
 
     def foresee(
         self, candidate: Measured, incumbent: Measured, left: Collection[str], *, level: float
     ) -> Verdict | None:
-        """The verdict against the candidate that no outcome of the tasks left can avert.
+        """The rejection of the candidate, if no outcome of the remaining tasks can change it.
 
-        The candidate has met all tasks but these, in `order`. Each of them may bring any score, or
-        none. None: still open.
+        `left` are the tasks not attempted yet, in `order`. Each may get any score, or none. None:
+        the decision is still open.
         """
         ...
 
     def judge(self, candidate: Measured, incumbent: Measured, *, level: float) -> Verdict:
-        """Whether the candidate is really better on the same tasks.
+        """Whether the candidate is better on the same tasks.
 
-        `level` is the part of `alpha` that this decision may spend.
+        `level` is the part of `alpha` that this decision may use.
         """
         ...
 
 
 class Course(Protocol):
-    """How several candidates come down to the one that meets the gate. Pure."""
+    """The rules of screening and race among several candidates. Has no side effects."""
 
     def screening(self, known: Evaluation) -> Sequence[Sequence[str]]:
-        """Tasks of the step, block by block; `known` is how it went before.
+        """Tasks of the step in blocks; `known` is their evaluation with the parent.
 
-        None at all where nothing can be gained.
+        Empty if no candidate could gain anything.
         """
         ...
 
     def blocks(self, tasks: Sequence[str], step: int) -> Sequence[Sequence[str]]:
-        """Validation tasks, block by block: one for each heat, as long as there is a choice."""
+        """Val tasks in blocks, one for each round of the race."""
         ...
 
     def screened(self, gains: Mapping[str, float]) -> Sequence[str]:
-        """Who goes on after a heat on the step's own tasks, best first; it may be nobody."""
+        """The candidates that continue after screening, best first; may be empty."""
         ...
 
     def halved(self, gains: Mapping[str, float]) -> Sequence[str]:
-        """Who goes on after a heat on validation tasks, best first; one at least."""
+        """The candidates that continue after a round on val tasks, best first; at least one."""
         ...
 
 
 class Parents(Protocol):
-    """Which skill a step sets out from. Pure."""
+    """Which skill a step starts from. Has no side effects."""
 
     def __call__(self, pool: Sequence[Measured], step: int) -> Measured:
-        """One of the skills that have been current; the last one still is."""
+        """One of the skills that have been current; the last one is current now."""
         ...
 
 
 class Record(Protocol):
-    """The record of a run: append-only, and sufficient to resume it."""
+    """The event log of a run: append-only, and sufficient to resume it."""
 
     def append(self, event: Event) -> None:
-        """Record durably before returning."""
+        """Append an event; it is on disk when this returns."""
         ...
 
     def events(self) -> Iterable[Event]:
-        """Everything recorded so far, oldest first."""
+        """All events so far, oldest first."""
         ...
 
 
 class Work(Protocol):
-    """Finished work by content: what is asked again is free."""
+    """The cache of attempts and calls, by content."""
 
     def enter(self, move: str) -> None:
-        """From now on, work is done for this move; only the ledger cares."""
+        """From now on, costs are recorded for this operation."""
         ...
 
     async def rollout(
         self, key: str, make: Callable[[], Awaitable[Rollout]], *, ahead_of: str = ""
     ) -> tuple[Rollout, bool]:
-        """The rollout kept under `key`, or make and keep it; True when it was there.
+        """The attempt cached under `key`, or make and cache it; True if it was cached.
 
-        Asked for twice at once, it is made once. A rollout without a score is not kept.
+        Two requests at the same time make one attempt. An attempt without a score is not cached.
 
-        `ahead_of` names a move that may need it: it is booked there, and counts as unused, and as
-        not there, until somebody asks for it without.
+        `ahead_of` names the operation that a speculative attempt is for: its cost is recorded
+        there. It counts as unused until it is requested without `ahead_of`.
         """
         ...
 
     async def reply(
         self, key: str, *, role: str, stage: str, make: Callable[[], Awaitable[Reply]]
     ) -> Reply:
-        """The reply kept under `key`, or make and keep it, once however many ask at a time."""
+        """The reply cached under `key`, or make it, once for all callers, and cache it."""
         ...
 
     def spent(self) -> Mapping[tuple[str, str, str], Usage]:
-        """What was paid in all processes of the run, by (move, role, stage)."""
+        """The cost of all processes of the run, by (operation, role, stage)."""
         ...
 
 
 class Reservation(Protocol):
-    """The worst case of one call under way. Exactly one of these happens to it."""
+    """The reserved maximum cost of one running call. Exactly one of these methods is called."""
 
     def answered(self, usage: Usage) -> None:
-        """It was paid."""
+        """The call was answered and paid."""
         ...
 
     def failed(self) -> None:
-        """Nothing was paid."""
+        """The call failed; nothing was paid."""
         ...
 
     def interrupted(self) -> None:
-        """Nobody knows whether it was answered."""
+        """The call was interrupted; it is not known whether it was answered."""
         ...
 
 
 class Reservations(Protocol):
-    """Calls under way, known to later processes of the run should this one be killed."""
+    """Running calls, stored so that later processes know of them if this one is killed."""
 
     def reserve(self, role: str, stage: str, worst: Usage | None) -> Reservation:
-        """Durable when it returns, before the call is sent; None: no limit depends on it."""
+        """Store the maximum cost before the call is sent; None: no limit depends on it."""
         ...
 
     def interrupted(self) -> Usage:
-        """Worst cases of the calls that were under way when a process was killed or stopped."""
+        """Maximum cost of the calls that were running when a process was killed or stopped."""
         ...
 
 
 class Watcher(Protocol):
-    """Sees what happens, as it happens. Must be quick and must not raise."""
+    """Called with every event. Must be fast and must not raise."""
 
     def __call__(self, event: Event | Signal, /) -> None: ...

@@ -13,23 +13,23 @@ Split: TypeAlias = Literal["train", "val", "test"]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One item of an environment. Harnesses never see it: they see the episode opened from it."""
+    """One task of an environment. A harness never sees it, only the episode opened from it."""
 
     id: str
     kind: str = "default"
     data: Mapping[str, object] = field(default_factory=dict[str, object])
-    """Private to the environment: question, reference answers, file names, seeds. JSON values."""
+    """Private data of the environment: question, right answers, file names. JSON values."""
     where: str = field(default="", compare=False)
-    """Where the user finds it, such as `tickets.csv:12`, if it has no id of the user's."""
+    """File and line, such as `tickets.csv:12`, if the data has no id for it."""
 
     @property
     def told(self) -> str:
-        """What to call it in front of the user."""
+        """Its name in messages: file and line, or the id."""
         return short_place(self.where) or self.id
 
     @property
     def digest(self) -> str:
-        """Name of this exact content."""
+        """Hash of its content."""
         text = json.dumps([self.id, self.kind, self.data], sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -41,14 +41,14 @@ def short_place(where: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gold:
-    """The right answer to a task. For checks of data and scorer; no harness gets to see it."""
+    """The right answer to a task, for checks of data and scorer. No harness sees it."""
 
     answers: tuple[str, ...]
     """Acceptable answers; with options, the text of the right one."""
     options: tuple[str, ...] = ()
     right: int | None = None
-    """Which of the options is right."""
+    """Index of the right option."""
     reply: str | None = None
-    """A reply that deserves full marks, as an agent would write it; None where none is known."""
+    """A reply of an agent that gets full marks; None if none is known."""
     quoted: bool = False
-    """Whether the brief is meant to hold the answer: it is to be found in a text."""
+    """Whether the task text contains the answer by design."""

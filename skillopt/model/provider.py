@@ -11,41 +11,41 @@ from skillopt.model.settings import ModelSettings
 
 
 class Answer(NamedTuple):
-    """An HTTP response, read to its end."""
+    """A complete HTTP response."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
 
     def json(self) -> Json:
-        """The body, read; `ValueError` when it is not JSON."""
+        """The body as JSON; `ValueError` if it is not JSON."""
         return read_json(self.body)
 
 
 class Transport(Protocol):
-    """Carries a request to a server."""
+    """Sends HTTP requests."""
 
     async def post(
         self, url: str, *, headers: Mapping[str, str], body: bytes, timeout: float
     ) -> Answer:
-        """Send and read all; past `timeout` seconds the request is cancelled.
+        """Send a request and read the whole response, within `timeout` seconds.
 
-        Raises `Unreached` when no answer came, `ModelError` when it came in pieces.
+        Raises `Unreached` if there is no answer, `ModelError` if it is incomplete.
         """
         ...
 
     async def get(self, url: str, *, headers: Mapping[str, str], timeout: float) -> Answer:
-        """Fetch and read all, as `post` does."""
+        """Like `post`, with the method GET."""
         ...
 
 
 @runtime_checkable
 class Settles(Protocol):
-    """A provider that fills in what was left open, from variables and defaults of its own."""
+    """Optional for a backend: fills in settings that the user did not set."""
 
     @classmethod
     def settle(cls, settings: ModelSettings) -> ModelSettings:
-        """The settings as they will be asked; twice is the same as once."""
+        """The settings that are really used. Calling it twice must change nothing more."""
         ...
 
 
@@ -53,16 +53,16 @@ class Provider(Protocol):
     """A class registered under `skillopt.models`."""
 
     key_variables: ClassVar[tuple[str, ...]]
-    """Environment variables that may hold the key, best first; `{ROLE}` is the role's name."""
+    """Environment variables for the key, in order of precedence; `{ROLE}` is the role."""
     url_variables: ClassVar[tuple[str, ...]]
-    """Environment variables that may hold the base URL."""
+    """Environment variables for the base URL."""
     key_required: ClassVar[bool]
     default_url: ClassVar[str]
-    """Blank: the user must give one."""
+    """Empty: the user must set one."""
     takes_shared_effort: ClassVar[bool]
-    """Whether its models understand a reasoning effort, so that the one for all roles is sent."""
+    """Whether `model.reasoning_effort` is sent, which is set for all roles."""
 
     @classmethod
     def create(cls, settings: ModelSettings, http: Transport) -> Model:
-        """A model ready to be asked; what is missing in the settings is an error now."""
+        """Create a model; missing settings are an error now."""
         ...

@@ -23,32 +23,32 @@ JSON_HEADERS: Final[Mapping[str, str]] = {
 
 
 class Nonsense(Exception):
-    """An answer that has not the shape that the API promises; worth a retry."""
+    """An answer without the format of the API; will be retried."""
 
 
 class Told(Exception):
-    """An answer with HTTP status 200 whose body tells of an error."""
+    """An answer with HTTP status 200 whose body contains an error."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
-        """The HTTP status that would have said the same."""
+        """The HTTP status that corresponds to the error."""
 
 
 class Dialect(Protocol):
-    """How an API spells requests and answers. Pure."""
+    """The format of an API: how requests are written and answers are read."""
 
     def body(self, request: Request) -> dict[str, object]:
-        """What is sent; `Refused` if the API has no word for something in the request."""
+        """The JSON body of a request; `Refused` if the API does not support something in it."""
         ...
 
     def reply(self, data: Json) -> Reply:
-        """Take an answer apart; without token counts where there are none."""
+        """Read an answer; without token counts if there are none."""
         ...
 
 
 class Line(NamedTuple):
-    """The way to a server: its address, by what right, and what to check when it says no."""
+    """The connection to a server: transport, address, credentials, hint for error messages."""
 
     http: Transport
     url: str
@@ -58,7 +58,7 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """Asks by POST, one request for one reply."""
+    """A model behind an HTTP API: one POST request for each reply."""
 
     fingerprint: str
     dialect: Dialect
@@ -78,7 +78,7 @@ class Remote:
         *quirks: str,
         headers: Mapping[str, str] = JSON_HEADERS,
     ) -> Remote:
-        """A model of this backend; `quirks` are what else changes its answers."""
+        """A model of this backend; `quirks` are further parts of its fingerprint."""
         who = f"{settings.role} model {settings.name!r} at {place(line.url)}"
         return cls(
             fingerprint=fingerprint_of(backend, settings, *quirks),
@@ -91,7 +91,7 @@ class Remote:
         )
 
     async def complete(self, request: Request) -> Reply:
-        """Ask once."""
+        """Send one request."""
         body = json.dumps(self.dialect.body(request)).encode()
         shown = await self.caller.credentials.headers()
         answer = await self.http.post(
@@ -103,7 +103,7 @@ class Remote:
 
 
 def understood(answer: Answer, dialect: Dialect, caller: Caller) -> Reply:
-    """An answer with status 200, taken apart, or what is wrong with it as an error."""
+    """Read an answer with status 200; raises an error if it is not valid."""
     try:
         return dialect.reply(answer.json())
     except Told as error:
@@ -118,7 +118,7 @@ def understood(answer: Answer, dialect: Dialect, caller: Caller) -> Reply:
 
 
 def checked(key: Key, url: str, hint: str) -> Key:
-    """The key as it may be sent to this address; one that no header can hold is an error now."""
+    """The key for this address; raises an error if it is not a valid header value."""
     if key.secret is None:
         return key
     if not key.secret or not all("!" <= letter <= "~" for letter in key.secret):
@@ -130,14 +130,14 @@ def checked(key: Key, url: str, hint: str) -> Key:
 
 
 def key_hint(settings: ModelSettings, names: tuple[str, ...]) -> str:
-    """What to check when a key is refused."""
+    """A hint for the error message if the key is refused."""
     source = settings.key_source or " or ".join(names)
     state = " (not set)" if settings.api_key is None else ""
     return f"the key for the {settings.role} model in {source}{state}"
 
 
 def address(base_url: str, path: str) -> str:
-    """Where to post: a bare host gets `/v1`, any other path is taken as given."""
+    """The URL for requests: an address without a path gets `/v1`."""
     parts = _split(base_url)
     if parts is None:
         raise ConfigError(
@@ -158,7 +158,7 @@ def _split(url: str) -> SplitResult | None:
 
 
 def fingerprint_of(backend: str, settings: ModelSettings, *quirks: str) -> str:
-    """Backend and whatever changes answers; neither address nor key does."""
+    """Fingerprint from the backend and the settings that affect answers; not address or key."""
     effort = settings.effort or None
     usual = (
         f"{backend}/{settings.name}/temperature={settings.temperature}"

@@ -25,14 +25,14 @@ _SAMPLE = 5
 
 
 async def names_itself(environment: Environment) -> None:
-    """Name and fingerprint are there and do not change."""
+    """Name and fingerprint are not empty and do not change."""
     _promise(bool(environment.name), "an environment has a name")
     _promise(bool(environment.fingerprint), "an environment has a fingerprint")
     _promise(environment.fingerprint == environment.fingerprint, "the fingerprint is stable")
 
 
 async def lists_the_same_tasks_each_time(environment: Environment) -> None:
-    """Asked twice, a split has the same tasks in the same order, and train and val have some."""
+    """A split always has the same tasks in the same order; train and val are not empty."""
     for split in _SPLITS:
         first = [task.digest for task in environment.tasks(split)]
         again = [task.digest for task in environment.tasks(split)]
@@ -56,7 +56,7 @@ async def gives_every_task_its_own_id(environment: Environment) -> None:
 
 
 async def opens_a_task_to_the_same_brief(environment: Environment) -> None:
-    """Opened twice, a task reads the same; opening and scoring leave it as it was."""
+    """A task always has the same text, and opening it does not change it."""
     for task in _some(environment):
         before = task.digest
         async with environment.open(task) as episode:
@@ -69,7 +69,7 @@ async def opens_a_task_to_the_same_brief(environment: Environment) -> None:
 
 
 async def gives_all_tasks_the_same_instructions(environment: Environment) -> None:
-    """What differs between tasks belongs into the brief."""
+    """Instructions are the same for all tasks."""
     found: set[str] = set()
     for task in _some(environment):
         async with environment.open(task) as episode:
@@ -78,7 +78,7 @@ async def gives_all_tasks_the_same_instructions(environment: Environment) -> Non
 
 
 async def scores_any_answer(environment: Environment) -> None:
-    """Silence and nonsense are answers: they get a score with feedback, and do not pass."""
+    """Empty and nonsense answers get a score with feedback, and do not pass."""
     for task in _some(environment):
         for answer in ("", "\N{SNOWMAN} no idea \N{SNOWMAN}"):
             score = await _score(environment, task, answer)
@@ -88,7 +88,7 @@ async def scores_any_answer(environment: Environment) -> None:
 
 
 async def scores_the_same_attempt_alike(environment: Environment) -> None:
-    """A score depends on the task and the attempt only."""
+    """A score depends only on the task and the attempt."""
     for task in _some(environment):
         first = await _score(environment, task, "something")
         again = await _score(environment, task, "something")
@@ -96,7 +96,7 @@ async def scores_the_same_attempt_alike(environment: Environment) -> None:
 
 
 async def gives_full_marks_to_the_gold_it_tells(environment: Environment) -> None:
-    """Where an environment tells right answers, its scorer agrees with them."""
+    """If an environment provides right answers, they get full marks."""
     if not isinstance(environment, TellsGold):
         return
     for task in _some(environment):
@@ -119,7 +119,7 @@ ENVIRONMENT_CHECKS: tuple[Check, ...] = (
 
 
 async def check_environment(environment: Environment) -> None:
-    """Raise AssertionError for the first promise that is not kept."""
+    """Run all checks; raises `AssertionError` for the first one that fails."""
     for check in ENVIRONMENT_CHECKS:
         await check(environment)
 

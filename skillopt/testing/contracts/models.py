@@ -20,15 +20,15 @@ AT_ONCE = 8
 _DOT = bytes.fromhex(
     "47494638396101000100800000ffffff00000021f90401000000002c00000000010001000002024401003b"
 )
-"""A picture of one point."""
+"""An image of one pixel."""
 
 
 class ContractBroken(AssertionError):
-    """A part does not do what its protocol promises."""
+    """A model does not do what its protocol requires."""
 
 
 async def check_model(model: Model, *, secret: str | None = None) -> None:
-    """All checks of this module."""
+    """Run all checks of this module."""
     check_fingerprint(model)
     await check_answer(model)
     await check_many_at_once(model)
@@ -39,28 +39,28 @@ async def check_model(model: Model, *, secret: str | None = None) -> None:
 
 
 def check_fingerprint(model: Model) -> None:
-    """The fingerprint is a text, and the same whenever it is read."""
+    """The fingerprint is not empty and does not change."""
     first = model.fingerprint
     _expect(bool(first.strip()), "the fingerprint is blank")
     _expect(model.fingerprint == first, "the fingerprint changes from one reading to the next")
 
 
 async def check_answer(model: Model) -> None:
-    """One question gets one reply, whose counts are possible; asking does not change the model."""
+    """A request gets a valid reply and does not change the fingerprint."""
     before = model.fingerprint
     _check_reply(await model.complete(_question(0)))
     _expect(model.fingerprint == before, "asking changes the fingerprint")
 
 
 async def check_many_at_once(model: Model) -> None:
-    """Questions asked at the same time are all answered."""
+    """Parallel requests are all answered."""
     replies = await map_all(model.complete, [_question(n) for n in range(AT_ONCE)])
     for reply in replies:
         _check_reply(reply)
 
 
 async def check_cancelled(model: Model) -> None:
-    """A call that was cancelled ends, and leaves a model that still answers."""
+    """A cancelled call ends, and the model still answers afterwards."""
     call = asyncio.ensure_future(model.complete(_question(0)))
     await asyncio.sleep(0)
     call.cancel()
@@ -70,7 +70,7 @@ async def check_cancelled(model: Model) -> None:
 
 
 async def check_demands(model: Model) -> None:
-    """A request with a tool, an image or a schema is answered or refused, nothing else."""
+    """A request with a tool, an image or a schema is answered or raises `Refused`."""
     look = Tool("look", "Looks around.", {"type": "object", "properties": {}})
     schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
     plain = _question(0)
@@ -89,7 +89,7 @@ async def check_demands(model: Model) -> None:
 
 
 def check_secret(model: Model, secret: str) -> None:
-    """Neither repr nor fingerprint shows the key."""
+    """Neither repr nor fingerprint contains the key."""
     _expect(secret not in repr(model), "the repr shows the key")
     _expect(secret not in model.fingerprint, "the fingerprint shows the key")
 
