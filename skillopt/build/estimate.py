@@ -4,8 +4,8 @@ The lower bound has only the calls that every run makes. The upper bound has eve
 once, a full evaluation of every candidate, and a skill that grows with every step. The expected
 value assumes that most steps have a candidate that is measured once, and a part of the optional
 calls.
-Tokens are characters / 4. The length and the speed of answers are assumptions: see `ANSWERS`,
-`LATENCY` and `PACE`.
+Tokens are characters / 4. The length and the speed of answers are assumptions: see
+`answer_tokens` and `build/speed.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from skillopt.build.outlay import MAYBE, Estimate, Line, Range, summed
 from skillopt.build.policies import form_of, rate_control
 from skillopt.build.proposing import MANY, Proposing, bound, merges, proposing
 from skillopt.build.speculating import speculates
-from skillopt.config.schema import Role
+from skillopt.build.speed import Speed, speed_of
+from skillopt.config.schema import Role, RoleModel
 from skillopt.core.rules import rules_in
 from skillopt.core.task import Task
 from skillopt.core.tokens import estimate as tokens_in
@@ -33,16 +34,14 @@ from skillopt.optimizer.trial import EXCHANGES
 
 _PROBES = 20
 """Tasks of which the request is looked at."""
-ANSWERS: Mapping[Role, Range] = {
+_ANSWERS: Mapping[Role, Range] = {
     "target": Range(10, 500, 100),
     "optimizer": Range(150, 2000, 500),
     "judge": Range(10, 500, 100),
 }
 """Tokens of an answer, as far as max_tokens allows."""
-LATENCY = Range(0.5, 4, 1)
-"""Seconds that a call takes before its answer begins."""
-PACE = Range(1 / 150, 1 / 15, 1 / 50)
-"""Seconds for each token of an answer."""
+_FILLED = 0.25
+"""Share of max_tokens that an answer takes, as a rule, where the limit is low."""
 CANDIDATES = 0.6
 """Share of steps that bring a candidate before the gate, as a rule."""
 _AGAIN = 0.75
@@ -55,6 +54,8 @@ _SELDOM = 0.25
 """Share of what comes up only now and then."""
 _FRAME = 20
 """Tokens around a request or an attempt."""
+_INSTRUCTION = 25
+"""Tokens of an instruction, as a rule."""
 _EDIT = 40
 """Tokens that an edit adds to a skill at most, as a rule."""
 _MEMORY = 4000
@@ -71,9 +72,20 @@ async def estimate(brief: Brief) -> Estimate:
 async def look_ahead(brief: Brief) -> Outlook:
     """Look at the data; the skill is the one that the run starts or goes on with."""
     answers: dict[Role, Range] = {
-        role: _answer(role, brief.config.model.role(role).max_tokens) for role in ROLES
+        role: answer_tokens(brief.config.model.role(role)) for role in ROLES
     }
-    return Outlook(brief, answers, await _request_tokens(brief))
+    speeds: dict[Role, Speed] = {role: speed_of(brief.config.model.role(role)) for role in ROLES}
+    return Outlook(brief, answers, speeds, await _request_tokens(brief))
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """What a task shows the agent, without the skill, on average."""
+
+    whole: float
+    """Tokens."""
+    own: float
+    """Those that differ from task to task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +94,13 @@ class Outlook:
 
     brief: Brief
     answers: Mapping[Role, Range]
-    request: float
-    """Tokens of what a task shows the agent, without the skill, on average."""
+    speeds: Mapping[Role, Speed]
+    requests: Requests
+
+    @property
+    def request(self) -> float:
+        """Tokens of what a task shows the agent, without the skill, on average."""
+        return self.requests.whole
 
     def start(self) -> Iterator[Line]:
         """What comes before the first move."""
@@ -232,12 +249,13 @@ class Outlook:
             most = gradient.evidence_tokens or gradient.explore_turns * 8 * self._attempt
             yield self._question("explore", "explore", found.explore, edits, most)
         if found.instruct.high:
-            short = MOST_SHOWN + tokens_in(self.brief.prompts.text("instruct"))
-            inputs = found.instruct * Range(50, short)
-            outputs = found.instruct * Range(5, 160)
-            waves = _waves(found.instruct, gradient.analyst_workers)
-            seconds = waves * (LATENCY + Range(5, 160) * PACE)
-            yield Line("instructions", "optimizer", found.instruct, inputs, outputs, seconds)
+            fixed = tokens_in(self.brief.prompts.text("instruct"))
+            usual = _SHOWN * MOST_SHOWN + fixed
+            yield self._line(
+                *("instructions", "optimizer", found.instruct),
+                asked=Range(50, MOST_SHOWN + fixed, usual),
+                answer=Range(5, 160, _INSTRUCTION),
+            )
 
     def _epoch(self, move: EpochEnd, edits: int, gate: Range) -> Iterator[Line]:
         if not move.tasks:
@@ -270,9 +288,25 @@ class Outlook:
             1.2 * self.request + skill.high,
             self.request + skill.expected,
         )
-        answer, workers = self.answers["target"], self.brief.config.env.workers
-        seconds = _waves(count, workers) * (LATENCY + answer * PACE)
-        return Line(phase, "target", count, count * asked, count * answer, seconds)
+        # The skill and the instructions come first, the same in every attempt under one skill.
+        own = self.requests.own
+        new = Range(0.8 * own, 1.2 * own + skill.high, own)
+        return self._line(phase, "target", count, asked, self.answers["target"], new)
+
+    def _line(
+        self,
+        phase: str,
+        role: Role,
+        count: Range,
+        asked: Range,
+        answer: Range,
+        new: Range | None = None,
+    ) -> Line:
+        """So many calls with so many tokens each; `new`: those not sent just before, if fewer."""
+        config = self.brief.config
+        workers = config.env.workers if role == "target" else config.gradient.analyst_workers
+        seconds = self.speeds[role].seconds(count, new or asked, answer, workers)
+        return Line(phase, role, count, count * asked, count * answer, seconds)
 
     def _question(
         self,
@@ -297,34 +331,29 @@ class Outlook:
         if whole:
             most = max(answer.high, 500 + skill.high)
             answer = Range(min(answer.low, skill.low), most, answer.expected + skill.expected)
-        workers = self.brief.config.gradient.analyst_workers
-        seconds = _waves(count, workers) * (LATENCY + answer * PACE)
-        return Line(phase, "optimizer", count, count * asked, count * answer, seconds)
+        return self._line(phase, "optimizer", count, asked, answer)
 
 
-def _answer(role: Role, longest: int) -> Range:
-    found = ANSWERS[role]
-    return Range(min(found.low, longest), min(found.high, longest), found.expected)
+def answer_tokens(role: RoleModel) -> Range:
+    """How long the answers of a role are assumed to be."""
+    found, longest = _ANSWERS[role.role], role.max_tokens
+    usual = min(found.expected, _FILLED * longest)
+    return Range(min(found.low, longest), min(found.high, longest), usual)
 
 
-def _waves(calls: Range, workers: int) -> Range:
-    """How many calls follow on each other where so many are under way at a time."""
-
-    def waves(number: float) -> float:
-        return number if number < 1 else max(1.0, number / workers)
-
-    return Range(waves(calls.low), waves(calls.high), waves(calls.expected))
-
-
-async def _request_tokens(brief: Brief) -> float:
+async def _request_tokens(brief: Brief) -> Requests:
     """How long requests are, from a few of them."""
     environment = brief.world.environment
     tasks: list[Task] = [*environment.tasks("train"), *environment.tasks("val")]
     chosen = tasks[:: max(1, len(tasks) // _PROBES)]
 
-    async def measure(task: Task) -> int:
+    async def measure(task: Task) -> tuple[int, int]:
         with attributed_to(EnvironmentFault, f"task {task.id!r}"):
             async with environment.open(task) as episode:
-                return tokens_in(episode.instructions) + tokens_in(episode.brief) + _FRAME
+                return tokens_in(episode.instructions), tokens_in(episode.brief) + _FRAME
 
-    return fmean(await map_all(measure, chosen)) if chosen else 0.0
+    found = await map_all(measure, chosen)
+    if not found:
+        return Requests(0, 0)
+    own = fmean(own for _, own in found)
+    return Requests(own + fmean(shared for shared, _ in found), own)

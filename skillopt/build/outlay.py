@@ -126,6 +126,12 @@ class Estimate:
         """Roles whose price is unknown."""
         return list(dict.fromkeys(line.role for line in self.lines if line.role not in self.prices))
 
+    @property
+    def free(self) -> list[Role]:
+        """Roles whose calls cost nothing."""
+        costs: dict[Role, Range | None] = {line.role: self.cost(line) for line in self.roles}
+        return [role for role, cost in costs.items() if cost is not None and not cost.high]
+
     def cost(self, line: Line) -> Range | None:
         """Dollars of a phase; None if the price is unknown."""
         price = self.prices.get(line.role)

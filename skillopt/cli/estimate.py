@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Sequence
 
 from skillopt.api import Inputs, estimate_training
-from skillopt.build.brief import Brief
-from skillopt.build.estimate import ANSWERS, CANDIDATES, LATENCY, PACE
+from skillopt.build.brief import ROLES, Brief
+from skillopt.build.estimate import CANDIDATES, answer_tokens
 from skillopt.build.outlay import Estimate, Line, Range
 from skillopt.build.pricing import missing_prices
+from skillopt.build.speed import Speed, speed_of
 from skillopt.cli.arguments import Given
-from skillopt.cli.phrases import duration, short
+from skillopt.cli.phrases import count, duration, short
 from skillopt.cli.render import Screen
 from skillopt.cli.settings import configured
 from skillopt.cli.tables import Table
@@ -23,10 +24,7 @@ _NOTE = (
     "{target} tokens (target) and {optimizer} tokens (optimizer), reasoning models may need\n"
     "more; no retries. Input tokens come from the real prompts and data (characters / 4)."
 )
-_TIME = (
-    "Time: about {expected} ({low} to {high}), if a call takes {latency:g} s plus 1 s for every\n"
-    "{pace:.0f} tokens of its answer, and {workers} attempts (env.workers) run at the same time."
-)
+_TIME = "Time: about {expected} ({low} to {high}), a rough figure. Assumed:"
 _CALLS, _TOKENS, _SECONDS = 2.0, 3.0, 3.0
 """How far off the likely range goes, as a factor."""
 
@@ -38,7 +36,7 @@ def show_estimate(given: Given) -> None:
     found = estimated(brief)
     for each in found.warnings:
         screen.warn(each)
-    screen.show(phases(found), "", _bounds(found), "", _note(), "", _time(brief, found))
+    screen.show(phases(found), "", _bounds(found), "", _note(brief), "", _time(brief, found))
     for note in price_notes(brief, found):
         screen.show("", note)
     screen.tell(f"next: {given.command('train', {})}")
@@ -51,13 +49,20 @@ def estimated(brief: Brief) -> Estimate:
 
 def phases(found: Estimate) -> Table:
     """One row per phase, then one per role."""
-    numbers = ["calls", "tokens in", "tokens out", *(["dollars"] if found.prices else [])]
+    numbers = ["calls", "tokens in", "tokens out", *(["dollars"] if _costs(found) else [])]
     made = Table("phase", "role", *numbers, right=numbers)
     for line in found.lines:
         _row(made, line, found)
     for line in found.roles:
         _row(made, line, found, style="bold")
     return made
+
+
+def _costs(found: Estimate) -> bool:
+    """Whether there is a price to tell: one is known and not all are free."""
+    return any(role not in found.free for role in found.prices) or bool(
+        found.free and found.unpriced
+    )
 
 
 def one_line(found: Estimate) -> str:
@@ -71,23 +76,38 @@ def _bounds(found: Estimate) -> str:
     return f"At least and at most: {spans(found.calls, found.tokens, found.dollars)}."
 
 
-def _note() -> str:
-    return _NOTE.format(
-        share=f"{100 * CANDIDATES:.0f} %",
-        target=round(ANSWERS["target"].expected),
-        optimizer=round(ANSWERS["optimizer"].expected),
-    )
+def _note(brief: Brief) -> str:
+    model = brief.config.model
+    target, optimizer = (round(answer_tokens(model.role(role)).expected) for role in ROLES)
+    return _NOTE.format(share=f"{100 * CANDIDATES:.0f} %", target=target, optimizer=optimizer)
 
 
 def _time(brief: Brief, found: Estimate) -> str:
     likely = found.seconds.likely(_SECONDS)
-    return _TIME.format(
-        expected=duration(likely.expected),
-        low=duration(likely.low),
-        high=duration(likely.high),
-        latency=LATENCY.expected,
-        pace=1 / PACE.expected,
-        workers=brief.config.env.workers,
+    expected, low, high = map(duration, (likely.expected, likely.low, likely.high))
+    told: dict[str, list[str]] = {}
+    for role in ROLES:
+        told.setdefault(_speed(speed_of(brief.config.model.role(role)), brief), []).append(role)
+    assumed = [f"- {' and '.join(roles)}: {speed}" for speed, roles in told.items()]
+    return "\n".join([_TIME.format(expected=expected, low=low, high=high), *assumed])
+
+
+def _speed(speed: Speed, brief: Brief) -> str:
+    workers = brief.config.env.workers
+    at_once = speed.at_once(workers)
+    if speed.cores is None:
+        limit = "env.workers" if at_once == workers else "model.max_concurrency"
+        return (
+            f"a call takes {speed.wait.expected:g} s plus 1 s for every "
+            f"{1 / speed.write.expected:.0f} tokens of its answer;\n"
+            f"  {count(at_once, 'attempt')} ({limit}) run at the same time"
+        )
+    limit = "model.local_parallel" if at_once == speed.together else "env.workers"
+    return (
+        f"{1 / speed.read.expected:.0f} tokens of a request and "
+        f"{1 / speed.write.expected:.0f} tokens of an answer per second on\n"
+        f"  {count(speed.cores, 'core')}, {count(at_once, 'call')} at a time ({limit}); "
+        "slower while other programs run"
     )
 
 
@@ -101,16 +121,18 @@ def spans(calls: Range, tokens: Range, dollars: Range | None) -> str:
 
 def price_notes(brief: Brief, found: Estimate) -> list[str]:
     """Where prices come from, which are missing, and how to give them."""
-    known = [f"{role}: {price.source}" for role, price in found.prices.items()]
+    paid = {role: price for role, price in found.prices.items() if role not in found.free}
+    known = [f"{role}: {price.source}" for role, price in paid.items()]
     notes = [f"Price sources: {'; '.join(known)}."] if known else []
+    if found.free:
+        notes.append(f"Free: {', '.join(found.free)}.")
     if found.unpriced:
         notes.append(f"Dollars unknown: {missing_prices(brief.config, found.unpriced)}")
     return notes
 
 
 def _row(made: Table, line: Line, found: Estimate, style: str = "") -> None:
-    dollars = found.cost(line)
-    money = [] if not found.prices else ["unknown" if dollars is None else _likely_money(dollars)]
+    money = [_likely_money(found.cost(line))] if _costs(found) else []
     cells: Sequence[str] = [
         line.phase or "all",
         line.role,
@@ -127,7 +149,11 @@ def _beside(expected: str, likely: str) -> str:
     return expected if expected == likely else f"{expected} ({likely})"
 
 
-def _likely_money(dollars: Range) -> str:
+def _likely_money(dollars: Range | None) -> str:
+    if dollars is None:
+        return "unknown"
+    if not dollars.high:
+        return "free"
     likely = dollars.likely(_TOKENS)
     return _beside(_price(likely.expected, likely), _money(likely))
 

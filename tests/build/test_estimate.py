@@ -189,3 +189,58 @@ def test_only_texts_that_may_be_too_long_are_reckoned_to_be_shortened(tmp_path: 
     (compress,) = (line for line in found.lines if line.phase == "compress")
     steps, reflections, guidances = 4, 2, 1
     assert compress.calls == Range(0, 3 * steps + reflections + guidances)
+
+
+LOCAL: dict[str, object] = {
+    "model.backend": "local",
+    "model.target": "qwen2.5-coder-1.5b",
+    "model.optimizer": "qwen2.5-coder-1.5b",
+    "model.local_threads": 2,
+}
+
+
+def local_job(folder: Path) -> dict[str, object]:
+    data = make_data(folder / "data", (60, 40, 40))
+    settings = Job(url="", data=data, out=folder / "run", batch=30).settings()
+    others = {key: each for key, each in settings.items() if not key.startswith("model.")}
+    return {**others, **LOCAL}
+
+
+def test_a_local_model_computes_as_many_calls_at_a_time_as_it_is_set_to(tmp_path: Path) -> None:
+    def seconds(workers: int, parallel: int) -> float:
+        more = {"env.workers": workers, "gradient.analyst_workers": workers}
+        more["model.local_parallel"] = parallel
+        return estimate(
+            skill=initial_skill(), settings={**local_job(tmp_path), **more}
+        ).seconds.expected
+
+    alone = seconds(1, 1)
+    assert seconds(20, 1) == alone == seconds(1, 4)
+    assert seconds(20, 4) < alone / 2
+
+
+def test_a_local_model_reads_and_writes_at_the_speed_of_its_cores_and_its_size(
+    tmp_path: Path,
+) -> None:
+    settings = local_job(tmp_path)
+    small = {"model.target": "qwen2.5-coder-0.5b", "model.optimizer": "qwen2.5-coder-0.5b"}
+    two, four, half = (
+        estimate(skill=initial_skill(), settings={**settings, **more})
+        for more in ({}, {"model.local_threads": 4}, small)
+    )
+    assert two.calls.expected == four.calls.expected == half.calls.expected
+    assert four.seconds.expected == pytest.approx(two.seconds.expected / 2)
+    assert half.seconds.expected < two.seconds.expected / 2
+    attempts = next(line for line in two.lines if line.phase == "initial skill on val")
+    assert 1 < attempts.seconds.expected / attempts.calls.expected < 6
+
+
+def test_a_server_that_takes_few_calls_at_a_time_takes_longer(tmp_path: Path) -> None:
+    data = make_data(tmp_path / "data", (60, 40, 40))
+    settings = Job(url="http://127.0.0.1:9", data=data, out=tmp_path / "run", batch=30).settings()
+    settings["env.workers"] = 20
+    many, two = (
+        estimate(skill=initial_skill(), settings={**settings, **more}).seconds.expected
+        for more in ({}, {"model.max_concurrency": 2})
+    )
+    assert two > 2 * many
