@@ -117,7 +117,7 @@ def test_a_prompt_is_replaced_by_a_file_of_the_same_name(tmp_path: Path) -> None
 
 def test_a_misspelt_prompt_file_is_named_with_the_nearest(tmp_path: Path) -> None:
     (tmp_path / "rankng.md").write_text("Mine.", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"rankng\.md.*did you mean ranking\.md"):
+    with pytest.raises(ConfigError, match=r"rankng\.md.*did you mean 'ranking\.md'"):
         Library.of([tmp_path])
 
 
