@@ -1,4 +1,4 @@
-"""All errors that this package raises, and a helper that converts errors of other code.
+"""All errors that this package raises, and helpers: for errors of other code, for secrets in them.
 
 SkilloptError
 ├── ConfigError          the configuration is wrong; the message names the key and the file
@@ -143,3 +143,24 @@ def attributed_to(kind: Callable[[str], RolloutError], doing: str) -> Generator[
         raise
     except (Exception, SystemExit) as error:
         raise kind(f"{doing}: {type(error).__name__}: {error}") from error
+
+
+def hide_in_error(error: BaseException, hide: Callable[[str], str]) -> None:
+    """Take secrets out of the message of an error and of everything that led to it, in place.
+
+    What led to it and cannot be changed is cut off.
+    """
+    chain = [error]
+    for each in chain:
+        for behind in (each.__cause__, each.__context__):
+            if behind is not None and all(behind is not other for other in chain):
+                chain.append(behind)
+    for each in chain:
+        each.args = tuple(hide(part) if isinstance(part, str) else part for part in each.args)
+        if isinstance(each, OSError) and each.strerror:
+            each.strerror = hide(each.strerror)
+    for each in chain:
+        if each.__cause__ is not None and hide(str(each.__cause__)) != str(each.__cause__):
+            each.__cause__ = None
+        if each.__context__ is not None and hide(str(each.__context__)) != str(each.__context__):
+            each.__context__ = None

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
+from typing import cast
 
 from skillopt.build.data import data_of, exam_tasks, open_world
 from skillopt.build.judging import metric
@@ -16,6 +17,7 @@ from skillopt.build.workshop import open_workshop
 from skillopt.config.schema import Config, Role
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model, Usage
+from skillopt.core.intake import Json, change_texts
 from skillopt.core.journal import Journal
 from skillopt.core.ports import Environment, Watcher
 from skillopt.core.rollout import Evaluation, Rollout, Score
@@ -116,7 +118,8 @@ async def evaluate(
         first = [each for some in found.values() for each in some if each.replicate == 0]
         kept = {each.task: each for each in first}
         write_atomic(folder.results, result_rows(verdict.whole, kept), durable=False)
-        write_json(layout.evaluation, {**_summary(config, examinee, verdict), "booked": booked})
+        told = {**_summary(config, examinee, verdict), "booked": booked}
+        write_json(layout.evaluation, change_texts(cast("Json", told), secrets.hide_values))
         return verdict
 
 

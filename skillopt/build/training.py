@@ -25,7 +25,8 @@ from skillopt.config.schema import RETIRED, Config, Role
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model
 from skillopt.core.events import Begun, Event, Finished, Signal, Started, Stopped, Warned
-from skillopt.core.journal import Journal
+from skillopt.core.intake import Json, change_texts
+from skillopt.core.journal import Clean, E, Journal
 from skillopt.core.ports import Harness, Watcher
 from skillopt.core.state import State, replay
 from skillopt.datasets.manifests import check_manifest_place
@@ -40,6 +41,7 @@ from skillopt.evaluation.report import figures
 from skillopt.model.meter import Meter
 from skillopt.model.purse import Purse
 from skillopt.prompts.ask import Asker
+from skillopt.store import codec
 from skillopt.store.cache import Reused
 from skillopt.store.chronicle import Chronicle
 from skillopt.store.desk import QuestionDesk
@@ -64,8 +66,6 @@ class Training:
     """What this process found finished."""
     models: Mapping[Role, Model]
     """Those to be tried before work is paid for: all but the caller's own."""
-    hide: Callable[[str], str] = str
-    """Takes the values of the run's own secrets out of a text."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -75,9 +75,9 @@ class Training:
     def warn(self, texts: Iterable[str]) -> None:
         """Note what was not warned of yet."""
         known = self.warnings
-        for text in map(self.hide, texts):
-            if text not in known:
-                self.run.journal.note(Warned(text))
+        for note in (self.run.journal.clean(Warned(text)) for text in texts):
+            if note.text not in known:
+                self.run.journal.note(note)
 
     @property
     def meter(self) -> Meter:
@@ -100,7 +100,7 @@ class Training:
         except BaseException as error:
             if self.run.journal.begun:
                 left = await rest(self.brief) if isinstance(error, BudgetSpent) else None
-                why = self.hide(f"{type(error).__name__}: {error}".strip(": "))
+                why = f"{type(error).__name__}: {error}".strip(": ")
                 self.run.journal.note(Stopped(why, _now(), left))
             raise
         if exceeded := self.purse.exceeded:
@@ -123,23 +123,24 @@ async def open_training(
         workshop = open_workshop(config, layout, brief.caps, secrets, desk, watch)
         async with workshop as shop, nursery() as group:
             models = _models(brief, shop.board)
-            identity = identity_of(brief, shop.harness(models["target"]), models["optimizer"])
+            hide = shop.board.secrets.hide_values
+            known = identity_of(brief, shop.harness(models["target"]), models["optimizer"])
+            identity = {key: hide(value) for key, value in known.items()}
             before = replay(record.events())
             if before is not None:
                 _check_version(before.identity, brief.out)
                 kept = {key: each for key, each in before.identity.items() if key in RETIRED}
                 identity = {**identity, **kept}
                 recognise(identity, before.identity, Config().identity())
-            hide = shop.board.secrets.hide_values
             projector = Projector(
                 layout,
                 shop.cache,
-                {key: _hidden(value, hide) for key, value in told(brief).items()},
+                _hidden(told(brief), hide),
                 extra=figures,
                 document=hide(settled(brief).dump()),
             )
             repaired = tuple(projector.rebuild(record.events()))
-            journal = Journal(record, watch)
+            journal = Journal(record, watch, _cleaning(hide))
             bench = shop.bench(models["target"], brief.world.environment, journal)
             shown = limits(config.gradient)
             asker = Asker(models["optimizer"], brief.prompts, journal, shown)
@@ -149,26 +150,24 @@ async def open_training(
             own = brief.supplied.models
             called: dict[Role, Model] = {role: models[role] for role in ROLES if role not in own}
             reused = shop.cache.reused
-            training = Training(brief, run, shop.purse, layout, repaired, reused, called, hide)
-            journal.watch = _all(projector, _cut(brief), watch, _room(training))
+            training = Training(brief, run, shop.purse, layout, repaired, reused, called)
+            journal.watch = _all(projector, _cut(brief, hide), watch, _room(training))
             yield training
 
 
-def _hidden(value: object, hide: Callable[[str], str]) -> object:
-    """A setting without the values of secrets."""
-    match value:
-        case str():
-            return hide(value)
-        case list():
-            return [_hidden(each, hide) for each in cast("list[object]", value)]
-        case dict():
-            inner = cast("dict[str, object]", value)
-            return {key: _hidden(each, hide) for key, each in inner.items()}
-        case _:
-            return value
-
-
 _TARGET = "target model"
+
+
+def _hidden(values: Mapping[str, object], hide: Callable[[str], str]) -> dict[str, object]:
+    """Settings without the values of secrets."""
+    return {key: change_texts(cast("Json", value), hide) for key, value in values.items()}
+
+
+def _cleaning(hide: Callable[[str], str]) -> Clean:
+    def clean(event: E, /) -> E:
+        return cast("E", codec.events().without(event, hide))
+
+    return clean
 
 
 def _check_version(identity: Mapping[str, str], out: Path) -> None:
@@ -234,14 +233,14 @@ def _models(brief: Brief, board: Switchboard) -> Mapping[Role, Model]:
     }
 
 
-def _cut(brief: Brief) -> Watcher:
+def _cut(brief: Brief, hide: Callable[[str], str]) -> Watcher:
     """Writes the split manifest and the places of items once the run has really begun."""
 
     def watch(event: Event | Signal) -> None:
         if not isinstance(event, Begun):
             return
         tasks = (task for split in SPLITS for task in brief.world.environment.tasks(split))
-        if places := {task.id: task.told for task in tasks if task.where}:
+        if places := {task.id: hide(task.told) for task in tasks if task.where}:
             write_json(Layout(brief.out).places, places)
         if brief.supplied.splits is None:
             write_cut(brief.config, brief.out, brief.world.splits)

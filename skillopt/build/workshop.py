@@ -13,6 +13,7 @@ from skillopt.core.chat import Model
 from skillopt.core.journal import Journal
 from skillopt.core.ports import Environment, Harness, Watcher
 from skillopt.engine.bench import Bench
+from skillopt.errors import hide_in_error
 from skillopt.harness.chat import Chat
 from skillopt.model.handoff import Desk
 from skillopt.model.http import Http
@@ -58,11 +59,15 @@ async def open_workshop(
     watch: Watcher = unwatched,
 ) -> AsyncGenerator[Workshop, None]:
     """Go on from what is finished and paid for in a directory; without a desk nobody is asked."""
-    cache = Cache(layout.cache)
+    secrets = secrets or Secrets.load()
+    cache = Cache(layout.cache, hide=secrets.hide_values)
     try:
         async with Http() as http:
             purse = Purse(Meter.after(cache.spent()), caps, cache)
-            board = Switchboard(secrets or Secrets.load(), http, cache, purse, desk, watch)
+            board = Switchboard(secrets, http, cache, purse, desk, watch)
             yield Workshop(config, cache, board, purse)
+    except Exception as error:
+        hide_in_error(error, secrets.hide_values)
+        raise
     finally:
         cache.close()

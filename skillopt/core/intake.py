@@ -14,6 +14,7 @@ import os
 import re
 import stat
 import unicodedata
+from collections.abc import Callable, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias, cast
@@ -123,6 +124,22 @@ def clean_json(value: Json) -> Json:
             return [clean_json(each) for each in value]
         case dict():
             return {clean_text(key): clean_json(each) for key, each in value.items()}
+        case _:
+            return value
+
+
+def change_texts(value: Json, change: Callable[[str], str], kept: Set[str] = frozenset()) -> Json:
+    """The same with every text changed, but for names of fields and the values of `kept` fields."""
+    match value:
+        case str():
+            return change(value)
+        case list():
+            return [change_texts(each, change, kept) for each in value]
+        case dict():
+            return {
+                key: each if key in kept else change_texts(each, change, kept)
+                for key, each in value.items()
+            }
         case _:
             return value
 

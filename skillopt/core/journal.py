@@ -6,10 +6,12 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Literal
+from typing import Literal, Protocol, TypeVar
 
-from skillopt.core.events import Fact, Note, PhaseClosed, PhaseOpened, Ticked, Timed
+from skillopt.core.events import Event, Fact, Note, PhaseClosed, PhaseOpened, Ticked, Timed
 from skillopt.core.ports import Record, Watcher
+
+E = TypeVar("E", bound=Event)
 
 
 @dataclass(slots=True)
@@ -36,6 +38,18 @@ class Phase:
             self.journal.watch(PhaseClosed(self.move, self.name))
 
 
+class Clean(Protocol):
+    """Takes secrets out of the texts of an event."""
+
+    def __call__(self, event: E, /) -> E:
+        """The same event without them."""
+        ...
+
+
+def _as_it_is(event: E, /) -> E:
+    return event
+
+
 @dataclass(slots=True)
 class Journal:
     """Facts and notes go to the record and to the watcher, signals to the watcher only.
@@ -45,6 +59,7 @@ class Journal:
 
     record: Record
     watch: Watcher
+    clean: Clean = _as_it_is
     begun: bool = False
     move: str = ""
     entered: float = 0.0
@@ -62,11 +77,13 @@ class Journal:
         for note in self._waiting:
             self.record.append(note)
         self._waiting.clear()
+        fact = self.clean(fact)
         self.record.append(fact)
         self.watch(fact)
 
     def note(self, note: Note) -> None:
         """Write down something for readers."""
+        note = self.clean(note)
         if self.begun:
             self.record.append(note)
         else:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, replace
 
-from skillopt.core.chat import Model, Reply, Request
+from skillopt.core.chat import Model, Reply, Request, ToolCall
 from skillopt.core.intake import clean_reply, is_blank
 from skillopt.core.ports import Work
 from skillopt.errors import ModelError, Refused, Unusable
@@ -161,8 +161,11 @@ class Cleaned:
     async def complete(self, request: Request) -> Reply:
         """Answer once."""
         reply = clean_reply(await self.inner.complete(request))
-        calls = tuple(replace(each, arguments=self.hide(each.arguments)) for each in reply.calls)
-        return replace(reply, text=self.hide(reply.text), calls=calls, memo=self.hide(reply.memo))
+        hide = self.hide
+        calls = tuple(
+            ToolCall(hide(each.id), hide(each.name), hide(each.arguments)) for each in reply.calls
+        )
+        return replace(reply, text=hide(reply.text), calls=calls, memo=hide(reply.memo))
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,10 +95,14 @@ class Cache:
     Nothing is created before a call is about to be sent under a limit, or a piece of work is done.
     A `read_only` cache answers lookups only, and may be open while a run in another process writes.
     Of others, one may be open at a time: calls under way when it opens count as interrupted.
+    `hide` takes secrets out of the texts of an attempt, of one that failed, too.
     """
 
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+    def __init__(
+        self, path: Path, *, read_only: bool = False, hide: Callable[[str], str] = str
+    ) -> None:
         self._path = path
+        self._hide = hide
         self._read_only = read_only
         self.reused = Reused()
         """In this process."""
@@ -251,6 +255,7 @@ class Cache:
         return None
 
     def _keep_rollout(self, key: str, rollout: Rollout) -> Rollout:
+        rollout = codec.rollouts().without(rollout, self._hide)
         match rollout.outcome:
             case Failure():
                 return rollout

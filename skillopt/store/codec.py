@@ -6,6 +6,7 @@ A skill is stored as its document. The dataclasses of `core` do not depend on py
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import cache
 from typing import Annotated, Any, Generic, TypeVar, cast
 
@@ -21,10 +22,14 @@ from pydantic_core import (
 from skillopt.core.attribution import Attribution
 from skillopt.core.chat import Reply
 from skillopt.core.events import Event
+from skillopt.core.intake import change_texts
 from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
 
 T = TypeVar("T")
+
+_IDENTIFYING = frozenset({"task", "tasks", "kind", "skill", "type"})
+"""Fields by which values refer to each other."""
 
 
 class Codec(Generic[T]):
@@ -42,6 +47,21 @@ class Codec(Generic[T]):
         except PydanticSerializationError:
             plain: object = self._serializer.to_python(value, mode="json")
             return json.dumps(plain, ensure_ascii=False).encode(errors="replace")
+
+    def without(self, value: T, hide: Callable[[str], str]) -> T:
+        """The same with `hide` applied to its texts; ids and skills stay, or they would not match.
+
+        A value stays whole if it could not be read back: the secret is a word of the format itself,
+        as a placeholder for a key may be.
+        """
+        text = self.encode(value).decode()
+        if hide(text) == text:
+            return value
+        hidden = change_texts(json.loads(text), hide, _IDENTIFYING)
+        try:
+            return self.decode(json.dumps(hidden))
+        except ValueError:
+            return value
 
     def decode(self, data: bytes | str) -> T:
         """The value that was written; ValueError when it is not one."""
