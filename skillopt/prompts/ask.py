@@ -23,44 +23,44 @@ _RULED = re.compile(r"^---$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question(Generic[T]):
-    """What to ask, and the shape of an acceptable answer."""
+    """A question to a model, with the format of the answer."""
 
     stage: str
-    """What the call is for, in the ledger."""
+    """The purpose of the call, for cost reports."""
     prompt: str
     """Name of the prompt."""
     sections: Sequence[str]
     shape: type[T]
     check: Callable[[T], str] | None = None
-    """Says in words what is wrong with a well-shaped answer; empty when nothing is."""
+    """Describes what is wrong with an answer of the right format; empty if nothing is."""
     said: Sequence[Message] = ()
-    """What followed the first message, where the question goes on with a conversation."""
+    """The conversation after the first message, if the question continues one."""
     also: Sequence[str] = ()
-    """Names of prompts that add to it."""
+    """Names of further prompts to append."""
     max_tokens: int | None = None
-    """None: what the model's settings say."""
+    """None: the setting of the model."""
     effort: str | None = None
-    """None: what the model's settings say."""
+    """None: the setting of the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """A model, the prompts to ask it by, and the journal in which asking is told."""
+    """Asks a model: the model, the prompts, and the journal for progress."""
 
     model: Model
     prompts: Library
     journal: Journal
     digest: Digest = field(default_factory=Digest)
-    """How much of the evidence it is shown at a time."""
+    """Limits for the attempts that a prompt shows."""
 
     async def say(
         self, stage: str, prompt: str, section: str, *, temperature: float, replicate: int
     ) -> str:
-        """Ask for plain text; each replicate is a fresh answer.
+        """Ask for plain text; each replicate gets a new answer.
 
-        In the prompt, lines of `---` may set off examples: what was asked, what was answered, and
-        so on in turn. A small model copies an example that stands in its instructions; one that
-        was said before, it follows.
+        In the prompt, lines of `---` separate the instructions from example turns of user and
+        assistant. A small model copies an example from its instructions, but follows one that is
+        an earlier turn.
         """
         told, *turns = (each.strip() for each in _RULED.split(self.prompts.text(prompt)))
         speakers: list[Speaker] = ["user", "assistant"]
@@ -78,7 +78,7 @@ class Asker:
             raise Unusable(str(error)) from error
 
     async def ask(self, question: Question[T]) -> T:
-        """Ask, and once more with the complaint if the answer does not fit; then `Unusable`."""
+        """Ask; if the answer is unusable, ask once more with the reason, then raise `Unusable`."""
         named = (question.prompt, *question.also)
         asked = (
             Message("system", "\n\n".join(map(self.prompts.text, named))),
@@ -116,7 +116,7 @@ async def _complete(model: Model, question: Question[T], messages: tuple[Message
 
 
 def _read(text: str, question: Question[T]) -> T | str:
-    """The answer, or what is wrong with it."""
+    """The answer, or a description of what is wrong with it."""
     fields = question.shape.model_fields
     required = {field.alias or name for name, field in fields.items() if field.is_required()}
     found = read_object(text[:REPLY_CHARS], required)
@@ -136,7 +136,7 @@ def _read(text: str, question: Question[T]) -> T | str:
 
 
 def _length(value: object) -> int:
-    """Characters of the longest text in an answer."""
+    """Length of the longest text in an answer."""
     match value:
         case str():
             return len(value)

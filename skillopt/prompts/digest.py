@@ -15,9 +15,9 @@ from skillopt.core.tokens import estimate, head, tail
 
 NO_LIMIT = sys.maxsize
 NOTE = 16
-"""Tokens that a note on something left out takes at most, with its line breaks."""
+"""Maximum tokens of a note about something left out, with its line breaks."""
 _SHARE = 6
-"""At least so many long turns of a conversation are shown before one may take all the room."""
+"""Minimum number of long turns that share the space."""
 _TROUBLE = re.compile(
     r"error|exception|traceback|fail(?:ed|ure)|fatal|denied|refused|not found|no such|invalid"
     r"|timed? ?out|exit (?:code|status) [1-9]",
@@ -27,21 +27,21 @@ _TROUBLE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """How much of the evidence a question may show, in tokens."""
+    """Maximum tokens of the attempts in a prompt."""
 
     attempt: int = 6000
-    """Of one attempt."""
+    """Maximum tokens of one attempt."""
     question: int = 60_000
-    """Of all its attempts."""
+    """Maximum tokens of all attempts."""
 
     def rooms(self, sizes: Sequence[int]) -> list[int]:
-        """What each of a question's attempts may take: short ones leave their rest to long ones."""
+        """Tokens for each attempt of a prompt: what short ones do not need goes to long ones."""
         return fair([min(size, self.attempt) for size in sizes], self.question)
 
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """The texts of an attempt, as far as they are shown."""
+    """The texts of an attempt that are shown."""
 
     task: str = ""
     turns: str = ""
@@ -51,7 +51,7 @@ class Excerpt:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """An attempt as it is told."""
+    """An attempt as it is shown in a prompt."""
 
     task: str = ""
     turns: tuple[Message, ...] = ()
@@ -65,12 +65,12 @@ class Story:
 
     @property
     def whole(self) -> Excerpt:
-        """All of it."""
+        """The whole attempt as text."""
         return Excerpt(self.task, "\n".join(self.lines), self.answer, self.feedback)
 
 
 def cut(story: Story, room: int) -> Excerpt:
-    """The story in at most `room` tokens; all of it if it fits."""
+    """The attempt in at most `room` tokens; unchanged if it fits."""
     whole = story.whole
     ends = [whole.task, whole.answer, whole.feedback]
     sizes = [estimate(text) for text in ends]
@@ -80,7 +80,7 @@ def cut(story: Story, room: int) -> Excerpt:
 
 
 def shorten(text: str, room: int) -> str:
-    """The text in at most `room` tokens: all of it, or its start and end around a note."""
+    """The text in at most `room` tokens: unchanged, or its start and end with a note between."""
     size = estimate(text)
     if size <= room:
         return text
@@ -93,7 +93,7 @@ def shorten(text: str, room: int) -> str:
 
 
 def fair(sizes: Sequence[int], room: int) -> list[int]:
-    """Share room: nobody gets more than its size, and what one leaves goes to the others."""
+    """Share the space: none gets more than its size, and the rest goes to the others."""
     shares = [0] * len(sizes)
     order = sorted(range(len(sizes)), key=lambda index: sizes[index])
     for place, index in enumerate(order):
@@ -118,7 +118,7 @@ def _cut_turns(story: Story, room: int) -> str:
 
 
 def _kept(order: Sequence[int], sizes: Sequence[int], room: int) -> list[int]:
-    """The weightiest turns that fit, a long one counted as if it were cut to its share."""
+    """The most important turns that fit; a long one counts as shortened to its share."""
     longest = max(room // _SHARE, NOTE)
     kept: list[int] = []
     left = room - NOTE
@@ -131,7 +131,7 @@ def _kept(order: Sequence[int], sizes: Sequence[int], room: int) -> list[int]:
 
 
 def _by_weight(turns: Sequence[Message]) -> list[int]:
-    """Turns by what they tell: the first and last, then trouble, tool calls, and the later ones."""
+    """Turns by importance: the first and last, then errors, tool calls, and later turns."""
 
     def weight(index: int) -> tuple[int, int]:
         if index in (0, len(turns) - 1):
@@ -145,7 +145,7 @@ def _by_weight(turns: Sequence[Message]) -> list[int]:
 
 
 def _told(shown: dict[int, str], sizes: Sequence[int]) -> Iterator[str]:
-    """The turns that are shown, with a note for each run of those that are not."""
+    """The turns that are shown, with a note at each gap."""
     missing: list[int] = []
     for index, size in enumerate(sizes):
         if index not in shown:

@@ -22,18 +22,18 @@ from skillopt.prompts.sections import body_section, skill_section
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """Which prompts ask for proposals of one kind, and in what shape they come."""
+    """The prompts for one form of proposals, and the format of the answers."""
 
     suffix: str
-    """What the names of its prompts end in."""
+    """Suffix of the names of its prompts."""
     analysis: type[Analysis]
     merge: type[Merge]
     show: Callable[[Skill], str] = skill_section
-    """The document as the questions show it."""
+    """How a prompt shows the document."""
     whole: bool = False
-    """Whether a proposal is a body, and not just what is to change in it."""
+    """Whether a proposal is a whole body instead of a change."""
     max_tokens: int | None = None
-    """Room for a reply; None: what the model's settings say."""
+    """Maximum tokens of a reply; None: the setting of the model."""
 
 
 EDITS: Final = Form(suffix="", analysis=EditAnalysis, merge=EditMerge)

@@ -21,24 +21,24 @@ from skillopt.prompts.digest import Digest, Excerpt, Story, cut
 
 
 def skill_section(skill: Skill, tag: str = "skill") -> str:
-    """The whole skill, as it stands; of a package to be edited, how edits name its files."""
+    """The whole skill; for a package, also how edits name its files."""
     document = f"<{tag}>\n{skill.render()}\n</{tag}>"
     told = skill.references and tag == "skill"
     return f"{document}\n\n{_files_note(skill)}" if told else document
 
 
 def body_section(skill: Skill) -> str:
-    """The body alone, for a question whose answer is a body: what it cannot see it cannot lose."""
+    """The body alone, for a question whose answer is a body."""
     return f"<skill>\n{skill.body.strip()}\n</skill>"
 
 
 def budget_section(budget: int | None) -> str:
-    """How many proposals are allowed."""
+    """The maximum number of proposals."""
     return f"<budget>{'no limit' if budget is None else budget}</budget>"
 
 
 def memory_sections(memory: Memory) -> list[str]:
-    """What earlier steps and epochs taught; empty at the start."""
+    """Lessons and history of earlier steps and epochs; empty at the start."""
     sections: list[str] = []
     if memory.lessons:
         sections.append(f"<lessons>\n{memory.lessons}\n</lessons>")
@@ -48,7 +48,7 @@ def memory_sections(memory: Memory) -> list[str]:
 
 
 def directions_section(memory: Memory) -> str:
-    """What was tried and what became of it, one JSON object per step that tried something."""
+    """What was tried and the result, one JSON object per step with a candidate."""
     rows = [
         json.dumps(
             {
@@ -105,13 +105,13 @@ def turns_section(turns: Sequence[Turn]) -> str:
 
 
 def probe_section(probe: Probe) -> str:
-    """What was found out about an attempt, and how."""
+    """The result of a probe of an attempt."""
     told = "\n".join([*map(_turn, probe.turns), f"[concluded] {probe.conclusion}"])
     return f"<probe id={quoteattr(probe.task)}>\n{told}\n</probe>"
 
 
 def attempt_sections(rollouts: Sequence[Rollout], digest: Digest) -> list[str]:
-    """The attempts of a question, each cut to its share of what the question may show."""
+    """The attempts of a prompt, each shortened to its share of the space."""
     rooms = digest.rooms([estimate(attempt_section(each)) for each in rollouts])
     return [attempt_section(each, room) for each, room in zip(rollouts, rooms, strict=True)]
 
@@ -130,7 +130,7 @@ def attempt_section(rollout: Rollout, room: int | None = None) -> str:
 
 
 def pair_sections(pairs: Sequence[Pair], digest: Digest) -> list[str]:
-    """The same tasks under two skills; where nothing went wrong, the scores are enough."""
+    """The same tasks with two skills; tasks without a failure are shown by their scores only."""
     told = [pair for pair in pairs if pair.change != "stable_success"]
     both = [each for pair in told for each in (pair.before, pair.after)]
     shown = iter(attempt_sections(both, digest))
@@ -138,7 +138,7 @@ def pair_sections(pairs: Sequence[Pair], digest: Digest) -> list[str]:
 
 
 def describe(change: Change) -> dict[str, object]:
-    """A change as a model reads and writes it."""
+    """A proposal in the format that a model reads and writes."""
     file = _file_of(change)
     match change:
         case Append(content):
@@ -164,7 +164,7 @@ def _file_of(change: Change) -> dict[str, object]:
 
 
 def recall(change: Change) -> dict[str, object]:
-    """A change as it is remembered: a whole body by what was different in it."""
+    """A proposal in the format of the history; a whole body by its summary of changes."""
     told = describe(change)
     told.pop("new_skill", None)
     return told
@@ -242,13 +242,13 @@ def _attempt(rollout: Rollout, excerpt: Excerpt) -> str:
 
 
 RECENT = 12
-"""Steps of the history that are told one by one."""
+"""Number of steps that the history lists one by one."""
 ROOM = 6000
-"""Characters for the patterns, and again for the rejected edits, of a history."""
+"""Maximum characters of the failures and of the rejected edits in the history."""
 
 
 def _history(memory: Memory) -> str:
-    """A past of any length in bounded room; what is left out is counted."""
+    """The history within its limits; entries left out are counted."""
     older = len(memory.steps) - RECENT
     told = [f"({older} earlier steps are not listed.)"] if older > 0 else []
     told += [_step(entry) for entry in memory.steps[-RECENT:]]
@@ -292,7 +292,7 @@ def _step(entry: Entry) -> str:
 
 
 def _spared(entry: Entry) -> str:
-    """The rules that were taken out, so that nobody writes them again."""
+    """The rules that were removed, so that they are not proposed again."""
     texts = [each.target[:100] for each in entry.accepted if isinstance(each, Delete)]
     if not texts:
         return ""
@@ -300,7 +300,7 @@ def _spared(entry: Entry) -> str:
 
 
 def _fitting(title: str, lines: Sequence[str], rest: str) -> list[str]:
-    """The first lines that fit, below their title, and how many did not."""
+    """The first lines that fit, below a title, and the number of lines left out."""
     kept: list[str] = []
     for line in lines:
         if sum(map(len, kept)) + len(line) > ROOM:
@@ -311,7 +311,7 @@ def _fitting(title: str, lines: Sequence[str], rest: str) -> list[str]:
 
 
 def _cut(change: Change) -> dict[str, object]:
-    """A change, its texts cut to a length by which they can be recognised."""
+    """A proposal with shortened texts."""
     return {
         key: f"{text[:600]} [...]" if isinstance(text, str) and len(text) > 600 else text
         for key, text in recall(change).items()
