@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from skillopt.errors import StoreError
+from skillopt.store.layout import Layout
 from skillopt.store.lock import RunLock
 
 _HOLDER = """
 import sys
 from pathlib import Path
+from skillopt.store.layout import Layout
 from skillopt.store.lock import RunLock
 
 with RunLock(Path(sys.argv[1])):
@@ -74,5 +76,10 @@ def test_an_empty_folder_that_was_there_before_stays(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_locked_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(StoreError, match="cannot write"), RunLock(tmp_path / "file"):
+    with pytest.raises(StoreError, match="file is a file"), RunLock(tmp_path / "file"):
+        pass
+    layout = Layout(tmp_path / "run")
+    layout.lock.mkdir(parents=True)
+    layout.mark.touch()
+    with pytest.raises(StoreError, match="cannot write"), RunLock(layout.root):
         pass

@@ -81,7 +81,9 @@ async def test_a_skill_may_be_a_file_and_must_be_utf8(tmp_path: Path) -> None:
         file.write_bytes(b"\xff")
         with pytest.raises(SkillError, match="not UTF-8"):
             reader.skill(str(file))
-        with pytest.raises(StoreError, match="say initial, best, current, a step from 0 to 4"):
+        with pytest.raises(
+            StoreError, match=r"'best'\? .* initial, best, last, a step from 0 to 4"
+        ):
             reader.skill("bets")
 
 
