@@ -30,8 +30,8 @@ from skillopt.core.rollout import Evaluation, Rollout, Score, Trajectory
 from skillopt.core.seeds import blocks, shuffled
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
-from skillopt.engine.bench import Bench
-from skillopt.engine.hearing import Sampling
+from skillopt.engine.bench import RolloutRunner
+from skillopt.engine.hearing import Replication
 from skillopt.engine.loop import train
 from skillopt.engine.plan import Plan, Shape
 from skillopt.engine.race import Race
@@ -149,27 +149,27 @@ class Freely:
 
 
 async def toss(
-    seed: int, gate: Gate, sampling: Sampling, *, val: int, steps: int, candidates: int = 1
+    seed: int, gate: Gate, replication: Replication, *, val: int, steps: int, candidates: int = 1
 ) -> Counted:
     """One training run of so many steps."""
     env = Coins(seed, {"train": steps, "val": val, "test": 0})
     seen = Counted()
-    bench = Bench(
+    runner = RolloutRunner(
         environment=env,
         harness=Hand(seed),
         work=MemoryWork(),
         journal=Journal(MemoryRecord(), seen),
     )
     run = Run(
-        bench=bench,
+        runner=runner,
         plan=Plan.build(env.tasks("train"), Shape(epochs=1, batch=1), lambda _, __: 1, None),
         val=env.tasks("val"),
         optimizer=Idle(candidates),
         reviewer=LookBack(slow_update=None, meta_skill=None),
         gate=gate,
         slow_gate=gate,
-        sampling=replace(sampling, block=bench.workers),
-        race=Race(bench=bench, course=Freely(val // 2), gate=gate) if candidates > 1 else None,
+        replication=replace(replication, block=runner.workers),
+        race=Race(runner=runner, course=Freely(val // 2), gate=gate) if candidates > 1 else None,
     )
     await train(run, START)
     return seen

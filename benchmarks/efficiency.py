@@ -16,7 +16,7 @@ from simulated import settings
 
 from skillopt.api import train_async
 from skillopt.core.ports import Gate
-from skillopt.engine.hearing import Sampling
+from skillopt.engine.hearing import Replication
 from skillopt.evaluation.gates import Metric, Strict
 from skillopt.evaluation.statistics import interval
 from skillopt.evaluation.tested import Paired, Sequential
@@ -33,13 +33,13 @@ class Contender:
 
     name: str
     gate: Gate
-    sampling: Sampling
+    replication: Replication
     candidates: int = 1
 
 
 def contenders(alpha: float) -> list[Contender]:
-    once, thrice = Sampling(), Sampling(most=MOST)
-    changed = Sampling(most=MOST, changed_only=True)
+    once, thrice = Replication(), Replication(most=MOST)
+    changed = Replication(most=MOST, changed_only=True)
     return [
         Contender("strict", STRICT, once),
         Contender("paired", Paired(strict=STRICT, alpha=alpha), once),
@@ -56,7 +56,9 @@ def contenders(alpha: float) -> list[Contender]:
 async def idle_runs(each: Contender, runs: int, val: int, steps: int) -> list[Counted]:
     """Whole training runs whose candidates change nothing."""
     return [
-        await toss(seed, each.gate, each.sampling, val=val, steps=steps, candidates=each.candidates)
+        await toss(
+            seed, each.gate, each.replication, val=val, steps=steps, candidates=each.candidates
+        )
         for seed in range(runs)
     ]
 

@@ -194,10 +194,10 @@ def main() -> None:
     if not options.no_peer:
         clients.append(install_peer(options.peer_venv))
     with tempfile.TemporaryDirectory(prefix="skillopt-overhead-", dir=options.work) as work:
-        bench = Bench(Lab(Path(work)), clients, options.repeats, _tell)
-        bench.warm_up()
-        overheads = bench.overheads(options.tasks)
-        paces = [] if options.no_latency else bench.paces()
+        runner = Bench(Lab(Path(work)), clients, options.repeats, _tell)
+        runner.warm_up()
+        overheads = runner.overheads(options.tasks)
+        paces = [] if options.no_latency else runner.paces()
     if options.json:
         found = {"overhead": list(map(asdict, overheads)), "pace": list(map(_pace_json, paces))}
         print(json.dumps(found, indent=2))

@@ -14,8 +14,8 @@ from skillopt.core.ports import Gate, Record, Shortener, Work
 from skillopt.core.rollout import Evaluation, Score, Trajectory
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
-from skillopt.engine.bench import Bench
-from skillopt.engine.hearing import Sampling
+from skillopt.engine.bench import RolloutRunner
+from skillopt.engine.hearing import Replication
 from skillopt.engine.plan import Plan, Shape
 from skillopt.engine.run import Run
 from skillopt.evaluation.gates import Metric, Strict
@@ -136,12 +136,12 @@ class World:
     minibatch: int = 8
     workers: int = 8
     max_failed: float = 0.1
-    sampling: Sampling = field(default_factory=Sampling)
+    replication: Replication = field(default_factory=Replication)
     exam: bool = True
     identity: dict[str, str] = field(default_factory=dict[str, str])
 
-    def bench(self) -> Bench:
-        return Bench(
+    def runner(self) -> RolloutRunner:
+        return RolloutRunner(
             environment=self.env,
             harness=Chat(self.target),
             work=self.work,
@@ -151,34 +151,34 @@ class World:
         )
 
     def run(self, *, shortener: Shortener | None = None) -> Run:
-        bench = self.bench()
-        asker = Asker(self.optimizer, Library(), bench.journal)
+        runner = self.runner()
+        asker = Asker(self.optimizer, Library(), runner.journal)
         test = self.env.tasks("test") if self.exam else None
         return Run(
-            bench=bench,
+            runner=runner,
             plan=Plan.build(self.env.tasks("train"), self.shape, self.budget, test),
             val=self.env.tasks("val"),
             optimizer=Pipeline(
                 reflect=Reflect(asker=asker, minibatch=self.minibatch),
                 aggregate=Aggregate(asker=asker),
                 select=Select(asker=asker),
-                update=Patch(journal=bench.journal),
+                update=Patch(journal=runner.journal),
             ),
             reviewer=LookBack(
                 slow_update=SlowUpdate(asker=asker), meta_skill=MetaSkill(asker=asker)
             ),
-            meta_reflector=MetaReflect(asker=asker, update=Patch(journal=bench.journal)),
-            pruner=self._pruner(bench),
+            meta_reflector=MetaReflect(asker=asker, update=Patch(journal=runner.journal)),
+            pruner=self._pruner(runner),
             gate=self.gate,
             slow_gate=self.slow_gate,
-            sampling=self.sampling,
+            replication=self.replication,
             identity=self.identity,
             shortener=shortener,
         )
 
-    def _pruner(self, bench: Bench) -> Prune:
+    def _pruner(self, runner: RolloutRunner) -> Prune:
         async def measure(trials: Sequence[tuple[Skill, Sequence[Task]]]) -> list[Evaluation]:
-            return await bench.measure_each(trials, "train", "leave one out", against="first")
+            return await runner.measure_each(trials, "train", "leave one out", against="first")
 
         return Prune(
             measure=measure,

@@ -104,7 +104,7 @@ async def attribute(
         if inquiry.new and target is not None:
             await preflight(target)
         trials = [(each, inquiry.tasks) for each in inquiry.skills]
-        evaluations = await run.bench.measure_each(
+        evaluations = await run.runner.measure_each(
             trials, "val", "leave one out", replicates=inquiry.replicates, against="first"
         )
         origins = lineage(run.journal.record.events())[skill.digest]

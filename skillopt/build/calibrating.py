@@ -50,8 +50,8 @@ async def calibrate(brief: Brief, watch: Watcher, secrets: Secrets | None = None
             await preflight(target)
         state = replay(run.journal.record.events())
         skill = brief.skill if state is None else state.current.skill
-        rounds = range(max(2, run.sampling.replicates))
-        evaluation = await run.bench.measure(skill, "val", run.val, "calibrate", replicates=rounds)
+        rounds = range(max(2, run.replication.replicates))
+        evaluation = await run.runner.measure(skill, "val", run.val, "calibrate", replicates=rounds)
     found = noise(brief, evaluation)
     if found is None:
         raise Unmeasurable(

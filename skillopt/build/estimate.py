@@ -17,7 +17,7 @@ from statistics import fmean
 from skillopt.aio import map_all
 from skillopt.build.brief import ROLES, Brief
 from skillopt.build.data import validation_tasks
-from skillopt.build.judging import course, sampling
+from skillopt.build.judging import course, replication
 from skillopt.build.outlay import MAYBE, Estimate, Line, Range, summed
 from skillopt.build.policies import form_of, rate_control
 from skillopt.build.proposing import MANY, Proposing, bound, merges, proposing
@@ -105,7 +105,7 @@ class Outlook:
     def start(self) -> Iterator[Line]:
         """What comes before the first move."""
         yield from self._preflight()
-        evidence = sampling(self.brief.config)
+        evidence = replication(self.brief.config)
         first = self._val * max(evidence.replicates, evidence.initial)
         yield self._attempts("initial skill on val", Range(first, first), edits=0)
 
@@ -115,9 +115,9 @@ class Outlook:
 
     def moves(self, moves: Sequence[Move], fruitless: int = 0) -> Iterator[Line]:
         """Every phase of these moves, after so many steps in a row that changed nothing."""
-        evidence = sampling(self.brief.config)
+        evidence = replication(self.brief.config)
         once = CANDIDATES * self._val * evidence.replicates
-        gate = Range(0, self._val * evidence.dearest, once)
+        gate = Range(0, self._val * evidence.most_attempts, once)
         patience, edits = self.brief.plan.patience, 0
         for move in moves:
             match move:

@@ -97,12 +97,12 @@ async def evaluate(
             target = shop.board.seat(config.model.role("target"), examinee.target)
             if examinee.target is None:
                 await preflight(target)
-            bench = shop.bench(target, world.environment, Journal(Unrecorded(), watch))
+            runner = shop.runner(target, world.environment, Journal(Unrecorded(), watch))
             rounds = range(config.evaluation.replicates)
             found: dict[Split, list[Rollout]] = {}
             for split in wanted:
                 tasks = _tasks(config, world.environment, split)
-                async with bench.attempts([tasks], examinee.skill, split, replicates=rounds) as (
+                async with runner.attempts([tasks], examinee.skill, split, replicates=rounds) as (
                     attempts,
                 ):
                     found[split] = await _written(attempts, folder)

@@ -207,10 +207,10 @@ async def _measure(brief: Brief, spending: Spending, folder: Path) -> tuple[Eval
         target = shop.board.seat(config.model.role("target"), own)
         if own is None:
             await preflight(target)
-        bench = shop.bench(target, _Bare(environment), journal)
-        bare = await bench.measure(Skill(), "val", tasks, "bare prompt")
-        bench = shop.bench(target, environment, journal)
-        return bare, await bench.measure(brief.skill, "val", tasks, "first skill")
+        runner = shop.runner(target, _Bare(environment), journal)
+        bare = await runner.measure(Skill(), "val", tasks, "bare prompt")
+        runner = shop.runner(target, environment, journal)
+        return bare, await runner.measure(brief.skill, "val", tasks, "first skill")
 
 
 @dataclass(frozen=True, slots=True)

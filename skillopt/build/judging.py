@@ -10,7 +10,7 @@ from skillopt.core.ports import Gate, Parents, Pruner
 from skillopt.core.rollout import Evaluation
 from skillopt.core.skill import Skill
 from skillopt.core.task import Task
-from skillopt.engine.hearing import Sampling
+from skillopt.engine.hearing import Replication
 from skillopt.engine.run import current
 from skillopt.engine.witness import Witness
 from skillopt.evaluation.density import LEADING, Density
@@ -75,13 +75,13 @@ def _no_regression(evaluation: EvaluationSection, strict: Strict) -> NoRegressio
     )
 
 
-def sampling(config: Config) -> Sampling:
+def replication(config: Config) -> Replication:
     """How much evidence a decision takes.
 
     Volatility reads every task of rejected candidates too, so nothing is spared then.
     """
     spares = rate_control(config.optimizer) != "volatility"
-    return Sampling(
+    return Replication(
         replicates=config.evaluation.replicates,
         initial=2 if config.evaluation.calibrate else 1,
         most=_most_replicates(config.evaluation),
@@ -126,7 +126,7 @@ def pruner(config: Config, witness: Witness) -> Pruner | None:
         return None
 
     async def measure(trials: Sequence[tuple[Skill, Sequence[Task]]]) -> list[Evaluation]:
-        return await witness.bench.measure_each(trials, "train", "leave one out", against="first")
+        return await witness.runner.measure_each(trials, "train", "leave one out", against="first")
 
     by = metric(config)
     return Prune(measure=measure, metric=by, gate=_lenient(config), tasks=witness.tasks)

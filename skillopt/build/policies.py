@@ -268,6 +268,6 @@ def _select(optimizer: OptimizerSection, form: Form, witness: Witness, asker: As
         return Select(asker=asker, form=form)
 
     async def attempt(skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
-        return await witness.bench.try_out(skill, [witness.tasks[each] for each in tasks])
+        return await witness.runner.try_out(skill, [witness.tasks[each] for each in tasks])
 
     return Trial(attempt=attempt, journal=asker.journal, tasks=optimizer.trial_tasks)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import ceil
 
-from skillopt.build.judging import gates, metric, sampling
+from skillopt.build.judging import gates, metric, replication
 from skillopt.config.schema import Config
 from skillopt.core.ports import Gate
 from skillopt.core.state import State
@@ -72,7 +72,7 @@ def no_room(config: Config, plan: Plan, state: State) -> list[str]:
     if not gate.alpha or not left or plan.tired(state):
         return []
     known = state.current.evaluation
-    tasks, evidence = [*known.scores, *known.failures], sampling(config)
+    tasks, evidence = [*known.scores, *known.failures], replication(config)
 
     def enough(level: float) -> bool:
         return out_of_reach(gate, evidence, tasks, state.current, level) is None

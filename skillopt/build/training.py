@@ -13,7 +13,7 @@ from skillopt import __version__
 from skillopt.aio import Nursery, map_all, nursery
 from skillopt.build.brief import ROLES, Brief
 from skillopt.build.data import cut_folder, validation_tasks, write_cut
-from skillopt.build.judging import course, gates, metric, parents, pruner, sampling
+from skillopt.build.judging import course, gates, metric, parents, pruner, replication
 from skillopt.build.models import Switchboard, preflight
 from skillopt.build.policies import limits, meta_reflector, pipeline, reviewer, shortener
 from skillopt.build.reach import no_room
@@ -141,11 +141,11 @@ async def open_training(
             )
             repaired = tuple(projector.rebuild(record.events()))
             journal = Journal(record, watch, _cleaning(hide))
-            bench = shop.bench(models["target"], brief.world.environment, journal)
+            runner = shop.runner(models["target"], brief.world.environment, journal)
             shown = limits(config.gradient)
             asker = Asker(models["optimizer"], brief.prompts, journal, shown)
             tasks = {task.id: task for task in brief.world.environment.tasks("train")}
-            witness = Witness(bench=bench, target=models["target"], tasks=tasks)
+            witness = Witness(runner=runner, target=models["target"], tasks=tasks)
             run = _run(brief, identity, witness, asker, group)
             own = brief.supplied.models
             called: dict[Role, Model] = {role: models[role] for role in ROLES if role not in own}
@@ -196,7 +196,7 @@ def _run(
     gate, slow_gate = gates(config)
     way = course(config)
     return Run(
-        bench=witness.bench,
+        runner=witness.runner,
         plan=brief.plan,
         val=validation_tasks(config, environment),
         optimizer=pipeline(config, witness, asker),
@@ -206,12 +206,12 @@ def _run(
         guides_best=not config.optimizer.slow_update_gate_with_selection,
         meta_reflector=meta_reflector(config.optimizer, asker),
         pruner=pruner(config, witness),
-        sampling=sampling(config),
+        replication=replication(config),
         identity=identity,
         defaults=Config().identity(),
         shortener=shortener(config, asker),
-        speculation=Speculation(witness.bench, group) if speculates(config) else None,
-        race=None if way is None else Race(bench=witness.bench, course=way, gate=gate),
+        speculation=Speculation(witness.runner, group) if speculates(config) else None,
+        race=None if way is None else Race(runner=witness.runner, course=way, gate=gate),
         parents=parents(config),
         soft_weight=metric(config).soft_weight,
     )

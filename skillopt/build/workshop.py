@@ -12,7 +12,7 @@ from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model
 from skillopt.core.journal import Journal
 from skillopt.core.ports import Environment, Harness, Watcher
-from skillopt.engine.bench import Bench
+from skillopt.engine.bench import RolloutRunner
 from skillopt.errors import hide_in_error
 from skillopt.harness.chat import Chat
 from skillopt.model.handoff import Desk
@@ -36,9 +36,9 @@ class Workshop:
         """How this model works on tasks."""
         return Chat(target)
 
-    def bench(self, target: Model, environment: Environment, journal: Journal) -> Bench:
+    def runner(self, target: Model, environment: Environment, journal: Journal) -> RolloutRunner:
         """Where this model attempts tasks of this environment."""
-        return Bench(
+        return RolloutRunner(
             environment=environment,
             harness=self.harness(target),
             work=self.cache,

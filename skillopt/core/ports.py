@@ -303,14 +303,14 @@ class Work(Protocol):
         ...
 
     async def rollout(
-        self, key: str, make: Callable[[], Awaitable[Rollout]], *, ahead_of: str = ""
+        self, key: str, make: Callable[[], Awaitable[Rollout]], *, prefetch_for: str = ""
     ) -> tuple[Rollout, bool]:
         """The attempt cached under `key`, or make and cache it; True if it was cached.
 
         Two requests at the same time make one attempt. An attempt without a score is not cached.
 
-        `ahead_of` names the operation that a speculative attempt is for: its cost is recorded
-        there. It counts as unused until it is requested without `ahead_of`.
+        `prefetch_for` names the operation that a speculative attempt is for: its cost is recorded
+        there. It counts as unused until it is requested without `prefetch_for`.
         """
         ...
 

@@ -14,8 +14,8 @@ from skillopt.core.rollout import Evaluation, Failure, Rollout, Score, Trajector
 from skillopt.core.seeds import blocks
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
-from skillopt.engine.series import Attempts, Conditions, Series, Tally
-from skillopt.engine.slots import Slots
+from skillopt.engine.series import Attempts, FailureCounter, RolloutGroup, RolloutKey
+from skillopt.engine.slots import WorkerPool
 from skillopt.errors import EnvironmentFault, HarnessError, RolloutError, attributed_to
 
 _CHECKS = 1_000_000
@@ -27,7 +27,7 @@ def _never(_: Evaluation) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class Incumbent:
     """The skill that another one is compared with, and how it did."""
 
     skill: Skill
@@ -43,7 +43,7 @@ class Reference:
 class Comparison:
     """How a skill is measured that is compared with another one."""
 
-    reference: Reference
+    reference: Incumbent
     block: int = 0
     """So many tasks at a time; 0: all of them."""
     enough: Callable[[Evaluation], bool] = _never
@@ -51,7 +51,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
+class RolloutRunner:
     """What it takes to try a skill on tasks: used by training and by evaluation alike."""
 
     environment: Environment
@@ -63,11 +63,11 @@ class Bench:
     """The share of failed attempts above which a result is refused."""
     score_timeout: float | None = None
     """Seconds after which a scorer is given up; None: it is waited for."""
-    slots: Slots = field(init=False)
+    worker_pool: WorkerPool = field(init=False)
 
     def __post_init__(self) -> None:
         """One limit for everything that runs at the same time."""
-        object.__setattr__(self, "slots", Slots(self.workers))
+        object.__setattr__(self, "worker_pool", WorkerPool(self.workers))
 
     @asynccontextmanager
     async def attempts(
@@ -85,7 +85,7 @@ class Bench:
         """
         total = sum(map(len, tasks)) * len(replicates)
         with self._series(phase, total, replicates) as series:
-            async with series.start(tasks, self.conditions(skill)) as attempts:
+            async with series.start(tasks, self.rollout_key(skill)) as attempts:
                 yield attempts
 
     async def measure(
@@ -113,7 +113,7 @@ class Bench:
             for some in blocks(tasks, block):
                 if against is not None and against.enough(evaluation):
                     break
-                async with series.start([some], self.conditions(skill)) as (attempts,):
+                async with series.start([some], self.rollout_key(skill)) as (attempts,):
                     part = Evaluation.of(skill.digest, split, await attempts.all())
                 if against is not None:
                     part = await self.settle(part, skill, some, against.reference, tally)
@@ -127,7 +127,7 @@ class Bench:
         phase: str,
         *,
         replicates: Sequence[int] = (0,),
-        against: Reference | Literal["first"] | None = None,
+        against: Incumbent | Literal["first"] | None = None,
     ) -> list[Evaluation]:
         """Evaluate several skills side by side, each on its own tasks of a split.
 
@@ -140,14 +140,14 @@ class Bench:
 
             async def one(trial: tuple[Skill, Sequence[Task]]) -> Evaluation:
                 skill, tasks = trial
-                async with series.start([tasks], self.conditions(skill)) as (attempts,):
+                async with series.start([tasks], self.rollout_key(skill)) as (attempts,):
                     return Evaluation.of(skill.digest, split, await attempts.all())
 
             found = await map_all(one, trials)
         if against is None:
             return found
         if against == "first":
-            against = Reference(trials[0][0], found[0])
+            against = Incumbent(trials[0][0], found[0])
         tally = self.tally(total)
         return [
             (await self.settle(each, skill, tasks, against, tally)).ordered([t.id for t in tasks])
@@ -159,8 +159,8 @@ class Bench:
         found: Evaluation,
         skill: Skill,
         tasks: Sequence[Task],
-        against: Reference,
-        tally: Tally,
+        against: Incumbent,
+        tally: FailureCounter,
         replicates: Sequence[int] | None = None,
     ) -> Evaluation:
         """The same evaluation of tasks that were all attempted, each failure put down to its cause.
@@ -189,8 +189,8 @@ class Bench:
         skill: Skill,
         tasks: Sequence[Task],
         number: int,
-        against: Reference,
-        tally: Tally,
+        against: Incumbent,
+        tally: FailureCounter,
     ) -> Evaluation:
         """A second attempt at each of these, and what its failure means."""
         free = self.tally(len(tasks), 1.0)
@@ -209,13 +209,13 @@ class Bench:
         return Evaluation(skill.digest, found.split, scores, lost, own_failures=own)
 
     async def _once(
-        self, phase: str, skill: Skill, tasks: Sequence[Task], number: int, tally: Tally
+        self, phase: str, skill: Skill, tasks: Sequence[Task], number: int, tally: FailureCounter
     ) -> list[Rollout]:
         if not tasks:
             return []
         with self.journal.phase(phase, len(tasks)) as progress:
-            series = Series(self._kept, (number,), progress, tally)
-            async with series.start([tasks], self.conditions(skill)) as (attempts,):
+            series = RolloutGroup(self._kept, (number,), progress, tally)
+            async with series.start([tasks], self.rollout_key(skill)) as (attempts,):
                 return await attempts.all()
 
     async def repeat(
@@ -235,31 +235,31 @@ class Bench:
         with self._series(
             phase, len(tasks), (replicate,), beside=known.n, max_failed=max_failed
         ) as series:
-            async with series.start([tasks], self.conditions(skill)) as (attempts,):
+            async with series.start([tasks], self.rollout_key(skill)) as (attempts,):
                 rollouts = await attempts.all()
         return known.plus(replicate, Evaluation.of(skill.digest, known.split, rollouts))
 
     async def try_out(self, skill: Skill, tasks: Sequence[Task]) -> list[Rollout]:
         """Attempts at a few tasks, outside of any evaluation; failures are the caller's to read."""
-        conditions = self.conditions(skill)
+        rollout_key = self.rollout_key(skill)
 
         async def one(task: Task) -> Rollout:
-            rollout, _ = await self._kept(task, 0, conditions)
+            rollout, _ = await self._kept(task, 0, rollout_key)
             return rollout
 
         return await map_all(one, tasks)
 
-    async def attempt_ahead(self, task: Task, conditions: Conditions, move: str) -> bool:
+    async def prefetch(self, task: Task, rollout_key: RolloutKey, move: str) -> bool:
         """An attempt for a move that may come, in a slot that the caller has; False: it was kept.
 
         It is reported and counted when somebody needs it.
         """
 
         async def make() -> Rollout:
-            return await self._roll(task, 0, conditions)
+            return await self._roll(task, 0, rollout_key)
 
-        key = conditions.key(task)
-        _, there = await self.work.rollout(key, make, ahead_of=move)
+        key = rollout_key.key(task)
+        _, there = await self.work.rollout(key, make, prefetch_for=move)
         return not there
 
     @contextmanager
@@ -271,25 +271,25 @@ class Bench:
         *,
         beside: int = 0,
         max_failed: float | None = None,
-    ) -> Generator[Series, None, None]:
+    ) -> Generator[RolloutGroup, None, None]:
         tally = self.tally(total, max_failed, beside)
         with self.journal.phase(phase, total) as progress:
-            yield Series(self._kept, replicates, progress, tally)
+            yield RolloutGroup(self._kept, replicates, progress, tally)
 
-    def tally(self, total: int, max_failed: float | None = None, beside: int = 0) -> Tally:
+    def tally(self, total: int, max_failed: float | None = None, beside: int = 0) -> FailureCounter:
         """Which share of failures is too much; 1.0: none is."""
-        return Tally(total, self.max_failed if max_failed is None else max_failed, beside)
+        return FailureCounter(total, self.max_failed if max_failed is None else max_failed, beside)
 
     async def _kept(
-        self, task: Task, replicate: int, conditions: Conditions
+        self, task: Task, replicate: int, rollout_key: RolloutKey
     ) -> tuple[Rollout, bool]:
         async def make() -> Rollout:
-            async with self.slots:
-                return await self._roll(task, replicate, conditions)
+            async with self.worker_pool:
+                return await self._roll(task, replicate, rollout_key)
 
-        return await self.work.rollout(conditions.key(task, replicate), make)
+        return await self.work.rollout(rollout_key.key(task, replicate), make)
 
-    async def _roll(self, task: Task, replicate: int, conditions: Conditions) -> Rollout:
+    async def _roll(self, task: Task, replicate: int, rollout_key: RolloutKey) -> Rollout:
         named = f"task {task.id!r}"
         trajectory = None
         details: Mapping[str, object] = {}
@@ -298,7 +298,7 @@ class Bench:
                 async with self.environment.open(task) as episode:
                     with attributed_to(HarnessError, named):
                         trajectory = await self.harness.run(
-                            episode, conditions.skill, replicate=replicate
+                            episode, rollout_key.skill, replicate=replicate
                         )
                     outcome = await self._score(episode, trajectory, named)
                     if isinstance(episode, TellsDetails):
@@ -308,7 +308,7 @@ class Bench:
         return Rollout(
             task=task.id,
             kind=task.kind,
-            skill=conditions.digest,
+            skill=rollout_key.digest,
             outcome=outcome,
             trajectory=trajectory,
             replicate=replicate,
@@ -329,9 +329,9 @@ class Bench:
                 "(env.exec_timeout)"
             ) from None
 
-    def conditions(self, skill: Skill) -> Conditions:
+    def rollout_key(self, skill: Skill) -> RolloutKey:
         """Under which tasks are attempted with a skill."""
-        return Conditions(
+        return RolloutKey(
             skill, skill.digest, self.environment.fingerprint, self.harness.fingerprint
         )
 

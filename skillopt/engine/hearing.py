@@ -11,14 +11,14 @@ from skillopt.core.ports import Gate
 from skillopt.core.rollout import Evaluation, Score
 from skillopt.core.skill import Skill
 from skillopt.core.task import Task
-from skillopt.engine.bench import Bench, Comparison, Reference
+from skillopt.engine.bench import Comparison, Incumbent, RolloutRunner
 
 _LOOKS = 64
 """About how often a gate that tests looks at a candidate; a look takes up to some milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sampling:
+class Replication:
     """How much evidence is gathered."""
 
     replicates: int = 1
@@ -33,13 +33,13 @@ class Sampling:
     """After how many tasks at a time the gate looks at a candidate; 0: after all of them."""
 
     @property
-    def dearest(self) -> int:
+    def most_attempts(self) -> int:
         """The most attempts per task that a decision may take, of both sides."""
         return self.most + max(0, self.most - self.replicates)
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class CandidateResult:
     """How a hearing ended: both sides as they are known now."""
 
     candidate: Measured
@@ -50,16 +50,18 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hearing:
+class CandidateEvaluation:
     """What it takes to hear a candidate."""
 
-    bench: Bench
+    runner: RolloutRunner
     tasks: Sequence[Task]
     gate: Gate
     level: float
-    sampling: Sampling
+    replication: Replication
 
-    async def hold(self, skill: Skill, origin: str, step: int, incumbent: Measured) -> Heard:
+    async def run(
+        self, skill: Skill, origin: str, step: int, incumbent: Measured
+    ) -> CandidateResult:
         """Measure until the gate is certain, or all is measured; buy replicates if it asks."""
 
         def measured(evaluation: Evaluation, left: Sequence[str] = ()) -> Measured:
@@ -88,16 +90,16 @@ class Hearing:
             return foreseen
 
         def enough(evaluation: Evaluation) -> bool:
-            return bool(self.sampling.block) and look(evaluation) is not None
+            return bool(self.replication.block) and look(evaluation) is not None
 
-        reference = Reference(incumbent.skill, incumbent.evaluation)
-        comparison = Comparison(reference, self.sampling.block, enough)
+        reference = Incumbent(incumbent.skill, incumbent.evaluation)
+        comparison = Comparison(reference, self.replication.block, enough)
         evaluation = await self._measure(skill, order, comparison)
         if foreseen is not None:
             left = _left(order, evaluation)
-            saved = len(left) * self.sampling.replicates
-            return Heard(measured(evaluation, left), incumbent, foreseen, saved)
-        heard = await self._deliberate(measured(evaluation), incumbent)
+            saved = len(left) * self.replication.replicates
+            return CandidateResult(measured(evaluation, left), incumbent, foreseen, saved)
+        heard = await self._repeat_until_decided(measured(evaluation), incumbent)
         if heard.verdict.finding == "not_better" and (first := look(evaluation)) is not None:
             # Smaller blocks would have ended there.
             return replace(heard, verdict=replace(heard.verdict, finding=first.finding))
@@ -107,12 +109,12 @@ class Hearing:
         self, skill: Skill, order: Sequence[str], comparison: Comparison
     ) -> Evaluation:
         tasks = {each.id: each for each in self.tasks}
-        evaluation = await self.bench.measure(
+        evaluation = await self.runner.measure(
             skill,
             "val",
             [tasks[each] for each in order],
             "evaluate",
-            replicates=range(self.sampling.replicates),
+            replicates=range(self.replication.replicates),
             against=comparison,
         )
         return evaluation.ordered(list(tasks))
@@ -127,7 +129,9 @@ class Hearing:
             return None
         return verdict
 
-    async def _deliberate(self, candidate: Measured, incumbent: Measured) -> Heard:
+    async def _repeat_until_decided(
+        self, candidate: Measured, incumbent: Measured
+    ) -> CandidateResult:
         verdict = self.gate.judge(candidate, incumbent, level=self.level)
         while verdict.finding == "inconclusive" and self._may_repeat(candidate):
             tasks = self._worth_repeating(candidate, incumbent)
@@ -135,11 +139,11 @@ class Hearing:
                 break
             candidate, incumbent = await self._repeat(candidate, incumbent, tasks)
             verdict = self.gate.judge(candidate, incumbent, level=self.level)
-        return Heard(candidate, incumbent, verdict)
+        return CandidateResult(candidate, incumbent, verdict)
 
     def _may_repeat(self, candidate: Measured) -> bool:
-        have = max(self.sampling.replicates, len(candidate.evaluation.replicates))
-        return have < self.sampling.most
+        have = max(self.replication.replicates, len(candidate.evaluation.replicates))
+        return have < self.replication.most
 
     def _may_tell(self, candidate: Measured, incumbent: Measured, tasks: Sequence[Task]) -> bool:
         """Whether the gate would be sure if all that can be bought went the candidate's way."""
@@ -149,7 +153,7 @@ class Hearing:
             marks = {each.id: Score(mark, mark) for each in tasks}
             more = Evaluation(evaluation.skill, evaluation.split, marks)
             have = len(candidate.evaluation.replicates)
-            for number in range(have, self.sampling.most):
+            for number in range(have, self.replication.most):
                 if number >= len(evaluation.replicates):
                     evaluation = evaluation.plus(number, more)
             return replace(known, evaluation=evaluation)
@@ -164,7 +168,7 @@ class Hearing:
         no better, the choice favours neither of them, and a test of what is bought together with
         what was there stays as sure as it says. To choose by who won would spoil it.
         """
-        if not self.sampling.changed_only:
+        if not self.replication.changed_only:
             return self.tasks
         ours, theirs = candidate.evaluation.replicates, incumbent.evaluation.replicates
         rounds = list(zip(ours, theirs, strict=False))
@@ -190,7 +194,7 @@ class Hearing:
             phase = f"replicate {number + 1} {known.skill.digest[:6]}"
             # Failures of the candidate are settled below.
             max_failed = 1.0 if known is candidate else None
-            return await self.bench.repeat(
+            return await self.runner.repeat(
                 known.evaluation, known.skill, missing, phase, number, max_failed=max_failed
             )
 
@@ -202,12 +206,12 @@ class Hearing:
 
         ours, theirs = await map_all(once_more, (candidate, incumbent))
         second = valued(incumbent, theirs)
-        ours = await self.bench.settle(
+        ours = await self.runner.settle(
             ours,
             candidate.skill,
             tasks,
-            Reference(second.skill, theirs),
-            self.bench.tally(len(tasks), beside=candidate.evaluation.n),
+            Incumbent(second.skill, theirs),
+            self.runner.tally(len(tasks), beside=candidate.evaluation.n),
             replicates=(number,),
         )
         return valued(candidate, ours.ordered([each.id for each in self.tasks])), second

@@ -21,7 +21,7 @@ from skillopt.core.rules import Cut, without
 from skillopt.core.seeds import blocks
 from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
-from skillopt.engine.bench import Reference
+from skillopt.engine.bench import Incumbent
 from skillopt.engine.patterns import patterns_in
 from skillopt.engine.plan import EpochEnd, Exam, MetaReflection, Pruning, Step
 from skillopt.engine.race import Ground, Raced
@@ -57,7 +57,7 @@ async def step(run: Run, state: State, move: Step) -> State:
     """Attempt a batch, draft candidates from the evidence, keep the best if the gate agrees."""
     parent = run.parent(state, move.number)
     skill = parent.skill
-    async with run.bench.attempts(move.batches, skill, "rollout") as attempts:
+    async with run.runner.attempts(move.batches, skill, "rollout") as attempts:
         draft = await run.optimizer.propose(skill, attempts, state.memory, budget=move.budget)
         rollouts = [await some.all() for some in attempts]
     practice = Ground.train(move.batches, skill, chain(*rollouts))
@@ -153,22 +153,22 @@ async def examine(run: Run, state: State, move: Exam) -> State:
     initial = state.initial.skill
 
     async def sit(skill: Skill) -> Evaluation:
-        return await run.bench.measure(
+        return await run.runner.measure(
             skill,
             "test",
             move.tasks,
             f"test {skill.digest[:6]}",
-            replicates=range(run.sampling.replicates),
+            replicates=range(run.replication.replicates),
             max_failed=None if skill.digest == initial.digest else 1.0,
         )
 
     results = dict(zip(skills, await map_all(sit, list(skills.values())), strict=True))
-    reference = Reference(initial, results[initial.digest])
+    reference = Incumbent(initial, results[initial.digest])
     for digest, skill in skills.items():
         if digest != initial.digest:
-            tally = run.bench.tally(len(move.tasks) * run.sampling.replicates)
+            tally = run.runner.tally(len(move.tasks) * run.replication.replicates)
             found = results[digest]
-            found = await run.bench.settle(found, skill, move.tasks, reference, tally)
+            found = await run.runner.settle(found, skill, move.tasks, reference, tally)
             results[digest] = found.ordered([each.id for each in move.tasks])
     fact = Examined(
         move=move.id,
@@ -191,8 +191,8 @@ async def _compare(run: Run, state: State, move: EpochEnd) -> list[Pair]:
     pairs: list[Pair] = []
     for block in [move.tasks, *blocks(spare, size)]:
         async with (
-            run.bench.attempts([block], state.epoch_start, "look_back") as (old,),
-            run.bench.attempts([block], state.current.skill, "look_again") as (new,),
+            run.runner.attempts([block], state.epoch_start, "look_back") as (old,),
+            run.runner.attempts([block], state.current.skill, "look_again") as (new,),
         ):
             both = zip(await old.all(), await new.all(), strict=True)
             pairs += [Pair(*each) for each in both]

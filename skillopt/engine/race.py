@@ -12,7 +12,7 @@ from skillopt.core.proposal import Heat
 from skillopt.core.rollout import Evaluation, Rollout
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
-from skillopt.engine.bench import Bench, Reference
+from skillopt.engine.bench import Incumbent, RolloutRunner
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Raced:
 class Race:
     """What it takes to race candidates."""
 
-    bench: Bench
+    runner: RolloutRunner
     course: Course
     gate: Gate
 
@@ -97,8 +97,8 @@ class Race:
                 break
             tasks = [ground.tasks[each] for each in block]
             trials = [(skill, tasks) for skill in field.values()]
-            reference = Reference(ground.skill, ground.known)
-            results = await self.bench.measure_each(trials, ground.split, phase, against=reference)
+            reference = Incumbent(ground.skill, ground.known)
+            results = await self.runner.measure_each(trials, ground.split, phase, against=reference)
             for name, result in zip(field, results, strict=True):
                 found[name] = found[name].joined(result)
             gains = {name: self._gain(skill, found[name], ground) for name, skill in field.items()}

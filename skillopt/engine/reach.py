@@ -8,11 +8,11 @@ from dataclasses import replace
 from skillopt.core.events import Measured, Verdict
 from skillopt.core.ports import Gate
 from skillopt.core.rollout import Evaluation, Score
-from skillopt.engine.hearing import Sampling
+from skillopt.engine.hearing import Replication
 
 
 def out_of_reach(
-    gate: Gate, sampling: Sampling, tasks: Sequence[str], incumbent: Measured, level: float
+    gate: Gate, replication: Replication, tasks: Sequence[str], incumbent: Measured, level: float
 ) -> Verdict | None:
     """The verdict against every candidate at this level; None: one could be accepted.
 
@@ -23,7 +23,7 @@ def out_of_reach(
     if not gate.alpha:
         return None
     known = incumbent.evaluation
-    rounds = [*_worst(known, sampling.replicates), *_bought(known, sampling, tasks)]
+    rounds = [*_worst(known, replication.replicates), *_bought(known, replication, tasks)]
     least = Evaluation.over(known.skill, "val", rounds, {})
     full = dict.fromkeys(tasks, Score(1, 1))
     most = Evaluation.over("", "val", [full] * len(rounds), {})
@@ -53,10 +53,10 @@ def _worst(known: Evaluation, replicates: int) -> list[Mapping[str, Score]]:
 
 
 def _bought(
-    known: Evaluation, sampling: Sampling, tasks: Sequence[str]
+    known: Evaluation, replication: Replication, tasks: Sequence[str]
 ) -> list[Mapping[str, Score]]:
     """The further attempts that may be bought: those that are there, and failures."""
     failed = dict.fromkeys(tasks, Score(0, 0))
-    numbers = range(sampling.replicates, sampling.most)
+    numbers = range(replication.replicates, replication.most)
     have = known.replicates
     return [{**failed, **(have[n] if n < len(have) else {})} for n in numbers]

@@ -24,8 +24,8 @@ from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.core.task import Task
 from skillopt.core.tokens import estimate
-from skillopt.engine.bench import Bench, Comparison, Reference
-from skillopt.engine.hearing import Heard, Hearing, Sampling
+from skillopt.engine.bench import Comparison, Incumbent, RolloutRunner
+from skillopt.engine.hearing import CandidateEvaluation, CandidateResult, Replication
 from skillopt.engine.plan import Plan, Step
 from skillopt.engine.race import Ground, Race, Raced
 from skillopt.engine.reach import out_of_reach
@@ -43,7 +43,7 @@ def current(pool: Sequence[Measured], step: int) -> Measured:
 class Run:
     """Everything a training run needs, chosen once by the composition root."""
 
-    bench: Bench
+    runner: RolloutRunner
     plan: Plan
     val: Sequence[Task]
     optimizer: Optimizer
@@ -57,7 +57,7 @@ class Run:
     """For plans with meta reflections."""
     pruner: Pruner | None = None
     """For plans with pruning."""
-    sampling: Sampling = field(default_factory=Sampling)
+    replication: Replication = field(default_factory=Replication)
     identity: Mapping[str, str] = field(default_factory=dict[str, str])
     defaults: Mapping[str, str] = field(default_factory=dict[str, str])
     """What settings are that a record does not name, because they are younger than it."""
@@ -74,17 +74,19 @@ class Run:
     @property
     def journal(self) -> Journal:
         """Where everything is written down."""
-        return self.bench.journal
+        return self.runner.journal
 
     def enter(self, move: str) -> None:
         """What follows is done for this move."""
         self.journal.enter(move)
-        self.bench.work.enter(move)
+        self.runner.work.enter(move)
 
     async def measure(self, skill: Skill) -> Measured:
         """Evaluate the initial skill on the validation tasks."""
-        rounds = range(max(self.sampling.replicates, self.sampling.initial))
-        evaluation = await self.bench.measure(skill, "val", self.val, "evaluate", replicates=rounds)
+        rounds = range(max(self.replication.replicates, self.replication.initial))
+        evaluation = await self.runner.measure(
+            skill, "val", self.val, "evaluate", replicates=rounds
+        )
         return Measured(skill, evaluation, self.gate.value(skill, evaluation), "initial_skill", 0)
 
     async def shorten(self, state: State, skill: Skill | None) -> tuple[Skill | None, Size | None]:
@@ -166,22 +168,22 @@ class Run:
             return None
         level = self._level(state, gate)
         hopeless = self._hopeless(state, gate, rivals)
-        hearing = Hearing(
-            bench=self.bench,
+        evaluation_of_candidate = CandidateEvaluation(
+            runner=self.runner,
             tasks=self.val,
             gate=gate,
             level=level / rivals,
-            sampling=self.sampling,
+            replication=self.replication,
         )
-        if hopeless is not None and self.sampling.block:
-            heard = self._unheard(skill, origin, step, state.current, gate, hopeless)
+        if hopeless is not None and self.replication.block:
+            result = self._unheard(skill, origin, step, state.current, gate, hopeless)
         else:
-            heard = await hearing.hold(skill, origin, step, state.current)
+            result = await evaluation_of_candidate.run(skill, origin, step, state.current)
         if hopeless is not None:
             # What is found does not depend on whether blocks of tasks spared the attempts.
-            heard = replace(heard, verdict=replace(heard.verdict, finding=hopeless.finding))
+            result = replace(result, verdict=replace(result.verdict, finding=hopeless.finding))
         spent = level if hopeless is None else 0.0
-        decision = await self._conclude(state, heard, hearing)
+        decision = await self._conclude(state, result, evaluation_of_candidate)
         return replace(decision, level=spent, rivals=rivals)
 
     def _unheard(
@@ -192,13 +194,15 @@ class Run:
         incumbent: Measured,
         gate: Gate,
         verdict: Verdict,
-    ) -> Heard:
+    ) -> CandidateResult:
         """A verdict without an attempt."""
         tasks = [each.id for each in self.val]
         nothing = Evaluation(skill.digest, "val", {})
         value = gate.value(skill, nothing.granting(tasks))
-        saved = len(tasks) * self.sampling.replicates
-        return Heard(Measured(skill, nothing, value, origin, step), incumbent, verdict, saved)
+        saved = len(tasks) * self.replication.replicates
+        return CandidateResult(
+            Measured(skill, nothing, value, origin, step), incumbent, verdict, saved
+        )
 
     def _level(self, state: State, gate: Gate) -> float:
         """The chance of a false accept that the next decision may have."""
@@ -208,7 +212,7 @@ class Run:
         """The verdict against every candidate now; None where one could be accepted."""
         level = self._level(state, gate) / rivals
         tasks = [each.id for each in self.val]
-        return out_of_reach(gate, self.sampling, tasks, state.current, level)
+        return out_of_reach(gate, self.replication, tasks, state.current, level)
 
     async def guide_best(self, state: State, decision: Decision, guidance: str) -> Decision:
         """Forced guidance goes into the best skill as well, measured like everything else."""
@@ -218,27 +222,32 @@ class Run:
         guided = best.with_guidance(guidance)
         if self.shortener and estimate(guided.render()) > self.shortener.limit:
             return decision
-        rounds = range(self.sampling.replicates)
-        evaluation = await self.bench.measure(
+        rounds = range(self.replication.replicates)
+        evaluation = await self.runner.measure(
             guided,
             "val",
             self.val,
             "evaluate",
             replicates=rounds,
-            against=Comparison(Reference(best, state.best.evaluation)),
+            against=Comparison(Incumbent(best, state.best.evaluation)),
         )
         value = self.slow_gate.value(guided, evaluation)
         known = decision.candidate
         return replace(decision, best=Measured(guided, evaluation, value, known.origin, known.step))
 
-    async def _conclude(self, state: State, heard: Heard, hearing: Hearing) -> Decision:
-        gate = hearing.gate
-        candidate, verdict = heard.candidate, heard.verdict
+    async def _conclude(
+        self, state: State, result: CandidateResult, evaluation_of_candidate: CandidateEvaluation
+    ) -> Decision:
+        gate = evaluation_of_candidate.gate
+        candidate, verdict = result.candidate, result.verdict
         better = verdict.finding == "better"
         best = better
         if (better or gate.forced) and state.best.skill.digest != state.current.skill.digest:
             candidate = await self._beside(candidate, state.best, gate)
-            best = gate.judge(candidate, state.best, level=hearing.level).finding == "better"
+            best = (
+                gate.judge(candidate, state.best, level=evaluation_of_candidate.level).finding
+                == "better"
+            )
         if gate.forced:
             action = "force_accept"
         else:
@@ -249,17 +258,17 @@ class Run:
             verdict.reason + _own_failures(candidate),
             new_best=best,
             inconclusive=verdict.finding == "inconclusive",
-            saved=heard.saved,
-            incumbent=None if heard.incumbent is state.current else heard.incumbent,
+            saved=result.saved,
+            incumbent=None if result.incumbent is state.current else result.incumbent,
         )
 
     async def _beside(self, candidate: Measured, best: Measured, gate: Gate) -> Measured:
         """The candidate, with what fails only with it and not with the best skill counted as 0."""
         skill, known = candidate.skill, candidate.evaluation
-        reference = Reference(best.skill, best.evaluation)
-        rounds = range(self.sampling.replicates)
-        free = self.bench.tally(len(self.val) * len(rounds), 1.0)
-        found = await self.bench.settle(known, skill, self.val, reference, free, rounds)
+        reference = Incumbent(best.skill, best.evaluation)
+        rounds = range(self.replication.replicates)
+        free = self.runner.tally(len(self.val) * len(rounds), 1.0)
+        found = await self.runner.settle(known, skill, self.val, reference, free, rounds)
         if found is known:
             return candidate
         found = found.ordered([each.id for each in self.val])

@@ -22,7 +22,7 @@ def _future() -> asyncio.Future[None]:
 
 
 @dataclass(slots=True)
-class Tally:
+class FailureCounter:
     """Counts failed attempts, and tells readers at once when the rest is not worth waiting for."""
 
     total: int
@@ -77,7 +77,7 @@ class Attempts:
     """A group of attempts under way, read in order, as often as wanted."""
 
     running: Sequence[asyncio.Task[Rollout]]
-    tally: Tally
+    tally: FailureCounter
 
     async def __aiter__(self) -> AsyncIterator[Rollout]:
         """Each rollout as soon as it and all before it are done."""
@@ -97,7 +97,7 @@ class Attempts:
 
 
 @dataclass(frozen=True, slots=True)
-class Conditions:
+class RolloutKey:
     """What all attempts of a group share, worked out once and not for every task."""
 
     skill: Skill
@@ -111,46 +111,46 @@ class Conditions:
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-class Attempting(Protocol):
+class MakeRollout(Protocol):
     """One attempt, made or found."""
 
     async def __call__(
-        self, task: Task, replicate: int, conditions: Conditions
+        self, task: Task, replicate: int, rollout_key: RolloutKey
     ) -> tuple[Rollout, bool]:
         """The rollout, and whether it was finished before."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class RolloutGroup:
     """Attempts that are told as one, started in one go or in several; failures add up."""
 
-    attempt: Attempting
+    attempt: MakeRollout
     replicates: Sequence[int]
     progress: Phase
-    tally: Tally
+    tally: FailureCounter
 
     @asynccontextmanager
     async def start(
-        self, tasks: Sequence[Sequence[Task]], conditions: Conditions
+        self, tasks: Sequence[Sequence[Task]], rollout_key: RolloutKey
     ) -> AsyncGenerator[list[Attempts], None]:
         """Start groups of tasks, each to be read in order; all are done at the end."""
         self.tally.started += sum(map(len, tasks)) * len(self.replicates)
         async with nursery() as group:
 
             def begin(task: Task, number: int) -> asyncio.Task[Rollout]:
-                return group.start(self._one(task, number, conditions))
+                return group.start(self._one(task, number, rollout_key))
 
             yield [
                 Attempts([begin(each, n) for each in some for n in self.replicates], self.tally)
                 for some in tasks
             ]
 
-    async def _one(self, task: Task, replicate: int, conditions: Conditions) -> Rollout:
+    async def _one(self, task: Task, replicate: int, rollout_key: RolloutKey) -> Rollout:
         """One attempt, reported and counted."""
         tally = self.tally
         try:
-            rollout, reused = await self.attempt(task, replicate, conditions)
+            rollout, reused = await self.attempt(task, replicate, rollout_key)
         except Pending as error:
             tally.wait(error)
             raise

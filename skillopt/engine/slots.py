@@ -10,7 +10,7 @@ from types import TracebackType
 
 
 @dataclass(slots=True)
-class Slots:
+class WorkerPool:
     """`async with slots` waits for a place, and only for others who do the same.
 
     Work that nobody has asked for yet takes what is `idle`. It is never waited for: whoever needs

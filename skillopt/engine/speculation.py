@@ -11,9 +11,9 @@ from skillopt.aio import Nursery
 from skillopt.core.events import Speculated
 from skillopt.core.skill import Skill
 from skillopt.core.task import Task
-from skillopt.engine.bench import Bench
+from skillopt.engine.bench import RolloutRunner
 from skillopt.engine.plan import Step
-from skillopt.engine.series import Conditions
+from skillopt.engine.series import RolloutKey
 from skillopt.errors import SkilloptError
 
 
@@ -22,7 +22,7 @@ class _Guess:
     """A step that may come, and its tasks that nobody has begun."""
 
     move: str
-    conditions: Conditions
+    rollout_key: RolloutKey
     left: deque[Task]
     begun: int = 0
 
@@ -35,7 +35,7 @@ class Speculation:
     depends on whether, when or how many were made.
     """
 
-    bench: Bench
+    runner: RolloutRunner
     group: Nursery
     """What is under way at the decision is finished there, and delays nobody."""
 
@@ -43,26 +43,26 @@ class Speculation:
     async def of(self, step: Step, skill: Skill) -> AsyncGenerator[None, None]:
         """Begin attempts of a step for the length of this block."""
         tasks = deque(task for batch in step.batches for task in batch)
-        guess = _Guess(step.id, self.bench.conditions(skill), tasks)
-        for _ in range(self.bench.workers // 2):
+        guess = _Guess(step.id, self.runner.rollout_key(skill), tasks)
+        for _ in range(self.runner.workers // 2):
             self.group.start(self._work_on(guess))
         try:
             yield
         finally:
             guess.left.clear()
         if guess.begun:
-            self.bench.journal.note(Speculated(step.id, guess.begun))
+            self.runner.journal.note(Speculated(step.id, guess.begun))
 
     async def _work_on(self, guess: _Guess) -> None:
         while guess.left:
-            async with self.bench.slots.idle():
+            async with self.runner.worker_pool.idle():
                 if guess.left:
                     await self._attempt(guess, guess.left.popleft())
 
     async def _attempt(self, guess: _Guess, task: Task) -> None:
         guess.begun += 1
         try:
-            made = await self.bench.attempt_ahead(task, guess.conditions, guess.move)
+            made = await self.runner.prefetch(task, guess.rollout_key, guess.move)
         except SkilloptError:
             # Whoever needs the attempt will meet the error; there is no use in more of them.
             guess.left.clear()

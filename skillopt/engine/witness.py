@@ -13,7 +13,7 @@ from skillopt.core.edits import Append, apply_edits
 from skillopt.core.rollout import Failure, Rollout, Score
 from skillopt.core.skill import Skill
 from skillopt.core.task import Task
-from skillopt.engine.bench import Bench
+from skillopt.engine.bench import RolloutRunner
 from skillopt.errors import ModelError, Unusable
 
 _QUOTED = re.compile(r"(['\"])(.+?)\1")
@@ -30,7 +30,7 @@ class Witness:
     data of the task which the target has not seen is refused.
     """
 
-    bench: Bench
+    runner: RolloutRunner
     target: Model
     tasks: Mapping[str, Task]
 
@@ -44,7 +44,7 @@ class Witness:
         self._refuse(rollout, question)
         asked = (*_recalled(rollout, skill), Message("user", question))
         try:
-            async with self.bench.slots:
+            async with self.runner.worker_pool:
                 reply = await self.target.complete(Request(stage="probe", messages=asked))
         except ModelError as error:
             raise Unusable(f"the target gave no explanation: {error}") from error
@@ -54,7 +54,7 @@ class Witness:
         """Another attempt at the same task, with one more instruction in the skill."""
         self._refuse(rollout, instruction)
         changed = apply_edits(skill, [Append(instruction)]).skill
-        (again,) = await self.bench.try_out(changed, [self.tasks[rollout.task]])
+        (again,) = await self.runner.try_out(changed, [self.tasks[rollout.task]])
         if isinstance(again.outcome, Failure):
             raise Unusable(f"the re-run has no score: {again.outcome.message}")
         return again

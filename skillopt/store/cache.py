@@ -124,19 +124,19 @@ class Cache:
         self._move = move
 
     async def rollout(
-        self, key: str, make: Callable[[], Awaitable[Rollout]], *, ahead_of: str = ""
+        self, key: str, make: Callable[[], Awaitable[Rollout]], *, prefetch_for: str = ""
     ) -> tuple[Rollout, bool]:
         """The rollout kept under `key`, or make and keep it; True when it was there."""
 
         async def finish() -> Rollout:
-            with booked_under(ahead_of):
+            with booked_under(prefetch_for):
                 made = await make()
-            if ahead_of:
+            if prefetch_for:
                 self._advances.keep(key, made)
             return self._keep_rollout(key, made)
 
         rollout, there = await self._once(key, self._find_rollout, finish)
-        if ahead_of:
+        if prefetch_for:
             return rollout, there
         there = not self._advances.use(key) and there
         self.reused.attempts += there

@@ -48,18 +48,18 @@ class MemoryWork:
         self.move = move
 
     async def rollout(
-        self, key: str, make: Callable[[], Awaitable[Rollout]], *, ahead_of: str = ""
+        self, key: str, make: Callable[[], Awaitable[Rollout]], *, prefetch_for: str = ""
     ) -> tuple[Rollout, bool]:
         """The rollout kept under `key`, or make it; kept only if it has a score."""
         async with self._locks[f"rollout/{key}"]:
             if key in self.rollouts:
-                first = not ahead_of and self.unused.pop(key, "")
+                first = not prefetch_for and self.unused.pop(key, "")
                 return self.rollouts[key], not first
             made = await make()
             if isinstance(made.outcome, Score):
                 self.rollouts[key] = made
-                if ahead_of:
-                    self.unused[key] = ahead_of
+                if prefetch_for:
+                    self.unused[key] = prefetch_for
             return made, False
 
     async def reply(

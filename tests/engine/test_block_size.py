@@ -13,7 +13,7 @@ from skillopt.core.chat import Request
 from skillopt.core.events import Measured, Stepped
 from skillopt.core.ports import Gate
 from skillopt.core.skill import Skill
-from skillopt.engine.hearing import Hearing, Sampling
+from skillopt.engine.hearing import CandidateEvaluation, Replication
 from skillopt.engine.loop import train
 from skillopt.engine.plan import Shape
 from skillopt.evaluation.gates import Metric, NoRegression, Strict
@@ -71,7 +71,7 @@ async def course(gate: Gate, seed: int, block: int) -> list[object]:
         gate=gate,
         shape=Shape(epochs=2, batch=6, seed=seed),
         minibatch=24,
-        sampling=Sampling(block=block, most=most),
+        replication=Replication(block=block, most=most),
         exam=False,
     )
     state = await train(world.run(), SEED)
@@ -102,12 +102,16 @@ async def test_with_many_tasks_the_finding_is_the_same_for_blocks_of_any_size(ki
     for seed in range(6):
         house, found = House(seed), set[str]()
         for block in (0, 1, 7, 64):
-            bench = World(env=env, target=Scripted(house.answer)).bench()
-            evaluation = await bench.measure(SEED, "val", tasks, "evaluate")
+            runner = World(env=env, target=Scripted(house.answer)).runner()
+            evaluation = await runner.measure(SEED, "val", tasks, "evaluate")
             incumbent = Measured(SEED, evaluation, 0.0, "initial_skill", 0)
-            hearing = Hearing(
-                bench=bench, tasks=tasks, gate=gate, level=0.05, sampling=Sampling(block=block)
+            hearing = CandidateEvaluation(
+                runner=runner,
+                tasks=tasks,
+                gate=gate,
+                level=0.05,
+                replication=Replication(block=block),
             )
-            heard = await hearing.hold(Skill.parse("You add!\n- Rule 1.\n"), "x", 1, incumbent)
+            heard = await hearing.run(Skill.parse("You add!\n- Rule 1.\n"), "x", 1, incumbent)
             found.add(heard.verdict.finding)
         assert len(found) == 1

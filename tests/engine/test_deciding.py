@@ -14,7 +14,7 @@ from skillopt.core.events import Begun, Measured, Progress, Stepped
 from skillopt.core.ports import Gate
 from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
-from skillopt.engine.hearing import Heard, Hearing, Sampling
+from skillopt.engine.hearing import CandidateEvaluation, CandidateResult, Replication
 from skillopt.engine.loop import train
 from skillopt.engine.plan import Shape
 from skillopt.errors import ModelError
@@ -79,7 +79,7 @@ async def test_what_cannot_be_told_apart_is_rejected_as_inconclusive() -> None:
 
 async def test_replicates_are_bought_for_both_sides_until_the_gate_can_tell() -> None:
     gate = Paired(strict=STRICT, alpha=0.02, looks=2)
-    state, (step,) = await trained(world(gate=gate, sampling=Sampling(most=2)))
+    state, (step,) = await trained(world(gate=gate, replication=Replication(most=2)))
     decision = step.decision
     assert decision is not None
     assert decision.action == "accept_new_best"
@@ -91,8 +91,8 @@ async def test_replicates_are_bought_for_both_sides_until_the_gate_can_tell() ->
 
 async def test_replicates_may_be_bought_only_where_the_two_sides_differ() -> None:
     gate = Sequential(strict=STRICT, alpha=0.001)
-    sampling = Sampling(most=4, changed_only=True)
-    _, (step,) = await trained(world(gate=gate, sampling=sampling))
+    replication = Replication(most=4, changed_only=True)
+    _, (step,) = await trained(world(gate=gate, replication=replication))
     decision = step.decision
     assert decision is not None
     changed = {f"val-{n}" for n in range(100, 105)}
@@ -107,8 +107,8 @@ async def test_replicates_may_be_bought_only_where_the_two_sides_differ() -> Non
 async def test_nothing_is_bought_that_could_not_change_the_verdict() -> None:
     """Five tasks differ, so a sign test over them has p 1/32 at best, however often it is asked."""
     gate = Paired(strict=STRICT, alpha=0.001, looks=3)
-    sampling = Sampling(most=3, changed_only=True)
-    _, (step,) = await trained(world(gate=gate, sampling=sampling))
+    replication = Replication(most=3, changed_only=True)
+    _, (step,) = await trained(world(gate=gate, replication=replication))
     decision = step.decision
     assert decision is not None
     assert (decision.inconclusive, decision.incumbent) == (True, None)
@@ -132,7 +132,7 @@ async def test_what_the_current_skill_has_been_tried_on_is_not_bought_again() ->
         target=Scripted(counting),
         optimizer=Scripted(lambda r: analysis(next(rules)) if r.stage == "analyst" else ""),
         gate=Sequential(strict=STRICT, alpha=0.02),
-        sampling=Sampling(most=2, changed_only=True),
+        replication=Replication(most=2, changed_only=True),
         shape=Shape(epochs=1, batch=4, seed=0),
     )
     _, steps = await trained(start)
@@ -152,7 +152,7 @@ async def test_a_failed_replicate_of_a_few_tasks_does_not_end_the_run() -> None:
         world(
             target=Scripted(shaky),
             gate=Sequential(strict=STRICT, alpha=0.01),
-            sampling=Sampling(most=2, changed_only=True),
+            replication=Replication(most=2, changed_only=True),
         )
     )
     decision = step.decision
@@ -160,7 +160,7 @@ async def test_a_failed_replicate_of_a_few_tasks_does_not_end_the_run() -> None:
     assert [len(marks) for marks in decision.candidate.evaluation.replicates] == [8, 4]
 
 
-async def hear(seed: int, gate: Gate, level: float) -> Heard:
+async def hear(seed: int, gate: Gate, level: float) -> CandidateResult:
     """A candidate that changes nothing, before a gate that may buy evidence where sides differ."""
 
     def coin(request: Request) -> str:
@@ -171,17 +171,17 @@ async def hear(seed: int, gate: Gate, level: float) -> Heard:
         return str(left + right) if fell else "0"
 
     env = Sums(size=24)
-    bench = World(env=env, target=Scripted(coin)).bench()
-    hearing = Hearing(
-        bench=bench,
+    runner = World(env=env, target=Scripted(coin)).runner()
+    hearing = CandidateEvaluation(
+        runner=runner,
         tasks=env.tasks("val"),
         gate=gate,
         level=level,
-        sampling=Sampling(most=3, changed_only=True, block=8),
+        replication=Replication(most=3, changed_only=True, block=8),
     )
-    evaluation = await bench.measure(SEED, "val", env.tasks("val"), "evaluate")
+    evaluation = await runner.measure(SEED, "val", env.tasks("val"), "evaluate")
     first = Measured(SEED, evaluation, gate.value(SEED, evaluation), "initial_skill", 0)
-    return await hearing.hold(Skill.parse("You add numbers!\n"), "x", 1, first)
+    return await hearing.run(Skill.parse("You add numbers!\n"), "x", 1, first)
 
 
 @pytest.mark.parametrize("kind", ["paired", "sequential"])
@@ -200,7 +200,7 @@ async def test_buying_where_sides_differ_keeps_the_rate_of_false_accepts(kind: s
 
 async def test_no_more_replicates_are_bought_than_allowed() -> None:
     gate = Paired(strict=STRICT, alpha=0.02, looks=3)
-    start = world(target=Scripted(stubborn), gate=gate, sampling=Sampling(most=3))
+    start = world(target=Scripted(stubborn), gate=gate, replication=Replication(most=3))
     _, (step,) = await trained(start)
     decision = step.decision
     assert decision is not None
@@ -210,7 +210,7 @@ async def test_no_more_replicates_are_bought_than_allowed() -> None:
 
 async def test_a_skill_measured_again_is_known_by_all_its_measurements() -> None:
     gate = Paired(strict=STRICT, alpha=0.01, looks=2)
-    start = world(target=Scripted(stubborn), gate=gate, sampling=Sampling(most=2))
+    start = world(target=Scripted(stubborn), gate=gate, replication=Replication(most=2))
     state, _ = await trained(start)
     assert len(state.current.evaluation.replicates) == 2
     assert state.current == state.best
@@ -228,7 +228,7 @@ async def test_replicates_bought_for_the_initial_skill_do_not_change_the_score_i
         )
 
     gate = Paired(strict=STRICT, alpha=0.02, looks=2)
-    start = world(target=Scripted(lucky), gate=gate, sampling=Sampling(most=2))
+    start = world(target=Scripted(lucky), gate=gate, replication=Replication(most=2))
     record = MemoryRecord()
     state = await train(start.but(record=record).run(), SEED)
     (begun,) = [event for event in record.kept if isinstance(event, Begun)]
@@ -239,7 +239,7 @@ async def test_replicates_bought_for_the_initial_skill_do_not_change_the_score_i
 
 
 async def test_replicates_are_averaged_wherever_a_skill_is_evaluated() -> None:
-    state, _ = await trained(world(gate=STRICT, sampling=Sampling(replicates=2), exam=True))
+    state, _ = await trained(world(gate=STRICT, replication=Replication(replicates=2), exam=True))
     assert state.best.value == 13 / 16
     assert state.best.evaluation.passed == 5 / 8
     assert state.exam is not None
@@ -247,12 +247,14 @@ async def test_replicates_are_averaged_wherever_a_skill_is_evaluated() -> None:
 
 
 async def test_a_tested_run_cut_after_any_event_ends_as_if_it_had_not_been_cut() -> None:
-    for gate, sampling in (
-        (Paired(strict=STRICT, alpha=0.02, looks=2), Sampling(most=2)),
-        (Paired(strict=STRICT, alpha=0.02, looks=3), Sampling(most=3, changed_only=True)),
-        (Sequential(strict=STRICT, alpha=0.05), Sampling(most=2)),
+    for gate, replication in (
+        (Paired(strict=STRICT, alpha=0.02, looks=2), Replication(most=2)),
+        (Paired(strict=STRICT, alpha=0.02, looks=3), Replication(most=3, changed_only=True)),
+        (Sequential(strict=STRICT, alpha=0.05), Replication(most=2)),
     ):
-        start = world(gate=gate, slow_gate=gate, sampling=sampling, shape=replace(SHORT, epochs=3))
+        start = world(
+            gate=gate, slow_gate=gate, replication=replication, shape=replace(SHORT, epochs=3)
+        )
         whole = MemoryRecord()
         expected = await train(start.but(record=whole).run(), SEED)
         facts = [event for event in whole.kept if isinstance(event, Progress)]
@@ -289,7 +291,7 @@ async def test_curtailed_runs_decide_the_same_with_fewer_attempts() -> None:
             env=Sums(size=16),
             target=Scripted(counting),
             shape=Shape(epochs=2, batch=4, sample=2, last_sample=2, seed=0),
-            sampling=Sampling(block=block),
+            replication=Replication(block=block),
         )
         ends[block], steps = await trained(start)
         asked[block] = count
@@ -309,7 +311,7 @@ async def test_a_candidate_that_is_given_up_is_rated_by_the_most_it_could_have_r
         target=Scripted(fickle),
         optimizer=Scripted(lambda r: analysis("Go boldly.") if r.stage == "analyst" else ""),
         shape=SHORT,
-        sampling=Sampling(block=3),
+        replication=Replication(block=3),
         exam=False,
     )
     _, (step,) = await trained(start)

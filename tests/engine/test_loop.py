@@ -22,7 +22,7 @@ from skillopt.core.proposal import Draft
 from skillopt.core.rollout import CHANGED, UNCHANGED, Change
 from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
-from skillopt.engine.hearing import Sampling
+from skillopt.engine.hearing import Replication
 from skillopt.engine.loop import train
 from skillopt.engine.plan import EpochEnd, Shape
 from skillopt.errors import AccessError, ModelError, StoreError, Unmeasurable
@@ -116,7 +116,7 @@ async def test_the_record_is_the_same_whatever_the_concurrency_and_the_order_of_
             workers=workers,
             target=slow,
             minibatch=2,
-            sampling=Sampling(block=4),
+            replication=Replication(block=4),
         )
         _, record = await trained(world.but(shape=Shape(epochs=2, batch=8, sample=4, seed=1)))
         records.append([event for event in record.kept if not isinstance(event, Timed)])
@@ -424,7 +424,9 @@ async def test_pruning_that_costs_score_is_rejected_and_changes_nothing() -> Non
         return str(int(left) + int(right)) if knows else "0"
 
     record = MemoryRecord()
-    world = World(target=Scripted(target), shape=PRUNING, record=record, sampling=Sampling(block=1))
+    world = World(
+        target=Scripted(target), shape=PRUNING, record=record, replication=Replication(block=1)
+    )
     start = Skill.parse("- Add carefully.\n")
     state = await train(world.run(), start)
     (fact,) = [event for event in record.kept if isinstance(event, Pruned)]

@@ -16,8 +16,8 @@ from skillopt.core.rollout import Evaluation, Score
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.core.task import Split, Task
-from skillopt.engine.bench import Comparison, Reference
-from skillopt.engine.hearing import Heard, Hearing, Sampling
+from skillopt.engine.bench import Comparison, Incumbent
+from skillopt.engine.hearing import CandidateEvaluation, CandidateResult, Replication
 from skillopt.engine.loop import train
 from skillopt.engine.plan import Shape
 from skillopt.engine.race import Ground, Race
@@ -74,26 +74,26 @@ def proposing(request: Request) -> str:
 
 
 def beside(skill: Skill, evaluation: Evaluation) -> Comparison:
-    return Comparison(Reference(skill, evaluation))
+    return Comparison(Incumbent(skill, evaluation))
 
 
 async def hear(
     target: Target, gate: Gate = STRICT, *, block: int = 0, replicates: int = 1
-) -> Heard:
+) -> CandidateResult:
     env = Sums(size=12)
-    bench = World(env=env, target=Scripted(target)).bench()
+    runner = World(env=env, target=Scripted(target)).runner()
     tasks = env.tasks("val")
     rounds = range(replicates)
-    evaluation = await bench.measure(OLD, "val", tasks, "evaluate", replicates=rounds)
+    evaluation = await runner.measure(OLD, "val", tasks, "evaluate", replicates=rounds)
     incumbent = Measured(OLD, evaluation, gate.value(OLD, evaluation), "initial_skill", 0)
-    hearing = Hearing(
-        bench=bench,
+    hearing = CandidateEvaluation(
+        runner=runner,
         tasks=tasks,
         gate=gate,
         level=0.5,
-        sampling=Sampling(replicates=replicates, block=block),
+        replication=Replication(replicates=replicates, block=block),
     )
-    return await hearing.hold(NEW, "step_0001", 1, incumbent)
+    return await hearing.run(NEW, "step_0001", 1, incumbent)
 
 
 async def trained(target: Target, **changes: object) -> tuple[State, Decision]:
@@ -193,16 +193,16 @@ async def test_a_replicate_that_is_bought_and_fails_only_with_the_candidate_coun
         return str(left + right) if bold or left > 104 else "0"
 
     env = Sums(size=12)
-    bench = World(env=env, target=Scripted(shaky)).bench()
-    evaluation = await bench.measure(OLD, "val", env.tasks("val"), "evaluate")
-    hearing = Hearing(
-        bench=bench,
+    runner = World(env=env, target=Scripted(shaky)).runner()
+    evaluation = await runner.measure(OLD, "val", env.tasks("val"), "evaluate")
+    hearing = CandidateEvaluation(
+        runner=runner,
         tasks=env.tasks("val"),
         gate=Paired(strict=STRICT, alpha=0.01, looks=2),
         level=0.01,
-        sampling=Sampling(most=2),
+        replication=Replication(most=2),
     )
-    heard = await hearing.hold(NEW, "x", 1, Measured(OLD, evaluation, 0.0, "initial_skill", 0))
+    heard = await hearing.run(NEW, "x", 1, Measured(OLD, evaluation, 0.0, "initial_skill", 0))
     first, second = heard.candidate.evaluation.rounds
     assert (len(first), len(second)) == (12, 12)
     assert sum(score.passed for score in second.values()) == 3
@@ -248,12 +248,12 @@ async def test_a_forced_candidate_becomes_best_only_if_its_failures_do_not_make_
 async def test_what_fails_with_both_skills_in_the_same_way_is_equal() -> None:
     env = Sums(size=12)
     target = Target(raising=FOUR)
-    bench = World(env=env, target=Scripted(target)).bench()
+    runner = World(env=env, target=Scripted(target)).runner()
     tasks = env.tasks("val")
-    old = await bench.measure(OLD, "val", tasks, "evaluate")
-    new = await bench.measure(NEW, "val", tasks, "evaluate", against=beside(OLD, old))
+    old = await runner.measure(OLD, "val", tasks, "evaluate")
+    new = await runner.measure(NEW, "val", tasks, "evaluate", against=beside(OLD, old))
     other = Skill.parse("You add numbers very boldly.\n")
-    third = await bench.measure(other, "val", tasks, "evaluate", against=beside(NEW, new))
+    third = await runner.measure(other, "val", tasks, "evaluate", against=beside(NEW, new))
     assert (third.scores, list(third.own_failures)) == (new.scores, list(new.own_failures))
 
 
@@ -270,11 +270,11 @@ async def test_a_race_is_not_won_by_failing() -> None:
         return str(left + right) if able else "0"
 
     env = Sums(size=12)
-    bench = World(env=env, target=Scripted(answering)).bench()
-    race = Race(bench=bench, course=Halving(metric=Metric(), screen=0, block=4), gate=STRICT)
+    runner = World(env=env, target=Scripted(answering)).runner()
+    race = Race(runner=runner, course=Halving(metric=Metric(), screen=0, block=4), gate=STRICT)
 
     async def ground(split: Split) -> Evaluation:
-        return await bench.measure(OLD, split, env.tasks(split), "evaluate")
+        return await runner.measure(OLD, split, env.tasks(split), "evaluate")
 
     practice = Ground(
         "train", {each.id: each for each in env.tasks("train")}, OLD, await ground("train")
@@ -297,7 +297,7 @@ async def test_the_facts_do_not_depend_on_how_many_attempts_run_at_a_time(worker
             shape=ONE_STEP,
             minibatch=12,
             workers=number,
-            sampling=Sampling(block=5),
+            replication=Replication(block=5),
         )
         await train(world.run(), OLD)
         told.append([each for each in record.kept if isinstance(each, Stepped | Examined)])
@@ -311,12 +311,12 @@ async def test_a_rule_without_which_the_target_raises_is_not_pruned() -> None:
         return str(sum(map(int, request.messages[1].text.split(" + "))))
 
     env = Sums(size=12)
-    bench = World(env=env, target=Scripted(needing)).bench()
+    runner = World(env=env, target=Scripted(needing)).runner()
     tasks = env.tasks("train")
     skill = Skill.parse("- Guess boldly.\n- Breathe.\n")
 
     async def measure(trials: Sequence[tuple[Skill, Sequence[Task]]]) -> list[Evaluation]:
-        return await bench.measure_each(trials, "train", "leave one out", against="first")
+        return await runner.measure_each(trials, "train", "leave one out", against="first")
 
     prune = Prune(
         measure=measure, metric=Metric(), gate=STRICT, tasks={each.id: each for each in tasks}
@@ -348,7 +348,7 @@ async def test_a_run_that_ends_at_any_call_and_is_continued_has_the_same_facts()
             shape=ONE_STEP,
             minibatch=12,
             workers=3,
-            sampling=Sampling(block=5),
+            replication=Replication(block=5),
         )
         try:
             await train(world.run(), OLD)

@@ -17,7 +17,7 @@ from skillopt.core.proposal import Draft, rivals
 from skillopt.core.rollout import Evaluation
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
-from skillopt.engine.hearing import Sampling
+from skillopt.engine.hearing import Replication
 from skillopt.engine.loop import train
 from skillopt.engine.plan import Shape
 from skillopt.engine.race import Race
@@ -56,7 +56,7 @@ def racing(world: World, *, candidates: int = 4) -> Run:
         run,
         optimizer=replace(run.optimizer, vary=Vary(most=candidates - 1)),
         race=Race(
-            bench=run.bench,
+            runner=run.runner,
             course=Halving(metric=Metric(), screen=0, block=2),
             gate=run.gate,
         ),
@@ -127,7 +127,7 @@ async def test_candidates_are_raced_on_val_only_if_the_gate_could_accept_the_bes
     record = MemoryRecord()
     gate = Paired(strict=STRICT, alpha=alpha)
     rules = proposing("Add carefully.", "Breathe.")
-    world = World(record=record, optimizer=rules, gate=gate, sampling=Sampling(block=2))
+    world = World(record=record, optimizer=rules, gate=gate, replication=Replication(block=2))
     state, step = await one_step(racing(world), record)
     assert [each.split for each in step.heats] == ["train"]
     assert (step.action, state.spent) == (action, spent)

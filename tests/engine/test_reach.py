@@ -17,7 +17,7 @@ from skillopt.core.ports import Gate
 from skillopt.core.rollout import Evaluation, Score
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
-from skillopt.engine.hearing import Sampling
+from skillopt.engine.hearing import Replication
 from skillopt.engine.loop import train
 from skillopt.engine.plan import Shape
 from skillopt.engine.reach import out_of_reach
@@ -49,26 +49,26 @@ def outcomes(count: int, rounds: int) -> list[tuple[tuple[float | None, ...], ..
     return list(itertools.product(itertools.product(MARKS, repeat=count), repeat=rounds))
 
 
-GATES: list[tuple[Gate, Sampling]] = [
-    (Paired(strict=STRICT, alpha=0.3), Sampling()),
-    (Paired(strict=STRICT, alpha=0.3, mid=True), Sampling()),
-    (Sequential(strict=STRICT, alpha=0.3), Sampling()),
-    (Paired(strict=STRICT, alpha=0.3), Sampling(replicates=2, most=2)),
-    (Sequential(strict=STRICT, alpha=0.3, replicates=2), Sampling(replicates=2, most=2)),
+GATES: list[tuple[Gate, Replication]] = [
+    (Paired(strict=STRICT, alpha=0.3), Replication()),
+    (Paired(strict=STRICT, alpha=0.3, mid=True), Replication()),
+    (Sequential(strict=STRICT, alpha=0.3), Replication()),
+    (Paired(strict=STRICT, alpha=0.3), Replication(replicates=2, most=2)),
+    (Sequential(strict=STRICT, alpha=0.3, replicates=2), Replication(replicates=2, most=2)),
 ]
 
 
-@pytest.mark.parametrize(("gate", "sampling"), GATES)
+@pytest.mark.parametrize(("gate", "replication"), GATES)
 @pytest.mark.parametrize("level", [0.3, 0.6])
 def test_what_is_out_of_reach_is_accepted_for_no_outcome_and_the_rest_for_some(
-    gate: Gate, sampling: Sampling, level: float
+    gate: Gate, replication: Replication, level: float
 ) -> None:
     """All outcomes of both sides, attempts without a score included."""
-    count, rounds = 2, sampling.replicates
+    count, rounds = 2, replication.replicates
     closed = 0
     for known in outcomes(count, rounds):
         incumbent = measured("old", known)
-        verdict = out_of_reach(gate, sampling, tasks(count), incumbent, level)
+        verdict = out_of_reach(gate, replication, tasks(count), incumbent, level)
         accepted = any(
             gate.judge(measured("new", found), incumbent, level=level).finding == "better"
             for found in outcomes(count, rounds)
@@ -86,15 +86,15 @@ def test_replicates_that_may_be_bought_are_reckoned_with(kind: str) -> None:
         "sequential": Sequential(strict=STRICT, alpha=0.1, rounds=3),
     }
     gate, perfect = gates[kind], measured("old", [[1.0] * 6])
-    assert out_of_reach(gate, Sampling(), tasks(6), perfect, 0.1) is not None
-    assert out_of_reach(gate, Sampling(most=3), tasks(6), perfect, 0.1) is None
+    assert out_of_reach(gate, Replication(), tasks(6), perfect, 0.1) is not None
+    assert out_of_reach(gate, Replication(most=3), tasks(6), perfect, 0.1) is None
     known = measured("old", [[1.0] * 6] * 3)
-    assert out_of_reach(gate, Sampling(most=3), tasks(6), known, 0.1) is not None
+    assert out_of_reach(gate, Replication(most=3), tasks(6), known, 0.1) is not None
 
 
 def test_a_gate_that_does_not_test_is_never_out_of_reach() -> None:
     perfect = measured("old", [[1.0] * 3])
-    assert out_of_reach(STRICT, Sampling(), tasks(3), perfect, 0.0) is None
+    assert out_of_reach(STRICT, Replication(), tasks(3), perfect, 0.0) is None
 
 
 def accepts(gate: Gate, wins: int, losses: int, level: float) -> bool:
@@ -120,7 +120,7 @@ def false_accepts(gate: Paired, n: int, p: float, decisions: int) -> float:
         )
         for move in moves:
             level = share(gate.alpha, moves, state)
-            closed = out_of_reach(gate, Sampling(), tasks(n), first, level)
+            closed = out_of_reach(gate, Replication(), tasks(n), first, level)
             if closed is None:
                 expected += binomial(n, failed, 1 - p) * sum(
                     binomial(failed, wins, p) * binomial(n - failed, losses, 1 - p)
@@ -168,7 +168,9 @@ def proposals() -> Scripted:
     return Scripted(answer)
 
 
-async def trained(gate: Gate, sampling: Sampling) -> tuple[State, list[Stepped], dict[str, int]]:
+async def trained(
+    gate: Gate, replication: Replication
+) -> tuple[State, list[Stepped], dict[str, int]]:
     """Four decisions; the first skill fails 4 of 8 val tasks."""
     record, seen = MemoryRecord(), Seen()
     world = World(
@@ -177,7 +179,7 @@ async def trained(gate: Gate, sampling: Sampling) -> tuple[State, list[Stepped],
         optimizer=proposals(),
         gate=gate,
         shape=Shape(epochs=1, batch=2, seed=0),
-        sampling=sampling,
+        replication=replication,
         exam=False,
         record=record,
         seen=seen,
@@ -186,13 +188,13 @@ async def trained(gate: Gate, sampling: Sampling) -> tuple[State, list[Stepped],
     return state, [each for each in record.kept if isinstance(each, Stepped)], attempts(seen)
 
 
-@pytest.mark.parametrize("sampling", [Sampling(block=2), Sampling(block=8)])
+@pytest.mark.parametrize("replication", [Replication(block=2), Replication(block=8)])
 async def test_decisions_that_cannot_accept_cost_nothing_and_leave_their_alpha_to_later_ones(
-    sampling: Sampling,
+    replication: Replication,
 ) -> None:
     """p is 2^-4 = 0.0625 at best; 0.2 among four is less, among three is more."""
     gate = Paired(strict=STRICT, alpha=0.2)
-    state, steps, made = await trained(gate, sampling)
+    state, steps, made = await trained(gate, replication)
     first, second = steps[0].decision, steps[1].decision
     assert first is not None
     assert second is not None
@@ -211,16 +213,16 @@ async def test_decisions_that_cannot_accept_cost_nothing_and_leave_their_alpha_t
 @pytest.mark.parametrize(
     ("gate", "sampling"),
     [
-        (Paired(strict=STRICT, alpha=0.01), Sampling(block=2)),
-        (Paired(strict=STRICT, alpha=0.0001, looks=3), Sampling(block=2, most=3)),
-        (Sequential(strict=STRICT, alpha=0.01), Sampling(block=2)),
-        (Sequential(strict=STRICT, alpha=1e-9, rounds=2), Sampling(block=2, most=2)),
+        (Paired(strict=STRICT, alpha=0.01), Replication(block=2)),
+        (Paired(strict=STRICT, alpha=0.0001, looks=3), Replication(block=2, most=3)),
+        (Sequential(strict=STRICT, alpha=0.01), Replication(block=2)),
+        (Sequential(strict=STRICT, alpha=1e-9, rounds=2), Replication(block=2, most=2)),
     ],
 )
 async def test_a_gate_that_can_never_accept_buys_no_attempt_and_spends_no_alpha(
-    gate: Gate, sampling: Sampling
+    gate: Gate, replication: Replication
 ) -> None:
-    state, steps, made = await trained(gate, sampling)
+    state, steps, made = await trained(gate, replication)
     assert all(step.decision is not None and step.action == "reject" for step in steps)
     assert set(made) == {"baseline"}
     assert state.spent == 0
@@ -228,7 +230,7 @@ async def test_a_gate_that_can_never_accept_buys_no_attempt_and_spends_no_alpha(
 
 
 async def test_where_everything_is_measured_what_cannot_accept_still_spends_no_alpha() -> None:
-    state, steps, made = await trained(Paired(strict=STRICT, alpha=0.01), Sampling())
+    state, steps, made = await trained(Paired(strict=STRICT, alpha=0.01), Replication())
     assert made["step_0001"] == 8
     assert state.spent == 0
     assert steps[0].decision is not None

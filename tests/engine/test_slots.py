@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillopt.aio import nursery
-from skillopt.engine.slots import Slots
+from skillopt.engine.slots import WorkerPool
 
 WORK = st.lists(st.tuples(st.booleans(), st.integers(0, 5)), max_size=30)
 
@@ -15,14 +15,14 @@ WORK = st.lists(st.tuples(st.booleans(), st.integers(0, 5)), max_size=30)
 def test_needed_work_never_waits_for_idle_work_which_starts_only_where_nobody_else_is(
     size: int, jobs: list[tuple[bool, int]]
 ) -> None:
-    slots = Slots(size)
+    worker_pool = WorkerPool(size)
     needed, idle, wanting = 0, 0, 0
 
     async def need(turns: int) -> None:
         nonlocal needed, wanting
         wanting += 1
         free = needed < size and wanting == 1
-        entered = asyncio.ensure_future(slots.__aenter__())
+        entered = asyncio.ensure_future(worker_pool.__aenter__())
         if free:
             await asyncio.sleep(0)
             assert entered.done()
@@ -33,11 +33,11 @@ def test_needed_work_never_waits_for_idle_work_which_starts_only_where_nobody_el
         for _ in range(turns):
             await asyncio.sleep(0)
         needed -= 1
-        await slots.__aexit__(None, None, None)
+        await worker_pool.__aexit__(None, None, None)
 
     async def spare(turns: int) -> None:
         nonlocal idle
-        async with slots.idle():
+        async with worker_pool.idle():
             assert needed + idle < size
             idle += 1
             for _ in range(turns):
@@ -53,11 +53,11 @@ def test_needed_work_never_waits_for_idle_work_which_starts_only_where_nobody_el
 
 
 async def test_who_stops_waiting_is_waited_for_by_nobody() -> None:
-    slots = Slots(1)
-    async with slots:
-        waiting = asyncio.ensure_future(slots.__aenter__())
+    worker_pool = WorkerPool(1)
+    async with worker_pool:
+        waiting = asyncio.ensure_future(worker_pool.__aenter__())
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.wait((waiting,))
-    async with slots.idle(), slots:
+    async with worker_pool.idle(), worker_pool:
         pass

@@ -15,7 +15,7 @@ from skillopt.core.chat import Reply, Request
 from skillopt.core.events import Event, Progress, Signal, Speculated, Stepped
 from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
-from skillopt.engine.hearing import Sampling
+from skillopt.engine.hearing import Replication
 from skillopt.engine.loop import train
 from skillopt.engine.plan import Shape, Step
 from skillopt.engine.run import Run
@@ -33,7 +33,7 @@ ONE_EPOCH = Shape(epochs=1, batch=2, seed=0)
 async def speculating(world: World) -> AsyncGenerator[Run, None]:
     async with nursery() as group:
         run = world.run()
-        yield replace(run, speculation=Speculation(run.bench, group))
+        yield replace(run, speculation=Speculation(run.runner, group))
 
 
 async def trained(world: World, *, ahead: bool = True) -> tuple[State, list[Event]]:
@@ -87,7 +87,7 @@ async def test_facts_are_the_same_with_and_without(workers: int, turns: int, blo
         workers=workers,
         target=Slow(turns),
         shape=Shape(epochs=2, batch=3, sample=4, last_sample=4, seed=1),
-        sampling=Sampling(block=block),
+        replication=Replication(block=block),
     )
     without, plain = await trained(world, ahead=False)
     within, guessing = await trained(world.but(work=MemoryWork()))
@@ -189,7 +189,7 @@ async def test_neither_the_gate_nor_the_next_step_waits_for_attempts_ahead() -> 
         workers=4,
         shape=Shape(epochs=1, batch=4, seed=0),
         optimizer=Scripted(taught_at_once),
-        sampling=Sampling(block=4),
+        replication=Replication(block=4),
         exam=False,
     )
     closed = asyncio.Event()
@@ -199,7 +199,7 @@ async def test_neither_the_gate_nor_the_next_step_waits_for_attempts_ahead() -> 
     async with nursery() as group:
         run = world.run()
         run.journal.watch = Until(2, closed)
-        run = replace(run, speculation=Speculation(run.bench, group))
+        run = replace(run, speculation=Speculation(run.runner, group))
         state = await train(run, SEED)
     assert state.best.value == 1.0
     assert target.begun == 2
@@ -221,7 +221,7 @@ async def test_after_the_decision_nothing_is_begun_and_what_is_under_way_is_kept
     work = MemoryWork()
     world = world.but(target=Scripted(target), work=work)
     async with nursery() as group:
-        speculation = Speculation(world.bench(), group)
+        speculation = Speculation(world.runner(), group)
         async with speculation.of(following, SEED):
             while calls < 2:  # noqa: ASYNC110 - until half of the workers are busy
                 await asyncio.sleep(0)
@@ -284,11 +284,11 @@ async def test_nothing_is_begun_ahead_of_anything_but_a_step() -> None:
 
 async def test_what_is_kept_is_not_attempted_ahead_again() -> None:
     record = MemoryRecord()
-    bench = World(record=record).bench()
-    bench.journal.begun = True
-    following = Step(2, 1, 2, (tuple(bench.environment.tasks("train")),), None)
+    runner = World(record=record).runner()
+    runner.journal.begun = True
+    following = Step(2, 1, 2, (tuple(runner.environment.tasks("train")),), None)
     for _ in range(2):
-        async with nursery() as group, Speculation(bench, group).of(following, SEED):
+        async with nursery() as group, Speculation(runner, group).of(following, SEED):
             for _ in range(100):
                 await asyncio.sleep(0)
     assert record.kept == [Speculated("step_0002", 4)]

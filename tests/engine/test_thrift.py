@@ -23,8 +23,8 @@ from skillopt.core.journal import Journal
 from skillopt.core.rollout import Rollout, Score, Trajectory
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
-from skillopt.engine.bench import Bench
-from skillopt.engine.hearing import Heard, Hearing, Sampling
+from skillopt.engine.bench import RolloutRunner
+from skillopt.engine.hearing import CandidateEvaluation, CandidateResult, Replication
 from skillopt.engine.loop import train
 from skillopt.engine.plan import Shape
 from skillopt.evaluation.gates import Metric, Strict, always
@@ -59,9 +59,9 @@ class Forgetful(MemoryWork):
     """Keeps nothing: who asks twice pays twice."""
 
     async def rollout(
-        self, key: str, make: Callable[[], Awaitable[Rollout]], *, ahead_of: str = ""
+        self, key: str, make: Callable[[], Awaitable[Rollout]], *, prefetch_for: str = ""
     ) -> tuple[Rollout, bool]:
-        del key, ahead_of
+        del key, prefetch_for
         return await make(), False
 
 
@@ -223,10 +223,12 @@ SCORE = st.one_of(*[st.builds(Score, MARK, MARK)] * 7, st.none())
 OUTCOMES = st.lists(st.fixed_dictionaries({"old": SCORE, "new": SCORE}), min_size=1, max_size=12)
 
 
-async def heard(outcomes: Sequence[dict[str, Score | None]], gate: Strict, block: int) -> Heard:
+async def heard(
+    outcomes: Sequence[dict[str, Score | None]], gate: Strict, block: int
+) -> CandidateResult:
     """The new skill before the gate, measured by the real bench."""
     environment = Drawn(outcomes)
-    bench = Bench(
+    runner = RolloutRunner(
         environment=environment,
         harness=Chat(Scripted(lambda r: "new" if "new" in r.messages[0].text else "old")),
         work=MemoryWork(),
@@ -235,12 +237,12 @@ async def heard(outcomes: Sequence[dict[str, Score | None]], gate: Strict, block
     )
     tasks = environment.tasks("val")
     old, new = Skill.parse("old"), Skill.parse("new")
-    evaluation = await bench.measure(old, "val", tasks, "evaluate")
+    evaluation = await runner.measure(old, "val", tasks, "evaluate")
     incumbent = Measured(old, evaluation, gate.value(old, evaluation), "initial_skill", 0)
-    hearing = Hearing(
-        bench=bench, tasks=tasks, gate=gate, level=0.0, sampling=Sampling(block=block)
+    hearing = CandidateEvaluation(
+        runner=runner, tasks=tasks, gate=gate, level=0.0, replication=Replication(block=block)
     )
-    return await hearing.hold(new, "step_0001", 1, incumbent)
+    return await hearing.run(new, "step_0001", 1, incumbent)
 
 
 @settings(max_examples=150, deadline=None)

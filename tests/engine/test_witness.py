@@ -19,7 +19,7 @@ def witness(*answers: str, model: Scripted | None = None, **data: object) -> Wit
     target = model or Scripted(lambda _: "because")
     own = {"q": "What is it?", "answers": list(answers), **data}
     tasks = {"t": Task("t", "geography", own), **{e.id: e for e in World().env.tasks("train")}}
-    return Witness(bench=World(target=target).bench(), target=target, tasks=tasks)
+    return Witness(runner=World(target=target).runner(), target=target, tasks=tasks)
 
 
 def attempt(feedback: str = "wrong", said: str = "Paris", task: str = "t") -> Rollout:

@@ -17,7 +17,7 @@ from skillopt.store.cache import Cache
 PAID = Usage(1, 100, 20, 10, 0.25)
 
 
-async def attempt(cache: Cache, key: str, *, ahead_of: str = "", fails: bool = False) -> bool:
+async def attempt(cache: Cache, key: str, *, prefetch_for: str = "", fails: bool = False) -> bool:
     """Whether the attempt counts as one that was there."""
 
     async def call() -> Reply:
@@ -29,7 +29,7 @@ async def attempt(cache: Cache, key: str, *, ahead_of: str = "", fails: bool = F
         made = replace(rollout(key, INITIAL), trajectory=told)
         return replace(made, outcome=Failure("EnvironmentFault", "no")) if fails else made
 
-    _, there = await cache.rollout(key, make, ahead_of=ahead_of)
+    _, there = await cache.rollout(key, make, prefetch_for=prefetch_for)
     return there
 
 
@@ -37,7 +37,7 @@ async def test_unused_attempts_are_waste_until_somebody_asks_for_them(tmp_path: 
     cache = Cache(tmp_path / "c")
     cache.enter("step_0001")
     for key in ("a", "b", "c"):
-        assert not await attempt(cache, key, ahead_of="step_0002")
+        assert not await attempt(cache, key, prefetch_for="step_0002")
     assert cache.ahead() == Ahead(3, 3, Usage(3, 300, 60, 30, 0.75))
     cache.close()
 
@@ -56,7 +56,7 @@ async def test_unused_attempts_are_waste_until_somebody_asks_for_them(tmp_path: 
 async def test_calls_ahead_are_booked_under_the_move_they_are_made_for(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "c")
     cache.enter("step_0001")
-    await asyncio.gather(attempt(cache, "a", ahead_of="step_0002"), attempt(cache, "b"))
+    await asyncio.gather(attempt(cache, "a", prefetch_for="step_0002"), attempt(cache, "b"))
     assert cache.spent() == {
         ("step_0001", "target", "rollout"): PAID,
         ("step_0002", "target", "rollout"): PAID,
@@ -66,7 +66,7 @@ async def test_calls_ahead_are_booked_under_the_move_they_are_made_for(tmp_path:
 
 async def test_who_joins_an_attempt_ahead_under_way_uses_it(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "c")
-    found = await asyncio.gather(attempt(cache, "a", ahead_of="m"), attempt(cache, "a"))
+    found = await asyncio.gather(attempt(cache, "a", prefetch_for="m"), attempt(cache, "a"))
     assert found == [False, False]
     assert (cache.ahead(), cache.reused.attempts) == (Ahead(1), 0)
     cache.close()
@@ -74,7 +74,7 @@ async def test_who_joins_an_attempt_ahead_under_way_uses_it(tmp_path: Path) -> N
 
 async def test_an_attempt_ahead_without_a_score_is_made_again_and_was_paid(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "c")
-    await attempt(cache, "a", ahead_of="m", fails=True)
+    await attempt(cache, "a", prefetch_for="m", fails=True)
     assert cache.ahead() == Ahead(1, 1, PAID)
     assert not await attempt(cache, "a")
     assert cache.ahead() == Ahead(1)
@@ -85,7 +85,7 @@ async def test_an_attempt_ahead_without_a_score_is_made_again_and_was_paid(tmp_p
 async def test_what_was_kept_before_is_nothing_ahead(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "c")
     await attempt(cache, "a")
-    assert await attempt(cache, "a", ahead_of="m")
+    assert await attempt(cache, "a", prefetch_for="m")
     assert (cache.ahead(), cache.reused.attempts) == (Ahead(), 0)
     cache.close()
 
@@ -104,6 +104,6 @@ async def test_a_file_that_knows_nothing_of_attempts_ahead_is_read_and_continued
     old.close()
     again = Cache(tmp_path / "c")
     assert await attempt(again, "a")
-    await attempt(again, "b", ahead_of="m")
+    await attempt(again, "b", prefetch_for="m")
     assert again.ahead() == Ahead(1, 1, PAID)
     again.close()

@@ -12,7 +12,7 @@ from support_runs import Job, make_data
 from skillopt.core.references import MAIN, MOST, Reference
 from skillopt.core.skill import Skill, Text
 from skillopt.core.task import Task
-from skillopt.engine.series import Conditions
+from skillopt.engine.series import RolloutKey
 from skillopt.errors import SkillError, StoreError
 from skillopt.store.cache import Cache
 from skillopt.store.events import EventLog
@@ -163,6 +163,6 @@ def test_the_digest_and_the_cache_key_of_a_document_are_what_they_were() -> None
         "---\nname: x\n---\n# Rules\r\n- é\n"
         "<!-- SLOW_UPDATE_START -->\ng\n<!-- SLOW_UPDATE_END -->\n"
     )
-    key = Conditions(skill, skill.digest, "env/1", "chat/1/m").key(Task("t", "k", {"a": "b"}))
+    key = RolloutKey(skill, skill.digest, "env/1", "chat/1/m").key(Task("t", "k", {"a": "b"}))
     assert skill.digest == "9a4dd6afc58e305b"
     assert key == "90814a2525f1bd71ecbf63b9d129a378f5500e458844e1db1dc0bcce3c03cb44"
