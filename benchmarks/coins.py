@@ -34,7 +34,7 @@ from skillopt.engine.bench import RolloutRunner
 from skillopt.engine.hearing import Replication
 from skillopt.engine.loop import train
 from skillopt.engine.plan import Plan, Shape
-from skillopt.engine.race import Race
+from skillopt.engine.race import SuccessiveHalving
 from skillopt.engine.run import Run
 from skillopt.optimizer.review import LookBack
 from skillopt.testing.doubles import MemoryRecord, MemoryWork
@@ -169,7 +169,9 @@ async def toss(
         gate=gate,
         slow_gate=gate,
         replication=replace(replication, block=runner.workers),
-        race=Race(runner=runner, course=Freely(val // 2), gate=gate) if candidates > 1 else None,
+        race=SuccessiveHalving(runner=runner, schedule=Freely(val // 2), gate=gate)
+        if candidates > 1
+        else None,
     )
     await train(run, START)
     return seen

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skillopt.build.brief import Brief
-from skillopt.build.judging import course, gates, metric
+from skillopt.build.judging import gates, halving_schedule, metric
 from skillopt.build.models import preflight
 from skillopt.build.training import open_training
 from skillopt.config.schema import Config
@@ -28,8 +28,8 @@ def terms(brief: Brief, *, power: float = 0.8, effect: float = 0.05) -> Terms:
 
 
 def _shares(config: Config) -> int:
-    gate, way = gates(config)[0], course(config)
-    raced = 1 if way is None else way.most_rivals(config.optimizer.candidates)
+    gate, way = gates(config)[0], halving_schedule(config)
+    raced = 1 if way is None else way.most_compared(config.optimizer.candidates)
     return raced * (gate.looks if isinstance(gate, Paired) else 1)
 
 

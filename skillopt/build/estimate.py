@@ -17,7 +17,7 @@ from statistics import fmean
 from skillopt.aio import map_all
 from skillopt.build.brief import ROLES, Brief
 from skillopt.build.data import validation_tasks
-from skillopt.build.judging import course, replication
+from skillopt.build.judging import halving_schedule, replication
 from skillopt.build.outlay import MAYBE, Estimate, Line, Range, summed
 from skillopt.build.policies import form_of, rate_control
 from skillopt.build.proposing import MANY, Proposing, bound, merges, proposing
@@ -192,7 +192,7 @@ class Outlook:
 
     def _race(self, tasks: int, edits: int) -> Iterator[Line]:
         """Several candidates: screened on the tasks of the step, raced on validation tasks."""
-        way = course(self.brief.config)
+        way = halving_schedule(self.brief.config)
         if way is None:
             return
         candidates = self.brief.config.optimizer.candidates

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from skillopt.build.policies import rate_control
 from skillopt.config.schema import Config, EvaluationSection
-from skillopt.core.ports import Gate, Parents, Pruner
+from skillopt.core.ports import Gate, ParentChoice, Pruner
 from skillopt.core.rollout import Evaluation
 from skillopt.core.skill import Skill
 from skillopt.core.task import Task
@@ -16,7 +16,7 @@ from skillopt.engine.witness import Witness
 from skillopt.evaluation.density import LEADING, Density
 from skillopt.evaluation.gates import Metric, NoRegression, Strict, always
 from skillopt.evaluation.pruning import Prune
-from skillopt.evaluation.racing import Halving, Pareto
+from skillopt.evaluation.racing import HalveByGain, ParetoParents
 from skillopt.evaluation.tested import Paired, Sequential
 
 
@@ -100,12 +100,12 @@ def _looks(evaluation: EvaluationSection) -> int:
     return _most_replicates(evaluation) - evaluation.replicates + 1
 
 
-def course(config: Config) -> Halving | None:
+def halving_schedule(config: Config) -> HalveByGain | None:
     """How one of several candidates comes to meet the gate."""
     optimizer = config.optimizer
     if optimizer.candidates == 1:
         return None
-    return Halving(
+    return HalveByGain(
         metric=metric(config),
         screen=optimizer.screen_tasks,
         block=optimizer.race_block,
@@ -113,11 +113,11 @@ def course(config: Config) -> Halving | None:
     )
 
 
-def parents(config: Config) -> Parents:
+def parents(config: Config) -> ParentChoice:
     """Where steps set out from."""
     if config.optimizer.parents == "current":
         return current
-    return Pareto(metric=metric(config), seed=config.train.seed)
+    return ParetoParents(metric=metric(config), seed=config.train.seed)
 
 
 def pruner(config: Config, witness: Witness) -> Pruner | None:

@@ -13,7 +13,7 @@ from skillopt import __version__
 from skillopt.aio import Nursery, map_all, nursery
 from skillopt.build.brief import ROLES, Brief
 from skillopt.build.data import cut_folder, validation_tasks, write_cut
-from skillopt.build.judging import course, gates, metric, parents, pruner, replication
+from skillopt.build.judging import gates, halving_schedule, metric, parents, pruner, replication
 from skillopt.build.models import Switchboard, preflight
 from skillopt.build.policies import limits, meta_reflector, pipeline, reviewer, shortener
 from skillopt.build.reach import no_room
@@ -32,7 +32,7 @@ from skillopt.core.state import State, replay
 from skillopt.datasets.manifests import check_manifest_place
 from skillopt.datasets.splits import SPLITS
 from skillopt.engine.loop import train
-from skillopt.engine.race import Race
+from skillopt.engine.race import SuccessiveHalving
 from skillopt.engine.run import Run, recognise
 from skillopt.engine.speculation import Speculation
 from skillopt.engine.witness import Witness
@@ -194,7 +194,7 @@ def _run(
 ) -> Run:
     config, environment = brief.config, brief.world.environment
     gate, slow_gate = gates(config)
-    way = course(config)
+    way = halving_schedule(config)
     return Run(
         runner=witness.runner,
         plan=brief.plan,
@@ -211,7 +211,9 @@ def _run(
         defaults=Config().identity(),
         shortener=shortener(config, asker),
         speculation=Speculation(witness.runner, group) if speculates(config) else None,
-        race=None if way is None else Race(runner=witness.runner, course=way, gate=gate),
+        race=None
+        if way is None
+        else SuccessiveHalving(runner=witness.runner, schedule=way, gate=gate),
         parents=parents(config),
         soft_weight=metric(config).soft_weight,
     )

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from skillopt.core.proposal import Draft, Heat, Pattern, Review, Size
+from skillopt.core.proposal import Draft, Pattern, Review, Round, Size
 from skillopt.core.rollout import Change, Evaluation, Score
 from skillopt.core.rules import Cut
 from skillopt.core.skill import Skill
@@ -129,7 +129,7 @@ class Stepped:
     decision: Decision | None
     parent: str = ""
     """Origin of the skill that the step started from; empty: the current skill."""
-    heats: tuple[Heat, ...] = ()
+    heats: tuple[Round, ...] = ()
     """Screening and race among several candidates, if there were any."""
     type: Literal["stepped"] = "stepped"
 

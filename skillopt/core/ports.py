@@ -252,7 +252,7 @@ class Gate(Protocol):
         ...
 
 
-class Course(Protocol):
+class HalvingSchedule(Protocol):
     """The rules of screening and race among several candidates. Has no side effects."""
 
     def screening(self, known: Evaluation) -> Sequence[Sequence[str]]:
@@ -275,7 +275,7 @@ class Course(Protocol):
         ...
 
 
-class Parents(Protocol):
+class ParentChoice(Protocol):
     """Which skill a step starts from. Has no side effects."""
 
     def __call__(self, pool: Sequence[Measured], step: int) -> Measured:

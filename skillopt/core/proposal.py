@@ -284,7 +284,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Heat:
+class Round:
     """Several candidates on the same tasks, beside the skill that they must beat."""
 
     split: Split
@@ -300,7 +300,7 @@ class Heat:
         return self.tasks * len(self.gains)
 
 
-def rivals(heats: Iterable[Heat]) -> int:
+def candidates_compared(heats: Iterable[Round]) -> int:
     """How many candidates were compared on validation tasks before one was put to the gate."""
     return max((len(each.gains) for each in heats if each.split == "val"), default=1)
 

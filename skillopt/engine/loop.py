@@ -15,7 +15,7 @@ from skillopt.core.events import (
     Pruned,
     Stepped,
 )
-from skillopt.core.proposal import Draft, Review, rivals
+from skillopt.core.proposal import Draft, Review, candidates_compared
 from skillopt.core.rollout import Evaluation, Pair, Rollout, Score
 from skillopt.core.rules import Cut, without
 from skillopt.core.seeds import blocks
@@ -24,7 +24,7 @@ from skillopt.core.state import State, replay
 from skillopt.engine.bench import Incumbent
 from skillopt.engine.patterns import patterns_in
 from skillopt.engine.plan import EpochEnd, Exam, MetaReflection, Pruning, Step
-from skillopt.engine.race import Ground, Raced
+from skillopt.engine.race import Baseline, HalvingResult
 from skillopt.engine.run import Run, recognise
 
 
@@ -60,13 +60,18 @@ async def step(run: Run, state: State, move: Step) -> State:
     async with run.runner.attempts(move.batches, skill, "rollout") as attempts:
         draft = await run.optimizer.propose(skill, attempts, state.memory, budget=move.budget)
         rollouts = [await some.all() for some in attempts]
-    practice = Ground.train(move.batches, skill, chain(*rollouts))
+    practice = Baseline.train(move.batches, skill, chain(*rollouts))
     async with run.meanwhile(state, move):
-        draft, raced = await run.choose(state, await run.fit(state, draft), practice, move.number)
-        tried = raced.ahead is not None and draft.fitting != skill
+        draft, halving = await run.choose(state, await run.fit(state, draft), practice, move.number)
+        tried = halving.ahead is not None and draft.fitting != skill
         candidate = draft.fitting if tried else None
         decision = await run.decide(
-            state, candidate, move.id, move.number, run.gate, rivals=rivals(raced.heats)
+            state,
+            candidate,
+            move.id,
+            move.number,
+            run.gate,
+            rivals=candidates_compared(halving.heats),
         )
     fact = Stepped(
         move=move.id,
@@ -76,10 +81,10 @@ async def step(run: Run, state: State, move: Step) -> State:
         batches=tuple(_batch(skill, some) for some in rollouts),
         patterns=patterns_in(draft.findings, list(chain(*rollouts))),
         draft=draft,
-        action=decision.action if decision else _skip(draft, raced),
+        action=decision.action if decision else _skip(draft, halving),
         decision=decision,
         parent="" if parent is state.current else parent.origin,
-        heats=raced.heats,
+        heats=halving.heats,
     )
     return run.record(state, fact)
 
@@ -98,7 +103,7 @@ async def meta_reflect(run: Run, state: State, move: MetaReflection) -> State:
         step=move.step,
         epoch=move.epoch,
         draft=draft,
-        action=decision.action if decision else _skip(draft, Raced(draft.name)),
+        action=decision.action if decision else _skip(draft, HalvingResult(draft.name)),
         decision=decision,
     )
     return run.record(state, fact)
@@ -201,9 +206,9 @@ async def _compare(run: Run, state: State, move: EpochEnd) -> list[Pair]:
     return pairs
 
 
-def _skip(draft: Draft, raced: Raced) -> Action:
-    if raced.ahead is None:
-        return "skip_screened" if raced.heats else "skip_no_gain"
+def _skip(draft: Draft, halving: HalvingResult) -> Action:
+    if halving.ahead is None:
+        return "skip_screened" if halving.heats else "skip_no_gain"
     if draft.size is not None and draft.size.too_long:
         return "skip_too_long"
     if not draft.merged.proposals and not any(each.notes for each in draft.findings):

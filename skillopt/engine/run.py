@@ -13,7 +13,7 @@ from skillopt.core.ports import (
     Gate,
     MetaReflector,
     Optimizer,
-    Parents,
+    ParentChoice,
     Pruner,
     Reviewer,
     Shortener,
@@ -27,7 +27,7 @@ from skillopt.core.tokens import estimate
 from skillopt.engine.bench import Comparison, Incumbent, RolloutRunner
 from skillopt.engine.hearing import CandidateEvaluation, CandidateResult, Replication
 from skillopt.engine.plan import Plan, Step
-from skillopt.engine.race import Ground, Race, Raced
+from skillopt.engine.race import Baseline, HalvingResult, SuccessiveHalving
 from skillopt.engine.reach import out_of_reach
 from skillopt.engine.speculation import Speculation
 from skillopt.engine.spending import share
@@ -65,9 +65,9 @@ class Run:
     """None: a skill may be of any size."""
     speculation: Speculation | None = None
     """None: nothing is attempted before it is needed."""
-    race: Race | None = None
+    race: SuccessiveHalving | None = None
     """For optimizers that draft several candidates; None: what is drafted meets the gate."""
-    parents: Parents = current
+    parents: ParentChoice = current
     soft_weight: float = 0.0
     """The metric of the run, for the record: how much soft scores count in it."""
 
@@ -129,8 +129,8 @@ class Run:
         return draft.with_takes(await map_all(shorten, draft.takes))
 
     async def choose(
-        self, state: State, draft: Draft, practice: Ground, step: int
-    ) -> tuple[Draft, Raced]:
+        self, state: State, draft: Draft, practice: Baseline, step: int
+    ) -> tuple[Draft, HalvingResult]:
         """The draft, led by the candidate that did best on the step's and a few val tasks."""
         known = {state.current.skill.digest, practice.skill.digest}
         field: dict[str, Skill] = {}
@@ -139,14 +139,14 @@ class Run:
                 known.add(take.fitting.digest)
                 field[take.name] = take.fitting
         if self.race is None or not field:
-            return draft, Raced(draft.name)
+            return draft, HalvingResult(draft.name)
 
         def worth(rivals: int) -> bool:
             return self._hopeless(state, self.gate, rivals) is None
 
-        final = Ground.val(self.val, state.current)
-        raced = await self.race.run(field, practice, final, step, worth)
-        return draft if raced.ahead is None else draft.leading_with(raced.ahead), raced
+        final = Baseline.val(self.val, state.current)
+        halving = await self.race.run(field, practice, final, step, worth)
+        return draft if halving.ahead is None else draft.leading_with(halving.ahead), halving
 
     async def decide(
         self,

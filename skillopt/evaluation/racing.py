@@ -12,7 +12,7 @@ from skillopt.evaluation.gates import EQUAL, Metric
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Halving:
+class HalveByGain:
     """Whoever gains on the step's own tasks is screened in; each heat then halves the field."""
 
     metric: Metric
@@ -50,14 +50,14 @@ class Halving:
         """The better half."""
         return _ranked(gains)[: _half(gains)]
 
-    def most_rivals(self, candidates: int) -> int:
+    def most_compared(self, candidates: int) -> int:
         """How many may be left to race on validation tasks."""
         return max(2, (candidates + 1) // 2)
 
     def most_attempts(self, candidates: int, tasks: int, val: int) -> tuple[int, int]:
         """How many a step may take, on its own tasks and on validation tasks."""
         screened = min(tasks, self.screen) if self.screen else tasks
-        left, raced = self.most_rivals(candidates), 0
+        left, raced = self.most_compared(candidates), 0
         while left > 1:
             raced += left * min(val, self.block)
             left = (left + 1) // 2
@@ -74,7 +74,7 @@ def _half(gains: Mapping[str, float]) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pareto:
+class ParetoParents:
     """Draws a parent among skills that are the best on some task, by how many tasks that are."""
 
     metric: Metric

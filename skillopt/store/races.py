@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from skillopt.core.events import Stepped
-from skillopt.core.proposal import Heat, Take
+from skillopt.core.proposal import Round, Take
 from skillopt.store.files import Json, json_bytes
 from skillopt.store.layout import StepFolder
 from skillopt.store.packages import skill_files
@@ -28,7 +28,7 @@ def race_files(folder: StepFolder, fact: Stepped) -> Iterator[tuple[Path, bytes]
             yield from skill_files(folder.rival(take.name), take.skill)
 
 
-def _heat(heat: Heat) -> Json:
+def _heat(heat: Round) -> Json:
     return {
         "split": heat.split,
         "tasks": heat.tasks,

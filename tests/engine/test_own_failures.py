@@ -20,11 +20,11 @@ from skillopt.engine.bench import Comparison, Incumbent
 from skillopt.engine.hearing import CandidateEvaluation, CandidateResult, Replication
 from skillopt.engine.loop import train
 from skillopt.engine.plan import Shape
-from skillopt.engine.race import Ground, Race
+from skillopt.engine.race import Baseline, SuccessiveHalving
 from skillopt.errors import AccessError, ModelError, Unmeasurable
 from skillopt.evaluation.gates import Metric, NoRegression, Strict, always
 from skillopt.evaluation.pruning import Prune
-from skillopt.evaluation.racing import Halving
+from skillopt.evaluation.racing import HalveByGain
 from skillopt.evaluation.report import claim
 from skillopt.evaluation.tested import Paired, Sequential
 from skillopt.model.scripted import Scripted
@@ -271,15 +271,17 @@ async def test_a_race_is_not_won_by_failing() -> None:
 
     env = Sums(size=12)
     runner = World(env=env, target=Scripted(answering)).runner()
-    race = Race(runner=runner, course=Halving(metric=Metric(), screen=0, block=4), gate=STRICT)
+    race = SuccessiveHalving(
+        runner=runner, schedule=HalveByGain(metric=Metric(), screen=0, block=4), gate=STRICT
+    )
 
     async def ground(split: Split) -> Evaluation:
         return await runner.measure(OLD, split, env.tasks(split), "evaluate")
 
-    practice = Ground(
+    practice = Baseline(
         "train", {each.id: each for each in env.tasks("train")}, OLD, await ground("train")
     )
-    final = Ground("val", {each.id: each for each in env.tasks("val")}, OLD, await ground("val"))
+    final = Baseline("val", {each.id: each for each in env.tasks("val")}, OLD, await ground("val"))
     raced = await race.run(skills, practice, final, 1, lambda _: True)
     assert raced.ahead == "calm"
 

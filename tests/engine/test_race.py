@@ -13,17 +13,17 @@ from skillopt.core.chat import Request
 from skillopt.core.edits import Append, Placement
 from skillopt.core.events import Begun, Decision, Measured, Stepped
 from skillopt.core.memory import meaning
-from skillopt.core.proposal import Draft, rivals
+from skillopt.core.proposal import Draft, candidates_compared
 from skillopt.core.rollout import Evaluation
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.engine.hearing import Replication
 from skillopt.engine.loop import train
 from skillopt.engine.plan import Shape
-from skillopt.engine.race import Race
+from skillopt.engine.race import SuccessiveHalving
 from skillopt.engine.run import Run
 from skillopt.evaluation.gates import Metric, Strict, always
-from skillopt.evaluation.racing import Halving
+from skillopt.evaluation.racing import HalveByGain
 from skillopt.evaluation.tested import Paired
 from skillopt.model.scripted import Scripted
 from skillopt.optimizer.pipeline import Pipeline
@@ -55,9 +55,9 @@ def racing(world: World, *, candidates: int = 4) -> Run:
     return replace(
         run,
         optimizer=replace(run.optimizer, vary=Vary(most=candidates - 1)),
-        race=Race(
+        race=SuccessiveHalving(
             runner=run.runner,
-            course=Halving(metric=Metric(), screen=0, block=2),
+            schedule=HalveByGain(metric=Metric(), screen=0, block=2),
             gate=run.gate,
         ),
     )
@@ -112,9 +112,9 @@ async def test_the_best_of_several_on_val_must_be_as_much_surer(rules: tuple[str
     state, step = await one_step(racing(world), record)
     assert step.decision is not None
     assert state.spent == step.decision.level == 0.2
-    bar = 0.2 / rivals(step.heats)
+    bar = 0.2 / candidates_compared(step.heats)
     assert f"<= {bar:.2g}" in step.decision.reason
-    assert rivals(step.heats) == len(rules)
+    assert candidates_compared(step.heats) == len(rules)
 
 
 @pytest.mark.parametrize(

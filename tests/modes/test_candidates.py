@@ -13,7 +13,7 @@ from support_cli import make_project, skillopt
 from support_runs import Job, Uncut, kill_and_resume, make_data, run_uncut
 
 from skillopt.core.events import Stepped
-from skillopt.core.proposal import rivals
+from skillopt.core.proposal import candidates_compared
 from skillopt.store.events import read_log
 from skillopt.store.reader import RunReader
 from skillopt.testing.simulator import Simulator
@@ -135,7 +135,7 @@ async def test_the_winner_is_not_measured_again_where_it_was_raced(tmp_path: Pat
         paid = sim.stats().replies["target"]
         most = max(sim.stats().completed.values())
     (step,) = steps_of(job.out)
-    assert rivals(step.heats) > 1
+    assert candidates_compared(step.heats) > 1
     assert step.decision is not None
     assert most == 1
     assert paid == 30 + 40 + sum(heat.attempts for heat in step.heats)

@@ -36,10 +36,10 @@ evaluations = st.builds(
     st.dictionaries(st.text(), st.builds(rollout.Failure, st.text(), st.text()), max_size=2),
 )
 heats = st.builds(
-    proposal.Heat, gains=st.dictionaries(st.text(), numbers, max_size=3), kept=st.just(("a",))
+    proposal.Round, gains=st.dictionaries(st.text(), numbers, max_size=3), kept=st.just(("a",))
 )
 st.register_type_strategy(Skill, skills)
-st.register_type_strategy(proposal.Heat, heats)
+st.register_type_strategy(proposal.Round, heats)
 st.register_type_strategy(rollout.Score, scores)
 st.register_type_strategy(rollout.Evaluation, evaluations)
 any_event: st.SearchStrategy[Event] = st.one_of(
