@@ -12,7 +12,7 @@ from skillopt.core.skill import Skill
 from skillopt.core.task import Task
 from skillopt.engine.hearing import Replication
 from skillopt.engine.run import current
-from skillopt.engine.witness import Witness
+from skillopt.engine.witness import LiveTargetProbe
 from skillopt.evaluation.density import LEADING, Density
 from skillopt.evaluation.gates import Metric, NoRegression, Strict, always
 from skillopt.evaluation.pruning import Prune
@@ -120,7 +120,7 @@ def parents(config: Config) -> ParentChoice:
     return ParetoParents(metric=metric(config), seed=config.train.seed)
 
 
-def pruner(config: Config, witness: Witness) -> Pruner | None:
+def pruner(config: Config, witness: LiveTargetProbe) -> Pruner | None:
     """What takes out rules that nothing misses, if anything does."""
     if not config.optimizer.prune_every:
         return None

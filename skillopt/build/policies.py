@@ -13,7 +13,7 @@ from skillopt.core.ports import MetaReflector, Proposer, Reviewer, Shortener
 from skillopt.core.rollout import CHANGED, UNCHANGED, Change, Rollout
 from skillopt.core.skill import Skill
 from skillopt.engine.plan import Shape
-from skillopt.engine.witness import Witness
+from skillopt.engine.witness import LiveTargetProbe
 from skillopt.gradient.aggregate import Aggregate
 from skillopt.gradient.explore import Explore
 from skillopt.gradient.instruct import Instruct
@@ -52,7 +52,7 @@ def proposer_of(config: Config, asker: Asker, probing: Probing | None = None) ->
     return _proposer(config.gradient, form_of(config), asker, lapses, probing)
 
 
-def pipeline(config: Config, witness: Witness, asker: Asker) -> Pipeline:
+def pipeline(config: Config, witness: LiveTargetProbe, asker: Asker) -> Pipeline:
     """The optimizer's stages; `witness` is how they reach the target."""
     form, lapses = form_of(config), _lapses(config.optimizer, asker)
     probing = _probing(config, witness, asker)
@@ -157,13 +157,13 @@ def _lapses(optimizer: OptimizerSection, asker: Asker) -> Lapses | None:
     )
 
 
-def _probing(config: Config, witness: Witness, asker: Asker) -> Probing | None:
+def _probing(config: Config, witness: LiveTargetProbe, asker: Asker) -> Probing | None:
     gradient = config.gradient
     if not gradient.use_deep_reflect:
         return None
     return Probing(
         asker=asker,
-        subject=witness,
+        target_probe=witness,
         failures=gradient.deep_reflect_failures,
         successes=0 if gradient.failure_only else gradient.deep_reflect_successes,
         turns=gradient.deep_reflect_turns,
@@ -261,7 +261,9 @@ def _aggregate(gradient: GradientSection, form: Form, asker: Asker) -> Aggregati
     return Aggregate(asker=asker, merge_batch=gradient.merge_batch_size, form=form)
 
 
-def _select(optimizer: OptimizerSection, form: Form, witness: Witness, asker: Asker) -> Selecting:
+def _select(
+    optimizer: OptimizerSection, form: Form, witness: LiveTargetProbe, asker: Asker
+) -> Selecting:
     if optimizer.skill_update_mode == "full_rewrite_minibatch":
         return OneBody()
     if optimizer.select_mode == "ranking":

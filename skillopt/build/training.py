@@ -35,7 +35,7 @@ from skillopt.engine.loop import train
 from skillopt.engine.race import SuccessiveHalving
 from skillopt.engine.run import Run, recognise
 from skillopt.engine.speculation import Speculation
-from skillopt.engine.witness import Witness
+from skillopt.engine.witness import LiveTargetProbe
 from skillopt.errors import BudgetSpent, StoreError
 from skillopt.evaluation.report import figures
 from skillopt.model.meter import Meter
@@ -145,7 +145,7 @@ async def open_training(
             shown = limits(config.gradient)
             asker = Asker(models["optimizer"], brief.prompts, journal, shown)
             tasks = {task.id: task for task in brief.world.environment.tasks("train")}
-            witness = Witness(runner=runner, target=models["target"], tasks=tasks)
+            witness = LiveTargetProbe(runner=runner, target=models["target"], tasks=tasks)
             run = _run(brief, identity, witness, asker, group)
             own = brief.supplied.models
             called: dict[Role, Model] = {role: models[role] for role in ROLES if role not in own}
@@ -190,7 +190,11 @@ def identity_of(brief: Brief, harness: Harness, optimizer: Model) -> Mapping[str
 
 
 def _run(
-    brief: Brief, identity: Mapping[str, str], witness: Witness, asker: Asker, group: Nursery
+    brief: Brief,
+    identity: Mapping[str, str],
+    witness: LiveTargetProbe,
+    asker: Asker,
+    group: Nursery,
 ) -> Run:
     config, environment = brief.config, brief.world.environment
     gate, slow_gate = gates(config)

@@ -111,10 +111,10 @@ class Harness(Protocol):
         ...
 
 
-class Subject(Protocol):
+class TargetProbe(Protocol):
     """The target of a probe. A text that contains the right answer is `Unusable`."""
 
-    def betrayed(self, rollout: Rollout, text: str) -> str:
+    def leaked_reference(self, rollout: Rollout, text: str) -> str:
         """The part of the text that would reveal the right answer; empty if there is none."""
         ...
 

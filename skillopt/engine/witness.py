@@ -23,7 +23,7 @@ _TELLING = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Witness:
+class LiveTargetProbe:
     """Calls and attempts like all others: kept, and free when they are asked for again.
 
     Whoever asks may have seen the reference; whoever answers must not. So a text that holds private
@@ -34,7 +34,7 @@ class Witness:
     target: Model
     tasks: Mapping[str, Task]
 
-    def betrayed(self, rollout: Rollout, text: str) -> str:
+    def leaked_reference(self, rollout: Rollout, text: str) -> str:
         """What the text would tell the target of the reference; empty when nothing."""
         said = _plain(text)
         return next((each for each in self._private(rollout) if _holds(said, _plain(each))), "")
@@ -60,7 +60,7 @@ class Witness:
         return again
 
     def _refuse(self, rollout: Rollout, text: str) -> None:
-        if found := self.betrayed(rollout, text):
+        if found := self.leaked_reference(rollout, text):
             raise Unusable(f"it would have told the target {found!r}, which only the grader knows")
 
     def _private(self, rollout: Rollout) -> Iterator[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from skillopt.aio import map_all
-from skillopt.core.ports import Subject
+from skillopt.core.ports import TargetProbe
 from skillopt.core.proposal import Probe, Turn
 from skillopt.core.rollout import Rollout, Score
 from skillopt.core.seeds import shuffled
@@ -23,7 +23,7 @@ class Probing:
     """Asks the target why it acted so, or has it try again, until the optimizer knows enough."""
 
     asker: Asker
-    subject: Subject
+    target_probe: TargetProbe
     failures: int = 4
     successes: int = 2
     turns: int = 3
@@ -71,7 +71,7 @@ class Probing:
                 return ""
             if not left:
                 return 'no turns are left; "probe" must be "conclude".'
-            found = self.subject.betrayed(rollout, move.text)
+            found = self.target_probe.leaked_reference(rollout, move.text)
             return f"{found!r} is not for the agent's eyes; say it without." if found else ""
 
         sections = [
@@ -92,9 +92,9 @@ class Probing:
 
     async def _carry_out(self, skill: Skill, rollout: Rollout, move: ProbeMove) -> Turn:
         if move.probe == "ask":
-            came = await self.subject.explain(rollout, skill, move.text)
+            came = await self.target_probe.explain(rollout, skill, move.text)
             return Turn("ask", move.text, came, why=move.reasoning)
-        again = await self.subject.retry(rollout, skill, move.text)
+        again = await self.target_probe.retry(rollout, skill, move.text)
         answer = again.trajectory.answer if again.trajectory else ""
         score = again.outcome if isinstance(again.outcome, Score) else None
         return Turn("rerun", move.text, answer, score=score, why=move.reasoning)

@@ -7,7 +7,7 @@ from skillopt.core.chat import Message, Request
 from skillopt.core.rollout import Rollout, Score, Trajectory
 from skillopt.core.skill import Skill
 from skillopt.core.task import Task
-from skillopt.engine.witness import Witness
+from skillopt.engine.witness import LiveTargetProbe
 from skillopt.errors import ModelError, Unusable
 from skillopt.model.scripted import Scripted
 
@@ -15,11 +15,11 @@ SKILL = Skill.parse("Answer briefly.\n")
 GOLD = ("Port-au-Prince", "naïve café", "42")
 
 
-def witness(*answers: str, model: Scripted | None = None, **data: object) -> Witness:
+def witness(*answers: str, model: Scripted | None = None, **data: object) -> LiveTargetProbe:
     target = model or Scripted(lambda _: "because")
     own = {"q": "What is it?", "answers": list(answers), **data}
     tasks = {"t": Task("t", "geography", own), **{e.id: e for e in World().env.tasks("train")}}
-    return Witness(runner=World(target=target).runner(), target=target, tasks=tasks)
+    return LiveTargetProbe(runner=World(target=target).runner(), target=target, tasks=tasks)
 
 
 def attempt(feedback: str = "wrong", said: str = "Paris", task: str = "t") -> Rollout:
@@ -47,30 +47,30 @@ def attempt(feedback: str = "wrong", said: str = "Paris", task: str = "t") -> Ro
     ],
 )
 def test_a_text_with_a_reference_in_it_is_found_however_it_is_written(text: str) -> None:
-    assert witness(*GOLD).betrayed(attempt(), text) in GOLD
+    assert witness(*GOLD).leaked_reference(attempt(), text) in GOLD
 
 
 def test_a_short_reference_counts_once_the_grader_has_spoken_of_it() -> None:
     told = attempt("wrong answer: expected '42', got 'Paris'")
-    assert witness(*GOLD).betrayed(told, "Is it 42?") == "42"
-    assert witness(*GOLD).betrayed(told, "Is it 421?") == ""
-    assert witness(*GOLD).betrayed(attempt(), "Use 42 columns.") == ""
+    assert witness(*GOLD).leaked_reference(told, "Is it 42?") == "42"
+    assert witness(*GOLD).leaked_reference(told, "Is it 421?") == ""
+    assert witness(*GOLD).leaked_reference(attempt(), "Use 42 columns.") == ""
 
 
 def test_what_the_grader_quotes_counts_even_if_the_task_has_it_in_another_form() -> None:
     told = attempt("wrong answer: expected '1,234.50 | B7', got 'Paris'")
-    assert witness("1234.5").betrayed(told, "Is it 1,234.50?") == "1,234.50"
-    assert witness("1234.5").betrayed(told, "Say B7.") == "B7"
+    assert witness("1234.5").leaked_reference(told, "Is it 1,234.50?") == "1,234.50"
+    assert witness("1234.5").leaked_reference(told, "Say B7.") == "B7"
 
 
 def test_what_the_target_has_seen_or_said_and_the_kind_of_task_are_no_secret() -> None:
     harmless = "Maria and Paris: which geography do you mean?"
-    assert witness("Paris", "Maria", kind="geography").betrayed(attempt(), harmless) == ""
+    assert witness("Paris", "Maria", kind="geography").leaked_reference(attempt(), harmless) == ""
 
 
 def test_nested_private_data_counts_too() -> None:
     deep = witness(meta={"notes": [{"hint": "Look at Haiti; then think"}]})
-    assert deep.betrayed(attempt(), "Is it like 'then think'?") == "then think"
+    assert deep.leaked_reference(attempt(), "Is it like 'then think'?") == "then think"
 
 
 async def test_the_target_sees_its_skill_and_its_own_attempt_and_is_asked_once() -> None:

@@ -44,7 +44,7 @@ class Actor:
 
     asked: list[str] = field(default_factory=list[str])
 
-    def betrayed(self, rollout: Rollout, text: str) -> str:
+    def leaked_reference(self, rollout: Rollout, text: str) -> str:
         return "GOLD" if "GOLD" in text else ""
 
     async def explain(self, rollout: Rollout, skill: Skill, question: str) -> str:
@@ -63,8 +63,8 @@ def move(kind: str, text: str) -> str:
 
 def probing(model: Scripted, actor: Actor | None = None, turns: int = 3) -> Probing:
     asker = Asker(model, Library(), Journal(MemoryRecord(), Seen()))
-    subject = actor if actor is not None else Actor()
-    return Probing(asker=asker, subject=subject, failures=2, successes=1, turns=turns)
+    target_probe = actor if actor is not None else Actor()
+    return Probing(asker=asker, target_probe=target_probe, failures=2, successes=1, turns=turns)
 
 
 def inquisitive(request: Request) -> str:
