@@ -33,7 +33,7 @@ from skillopt.core.task import Split, Task
 from skillopt.engine.bench import RolloutRunner
 from skillopt.engine.hearing import Replication
 from skillopt.engine.loop import train
-from skillopt.engine.plan import Plan, Shape
+from skillopt.engine.plan import Plan, PlanSettings
 from skillopt.engine.race import SuccessiveHalving
 from skillopt.engine.run import Run
 from skillopt.optimizer.review import LookBack
@@ -162,7 +162,7 @@ async def toss(
     )
     run = Run(
         runner=runner,
-        plan=Plan.build(env.tasks("train"), Shape(epochs=1, batch=1), lambda _, __: 1, None),
+        plan=Plan.build(env.tasks("train"), PlanSettings(epochs=1, batch=1), lambda _, __: 1, None),
         val=env.tasks("val"),
         optimizer=Idle(candidates),
         reviewer=LookBack(slow_update=None, meta_skill=None),

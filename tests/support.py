@@ -16,7 +16,7 @@ from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
 from skillopt.engine.bench import RolloutRunner
 from skillopt.engine.hearing import Replication
-from skillopt.engine.plan import Plan, Shape
+from skillopt.engine.plan import Plan, PlanSettings
 from skillopt.engine.run import Run
 from skillopt.evaluation.gates import Metric, Strict
 from skillopt.evaluation.pruning import Prune
@@ -36,7 +36,7 @@ from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
 from skillopt.testing.doubles import MemoryRecord, MemoryWork
 
-SHAPE = Shape(epochs=2, batch=2, sample=2, last_sample=2, seed=0)
+SHAPE = PlanSettings(epochs=2, batch=2, sample=2, last_sample=2, seed=0)
 TWO = Constant(2)
 _FIRST = {"train": 0, "val": 100, "test": 200}
 
@@ -131,7 +131,7 @@ class World:
     seen: Seen = field(default_factory=Seen)
     gate: Gate = field(default_factory=lambda: Strict(Metric()))
     slow_gate: Gate = field(default_factory=lambda: Strict(Metric()))
-    shape: Shape = SHAPE
+    shape: PlanSettings = SHAPE
     budget: Callable[[int, int], int] = TWO
     minibatch: int = 8
     workers: int = 8

@@ -13,7 +13,7 @@ from skillopt.core.events import (
     Decision,
     EpochClosed,
     Event,
-    Examined,
+    FinalTested,
     Measured,
     Started,
     Stepped,
@@ -192,7 +192,7 @@ def story() -> list[Event]:
             review=Review("Keep going.", "it works", "Be bold.", "it paid", ("one gap",)),
             decision=guided,
         ),
-        Examined(
+        FinalTested(
             move="exam",
             tasks="d" * 16,
             initial=evaluation(INITIAL, "test", TEST, 0.0, 0.0, 1.0),

@@ -14,7 +14,7 @@ from support import analysis
 import skillopt
 from skillopt.api import Result
 from skillopt.core.chat import Reply, Request, Usage
-from skillopt.core.events import Event, Examined, Signal, Stepped
+from skillopt.core.events import Event, FinalTested, Signal, Stepped
 from skillopt.core.rollout import Score
 from skillopt.errors import ConfigError, DataError, SkillError, StoreError, Unmeasurable
 
@@ -125,7 +125,7 @@ def test_one_list_is_cut_into_splits(tmp_path: Path) -> None:
     )
     assert result.state.exam is not None
     assert (len(VAL), result.state.best.evaluation.n, result.state.exam.best.n) == (4, 5, 5)
-    assert {Stepped, Examined} <= {type(event) for event in seen}
+    assert {Stepped, FinalTested} <= {type(event) for event in seen}
 
 
 def test_a_scorer_may_explain_itself_and_the_optimizer_reads_it(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from skillopt.config.schema import Role, RoleModel
 from skillopt.core.rules import rules_in
 from skillopt.core.task import Task
 from skillopt.core.tokens import estimate as tokens_in
-from skillopt.engine.plan import EpochEnd, Exam, MetaReflection, Move, Pruning, Step
+from skillopt.engine.plan import EpochEnd, FinalTest, MetaReflection, Move, Pruning, Step
 from skillopt.errors import EnvironmentFault, attributed_to
 from skillopt.gradient.instruct import MOST_SHOWN
 from skillopt.optimizer.trial import EXCHANGES
@@ -139,7 +139,7 @@ class Outlook:
                     yield from self._candidate(gate, edits, 0)
                 case EpochEnd():
                     yield from self._epoch(move, edits, gate)
-                case Exam(tasks):
+                case FinalTest(tasks):
                     once = len(tasks) * evidence.replicates
                     yield self._attempts("final test", Range(once, 3 * once, 2 * once), edits)
 

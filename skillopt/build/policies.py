@@ -12,7 +12,7 @@ from skillopt.config.schema import Config, GradientSection, OptimizerSection, Ra
 from skillopt.core.ports import MetaReflector, Proposer, Reviewer, Shortener
 from skillopt.core.rollout import CHANGED, UNCHANGED, Change, Rollout
 from skillopt.core.skill import Skill
-from skillopt.engine.plan import Shape
+from skillopt.engine.plan import PlanSettings
 from skillopt.engine.witness import LiveTargetProbe
 from skillopt.gradient.aggregate import Aggregate
 from skillopt.gradient.explore import Explore
@@ -109,11 +109,11 @@ def meta_reflector(optimizer: OptimizerSection, asker: Asker) -> MetaReflector |
     return MetaReflect(asker=asker, update=Patch(journal=asker.journal))
 
 
-def shape(config: Config) -> Shape:
+def shape(config: Config) -> PlanSettings:
     """How the run is laid out."""
     optimizer = config.optimizer
     looks_back = optimizer.use_slow_update or optimizer.use_meta_skill
-    return Shape(
+    return PlanSettings(
         epochs=config.train.num_epochs,
         batch=config.train.batch_size,
         accumulation=config.train.accumulation,

@@ -12,7 +12,7 @@ from skillopt.core.ports import Gate
 from skillopt.core.state import State
 from skillopt.engine.plan import Plan
 from skillopt.engine.reach import out_of_reach
-from skillopt.engine.spending import share
+from skillopt.engine.spending import alpha_share
 from skillopt.evaluation.gates import EQUAL
 from skillopt.evaluation.tested import Paired
 
@@ -69,7 +69,7 @@ def no_room(config: Config, plan: Plan, state: State) -> list[str]:
     gate = gates(config)[0]
     moves = _decisions(config, plan)
     left = sum(move not in state.closed for move in moves)
-    if not gate.alpha or not left or plan.tired(state):
+    if not gate.alpha or not left or plan.out_of_patience(state):
         return []
     known = state.current.evaluation
     tasks, evidence = [*known.scores, *known.failures], replication(config)
@@ -77,7 +77,7 @@ def no_room(config: Config, plan: Plan, state: State) -> list[str]:
     def enough(level: float) -> bool:
         return out_of_reach(gate, evidence, tasks, state.current, level) is None
 
-    found = _reach(config, left * share(gate.alpha, moves, state), left, enough)
+    found = _reach(config, left * alpha_share(gate.alpha, moves, state), left, enough)
     if not found.closed:
         return []
     failed = sum(mark < 1 - EQUAL for mark in metric(config).marks(known).values())

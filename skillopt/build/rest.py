@@ -11,7 +11,7 @@ from skillopt.build.brief import ROLES, Brief
 from skillopt.build.estimate import look_ahead
 from skillopt.build.outlay import Estimate, Range, summed
 from skillopt.core.chat import Usage
-from skillopt.core.events import Rest
+from skillopt.core.events import Remaining
 from skillopt.core.state import replay
 from skillopt.errors import RolloutError
 from skillopt.store.cache import Cache
@@ -24,7 +24,7 @@ _BYTES = 4
 """Of a token, as estimates count; what a call sets aside goes by bytes."""
 
 
-async def rest(brief: Brief) -> Rest | None:
+async def rest(brief: Brief) -> Remaining | None:
     """What the run in its directory has still to take, from where it stands there.
 
     None when a task cannot be opened: that must not hide why the run has ended.
@@ -34,7 +34,7 @@ async def rest(brief: Brief) -> Rest | None:
     return None
 
 
-def _less(ahead: Estimate, kept: Usage) -> Rest:
+def _less(ahead: Estimate, kept: Usage) -> Remaining:
     """An estimate without what of it is paid already."""
 
     def less(found: Range, paid: float) -> tuple[float, float]:
@@ -43,7 +43,7 @@ def _less(ahead: Estimate, kept: Usage) -> Rest:
     calls = less(ahead.calls, kept.calls)
     tokens = less(ahead.tokens, kept.input + kept.output)
     dollars = None if ahead.dollars is None else less(ahead.dollars, kept.dollars)
-    return Rest(
+    return Remaining(
         (round(calls[0]), ceil(calls[1])),
         (round(tokens[0]), ceil(tokens[1])),
         None if dollars is None else (round(dollars[0], 6), round(dollars[1], 6)),
@@ -77,7 +77,7 @@ def _spent(layout: Layout) -> tuple[dict[tuple[str, str, str], Usage], Usage]:
         cache.close()
 
 
-def raised(brief: Brief, left: Rest) -> Mapping[str, str]:
+def raised(brief: Brief, left: Remaining) -> Mapping[str, str]:
     """Those of the limits that the rest may exceed, by key, as high as it may come to.
 
     Some room is added for what a single call sets aside and does not take.

@@ -33,8 +33,8 @@ from skillopt.datasets.manifests import check_manifest_place
 from skillopt.datasets.splits import SPLITS
 from skillopt.engine.loop import train
 from skillopt.engine.race import SuccessiveHalving
-from skillopt.engine.run import Run, recognise
-from skillopt.engine.speculation import Speculation
+from skillopt.engine.run import Run, check_same_run
+from skillopt.engine.speculation import Prefetch
 from skillopt.engine.witness import LiveTargetProbe
 from skillopt.errors import BudgetSpent, StoreError
 from skillopt.evaluation.report import figures
@@ -131,7 +131,7 @@ async def open_training(
                 _check_version(before.identity, brief.out)
                 kept = {key: each for key, each in before.identity.items() if key in RETIRED}
                 identity = {**identity, **kept}
-                recognise(identity, before.identity, Config().identity())
+                check_same_run(identity, before.identity, Config().identity())
             projector = Projector(
                 layout,
                 shop.cache,
@@ -214,7 +214,7 @@ def _run(
         identity=identity,
         defaults=Config().identity(),
         shortener=shortener(config, asker),
-        speculation=Speculation(witness.runner, group) if speculates(config) else None,
+        speculation=Prefetch(witness.runner, group) if speculates(config) else None,
         race=None
         if way is None
         else SuccessiveHalving(runner=witness.runner, schedule=way, gate=gate),

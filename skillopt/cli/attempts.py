@@ -14,8 +14,8 @@ from skillopt.core.events import (
     Begun,
     Decision,
     EpochClosed,
-    Examined,
     Fact,
+    FinalTested,
     MetaReflected,
     Pruned,
     Stepped,
@@ -114,7 +114,7 @@ def _evaluations(fact: Fact) -> Iterator[tuple[str, Evaluation]]:
             yield from _gated(f"the pruning of epoch {epoch}", decision)
         case EpochClosed(epoch=epoch, decision=decision):
             yield from _gated(f"epoch {epoch}", decision)
-        case Examined(initial=initial, best=best, last=last):
+        case FinalTested(initial=initial, best=best, last=last):
             for evaluation in (initial, best, last):
                 yield "the final test", evaluation
 

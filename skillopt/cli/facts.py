@@ -13,7 +13,15 @@ from skillopt.cli.phrases import (
     scored,
     train_score,
 )
-from skillopt.core.events import Begun, EpochClosed, Examined, Fact, MetaReflected, Pruned, Stepped
+from skillopt.core.events import (
+    Begun,
+    EpochClosed,
+    Fact,
+    FinalTested,
+    MetaReflected,
+    Pruned,
+    Stepped,
+)
 from skillopt.evaluation.gates import Metric
 
 
@@ -31,7 +39,7 @@ def line_for(fact: Fact, steps: int, metric: Metric) -> Text:
             return _pruning(fact)
         case EpochClosed():
             return _epoch(fact)
-        case Examined(initial=initial, best=best):
+        case FinalTested(initial=initial, best=best):
             first = f"initial skill {metric(initial):.3f}"
             return Text(f"final test: {first}, best skill {scored(best, metric)}")
 

@@ -11,7 +11,7 @@ from skillopt.core.chat import Usage
 from skillopt.core.events import Begun, Event, PhaseOpened, Progress, Signal, Ticked
 from skillopt.core.rules import rules_in
 from skillopt.core.state import State
-from skillopt.engine.plan import EpochEnd, Exam, MetaReflection, Move, Plan, Pruning, Step
+from skillopt.engine.plan import EpochEnd, FinalTest, MetaReflection, Move, Plan, Pruning, Step
 from skillopt.evaluation.gates import Metric
 from skillopt.evaluation.report import metric_of
 from skillopt.model.meter import Meter
@@ -145,5 +145,5 @@ class Headway:
                 return len(tasks) * (1 + rules) + self.val
             case EpochEnd(tasks=tasks):
                 return 2 * len(tasks) + self.val if tasks else 0
-            case Exam(tasks=tasks):
+            case FinalTest(tasks=tasks):
                 return 3 * len(tasks)

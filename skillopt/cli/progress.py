@@ -18,8 +18,8 @@ from skillopt.core.events import (
     Fact,
     PhaseClosed,
     PhaseOpened,
+    Prefetched,
     Signal,
-    Speculated,
     Ticked,
     Timed,
     Waiting,
@@ -99,7 +99,7 @@ class Reporter:
                 self.display.closed(gauge)
             case Waiting(server, seconds, over):
                 self.screen.tell(_outage(server, seconds, over=over))
-            case Speculated(move, attempts):
+            case Prefetched(move, attempts):
                 told = f"{count(attempts, 'attempt')} of {spelt(move)}"
                 self.screen.tell(f"  {'speculate':<19} {told}")
             case _:

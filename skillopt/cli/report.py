@@ -32,7 +32,7 @@ from skillopt.core.state import State
 from skillopt.core.tokens import estimate
 from skillopt.evaluation.gates import Metric
 from skillopt.evaluation.report import claim, lift, mean, metric_of, shown_metrics
-from skillopt.store.ahead import Ahead
+from skillopt.store.ahead import PrefetchCount
 from skillopt.store.cache import Reused
 from skillopt.store.candidates import tried
 from skillopt.store.chronicle import Chapter
@@ -270,7 +270,7 @@ def reused(found: Reused) -> str:
     return f"cache hits (not paid again): {listed} ({stages}; saved {worth})"
 
 
-def guessed(found: Ahead) -> str:
+def guessed(found: PrefetchCount) -> str:
     """What was attempted before it was needed, and what that cost in vain; empty when nothing."""
     if not found.attempts:
         return ""

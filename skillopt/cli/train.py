@@ -152,7 +152,7 @@ async def _train(brief: Brief, screen: Screen, secrets: Secrets) -> Result:
             result = await run_training(
                 brief, watch=see, warn=screen.warn, opened=opened, secrets=secrets
             )
-            if brief.plan.tired(result.state):
+            if brief.plan.out_of_patience(result.state):
                 tried = count(result.state.memory.fruitless, "step")
                 screen.tell(f"stopped early: {tried} in a row changed nothing (train.patience)")
             return result

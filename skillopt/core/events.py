@@ -193,7 +193,7 @@ class EpochClosed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Examined:
+class FinalTested:
     """Fact: the initial, the best and the last skill were measured on the test split."""
 
     move: str
@@ -235,7 +235,7 @@ class Warned:
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class Remaining:
     """Estimate for the rest of a run, each as minimum and maximum."""
 
     calls: tuple[int, int]
@@ -250,7 +250,7 @@ class Stopped:
 
     reason: str
     at: str
-    rest: Rest | None = None
+    rest: Remaining | None = None
     """Set if a limit of the user was the reason."""
     type: Literal["stopped"] = "stopped"
 
@@ -264,7 +264,7 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True)
-class Speculated:
+class Prefetched:
     """Note: the number of speculative attempts that were started during a gate decision."""
 
     move: str
@@ -274,9 +274,9 @@ class Speculated:
 
 Decided: TypeAlias = Stepped | MetaReflected | Pruned | EpochClosed
 """Facts that may have a gate decision."""
-Progress: TypeAlias = Decided | Examined
+Progress: TypeAlias = Decided | FinalTested
 Fact: TypeAlias = Begun | Progress
-Note: TypeAlias = Started | Timed | Warned | Speculated | Stopped | Finished
+Note: TypeAlias = Started | Timed | Warned | Prefetched | Stopped | Finished
 Event: TypeAlias = Fact | Note
 
 

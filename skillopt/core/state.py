@@ -12,7 +12,7 @@ from skillopt.core.events import (
     Decision,
     EpochClosed,
     Event,
-    Examined,
+    FinalTested,
     Measured,
     MetaReflected,
     Progress,
@@ -37,7 +37,7 @@ class State:
     memory: Memory = field(default_factory=Memory)
     closed: frozenset[str] = frozenset()
     """Moves that need not be made again."""
-    exam: Examined | None = None
+    exam: FinalTested | None = None
     identity: Mapping[str, str] = field(default_factory=dict[str, str])
     gates: int = 0
     """How many decisions the plan foresaw when the run began."""
@@ -76,7 +76,7 @@ class State:
                 state = self._decide(fact.decision)
                 memory = state.memory.turn_page(fact.review.lessons, forgets=fact.forgets)
                 state = replace(state, memory=memory, epoch_start=state.current.skill)
-            case Examined():
+            case FinalTested():
                 return replace(self, exam=fact)
         return replace(state, closed=self.closed | {fact.move})
 

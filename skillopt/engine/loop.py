@@ -10,7 +10,7 @@ from skillopt.core.events import (
     Batch,
     Compared,
     EpochClosed,
-    Examined,
+    FinalTested,
     MetaReflected,
     Pruned,
     Stepped,
@@ -23,9 +23,9 @@ from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
 from skillopt.engine.bench import Incumbent
 from skillopt.engine.patterns import patterns_in
-from skillopt.engine.plan import EpochEnd, Exam, MetaReflection, Pruning, Step
+from skillopt.engine.plan import EpochEnd, FinalTest, MetaReflection, Pruning, Step
 from skillopt.engine.race import Baseline, HalvingResult
-from skillopt.engine.run import Run, recognise
+from skillopt.engine.run import Run, check_same_run
 
 
 async def train(run: Run, initial: Skill) -> State:
@@ -36,7 +36,7 @@ async def train(run: Run, initial: Skill) -> State:
         state = run.begin(await run.measure(initial))
     else:
         run.journal.begun = True
-        recognise(run.identity, state.identity, run.defaults)
+        check_same_run(run.identity, state.identity, run.defaults)
     while move := run.plan.next(state):
         run.enter(move.id)
         match move:
@@ -48,8 +48,8 @@ async def train(run: Run, initial: Skill) -> State:
                 state = await prune(run, state, move)
             case EpochEnd():
                 state = await close_epoch(run, state, move)
-            case Exam():
-                state = await examine(run, state, move)
+            case FinalTest():
+                state = await final_test(run, state, move)
     return state
 
 
@@ -61,7 +61,7 @@ async def step(run: Run, state: State, move: Step) -> State:
         draft = await run.optimizer.propose(skill, attempts, state.memory, budget=move.budget)
         rollouts = [await some.all() for some in attempts]
     practice = Baseline.train(move.batches, skill, chain(*rollouts))
-    async with run.meanwhile(state, move):
+    async with run.prefetching(state, move):
         draft, halving = await run.choose(state, await run.fit(state, draft), practice, move.number)
         tried = halving.ahead is not None and draft.fitting != skill
         candidate = draft.fitting if tried else None
@@ -152,12 +152,12 @@ async def close_epoch(run: Run, state: State, move: EpochEnd) -> State:
     return run.record(state, fact)
 
 
-async def examine(run: Run, state: State, move: Exam) -> State:
+async def final_test(run: Run, state: State, move: FinalTest) -> State:
     """Measure what the run began with, found best and ended with, on tasks it never saw."""
     skills = {each.skill.digest: each.skill for each in (state.initial, state.best, state.current)}
     initial = state.initial.skill
 
-    async def sit(skill: Skill) -> Evaluation:
+    async def measure(skill: Skill) -> Evaluation:
         return await run.runner.measure(
             skill,
             "test",
@@ -167,7 +167,7 @@ async def examine(run: Run, state: State, move: Exam) -> State:
             max_failed=None if skill.digest == initial.digest else 1.0,
         )
 
-    results = dict(zip(skills, await map_all(sit, list(skills.values())), strict=True))
+    results = dict(zip(skills, await map_all(measure, list(skills.values())), strict=True))
     reference = Incumbent(initial, results[initial.digest])
     for digest, skill in skills.items():
         if digest != initial.digest:
@@ -175,7 +175,7 @@ async def examine(run: Run, state: State, move: Exam) -> State:
             found = results[digest]
             found = await run.runner.settle(found, skill, move.tasks, reference, tally)
             results[digest] = found.ordered([each.id for each in move.tasks])
-    fact = Examined(
+    fact = FinalTested(
         move=move.id,
         tasks=move.digest,
         initial=results[state.initial.skill.digest],

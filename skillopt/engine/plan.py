@@ -85,7 +85,7 @@ class EpochEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class Exam:
+class FinalTest:
     """Measure the outcome on tasks that no other move has touched."""
 
     tasks: tuple[Task, ...]
@@ -112,11 +112,11 @@ class Exam:
         )
 
 
-Move: TypeAlias = Step | MetaReflection | Pruning | EpochEnd | Exam
+Move: TypeAlias = Step | MetaReflection | Pruning | EpochEnd | FinalTest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class PlanSettings:
     """The settings that lay out a run."""
 
     epochs: int
@@ -159,7 +159,7 @@ class Plan:
     def build(
         cls,
         train: Sequence[Task],
-        shape: Shape,
+        shape: PlanSettings,
         budget: Callable[[int, int], int | None],
         test: Sequence[Task] | None,
     ) -> Plan:
@@ -188,7 +188,7 @@ class Plan:
                 EpochEnd(epoch, number, order[:sample], last, shape.forgets, spare, shape.useful)
             )
         if test is not None:
-            moves.append(Exam(tuple(test)))
+            moves.append(FinalTest(tuple(test)))
         return cls(tuple(moves), shape.patience)
 
     def gated(self, *, steps: bool, guidance: bool) -> list[str]:
@@ -208,7 +208,7 @@ class Plan:
         following = self.moves[self.moves.index(move) + 1 :]
         return following[0] if following else None
 
-    def tired(self, state: State, more: int = 0) -> bool:
+    def out_of_patience(self, state: State, more: int = 0) -> bool:
         """Whether so little has come of the last steps that only the exam is left.
 
         `more`: if so many further steps change nothing.
@@ -217,12 +217,12 @@ class Plan:
 
     def left(self, state: State) -> list[Move]:
         """The moves that are still to be made."""
-        tired = self.tired(state)
+        out_of_patience = self.out_of_patience(state)
 
         def done(move: Move) -> bool:
-            if isinstance(move, Exam):
+            if isinstance(move, FinalTest):
                 return move.settled(state)
-            return tired or move.id in state.closed
+            return out_of_patience or move.id in state.closed
 
         return [move for move in self.moves if not done(move)]
 
@@ -232,7 +232,7 @@ class Plan:
 
 
 def _steps(
-    train: Sequence[Task], shape: Shape, epoch: int
+    train: Sequence[Task], shape: PlanSettings, epoch: int
 ) -> Iterator[tuple[tuple[Task, ...], ...]]:
     order = shuffled(train, shape.seed + 1000 * epoch)
     for chosen in blocks(order, shape.batch * shape.accumulation):

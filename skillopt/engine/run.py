@@ -29,8 +29,8 @@ from skillopt.engine.hearing import CandidateEvaluation, CandidateResult, Replic
 from skillopt.engine.plan import Plan, Step
 from skillopt.engine.race import Baseline, HalvingResult, SuccessiveHalving
 from skillopt.engine.reach import out_of_reach
-from skillopt.engine.speculation import Speculation
-from skillopt.engine.spending import share
+from skillopt.engine.speculation import Prefetch
+from skillopt.engine.spending import alpha_share
 from skillopt.errors import StoreError
 
 
@@ -63,7 +63,7 @@ class Run:
     """What settings are that a record does not name, because they are younger than it."""
     shortener: Shortener | None = None
     """None: a skill may be of any size."""
-    speculation: Speculation | None = None
+    speculation: Prefetch | None = None
     """None: nothing is attempted before it is needed."""
     race: SuccessiveHalving | None = None
     """For optimizers that draft several candidates; None: what is drafted meets the gate."""
@@ -108,9 +108,9 @@ class Run:
         )
         return shorter, size
 
-    def meanwhile(self, state: State, move: Step) -> AbstractAsyncContextManager[None]:
+    def prefetching(self, state: State, move: Step) -> AbstractAsyncContextManager[None]:
         """While a step is decided: begin the next one, as it will be if the skill stays."""
-        following = None if self.plan.tired(state, more=1) else self.plan.after(move)
+        following = None if self.plan.out_of_patience(state, more=1) else self.plan.after(move)
         if self.speculation is None or not isinstance(following, Step):
             return nullcontext()
         return self.speculation.of(following, self.parent(state, following.number).skill)
@@ -206,7 +206,7 @@ class Run:
 
     def _level(self, state: State, gate: Gate) -> float:
         """The chance of a false accept that the next decision may have."""
-        return share(gate.alpha, self._gates(), state) if gate.alpha else 0.0
+        return alpha_share(gate.alpha, self._gates(), state) if gate.alpha else 0.0
 
     def _hopeless(self, state: State, gate: Gate, rivals: int) -> Verdict | None:
         """The verdict against every candidate now; None where one could be accepted."""
@@ -299,7 +299,7 @@ def _own_failures(candidate: Measured) -> str:
     return f"; {tasks} failed only with the candidate, counted as 0"
 
 
-def recognise(
+def check_same_run(
     mine: Mapping[str, str], theirs: Mapping[str, str], defaults: Mapping[str, str]
 ) -> None:
     """Refuse to continue a record whose identity is not that of this run."""

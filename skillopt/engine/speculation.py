@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from skillopt.aio import Nursery
-from skillopt.core.events import Speculated
+from skillopt.core.events import Prefetched
 from skillopt.core.skill import Skill
 from skillopt.core.task import Task
 from skillopt.engine.bench import RolloutRunner
@@ -18,7 +18,7 @@ from skillopt.errors import SkilloptError
 
 
 @dataclass(slots=True)
-class _Guess:
+class _NextStep:
     """A step that may come, and its tasks that nobody has begun."""
 
     move: str
@@ -28,7 +28,7 @@ class _Guess:
 
 
 @dataclass(frozen=True, slots=True)
-class Speculation:
+class Prefetch:
     """Begins a step's attempts while it is still open whether the skill stays.
 
     They are kept like all finished work. So a step that needs them finds them, and nothing
@@ -43,7 +43,7 @@ class Speculation:
     async def of(self, step: Step, skill: Skill) -> AsyncGenerator[None, None]:
         """Begin attempts of a step for the length of this block."""
         tasks = deque(task for batch in step.batches for task in batch)
-        guess = _Guess(step.id, self.runner.rollout_key(skill), tasks)
+        guess = _NextStep(step.id, self.runner.rollout_key(skill), tasks)
         for _ in range(self.runner.workers // 2):
             self.group.start(self._work_on(guess))
         try:
@@ -51,15 +51,15 @@ class Speculation:
         finally:
             guess.left.clear()
         if guess.begun:
-            self.runner.journal.note(Speculated(step.id, guess.begun))
+            self.runner.journal.note(Prefetched(step.id, guess.begun))
 
-    async def _work_on(self, guess: _Guess) -> None:
+    async def _work_on(self, guess: _NextStep) -> None:
         while guess.left:
             async with self.runner.worker_pool.idle():
                 if guess.left:
                     await self._attempt(guess, guess.left.popleft())
 
-    async def _attempt(self, guess: _Guess, task: Task) -> None:
+    async def _attempt(self, guess: _NextStep, task: Task) -> None:
         guess.begun += 1
         try:
             made = await self.runner.prefetch(task, guess.rollout_key, guess.move)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from skillopt.core.state import State
 
 
-def share(alpha: float, gates: Sequence[str], state: State) -> float:
+def alpha_share(alpha: float, gates: Sequence[str], state: State) -> float:
     """The chance of a false accept that the next decision may have.
 
     What is left of `alpha` is shared equally among the gates (moves, by id) that are still to

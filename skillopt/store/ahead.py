@@ -34,7 +34,7 @@ _MOVE: ContextVar[str] = ContextVar("ahead_of", default="")
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class PrefetchCount:
     """Attempts made ahead, in numbers."""
 
     attempts: int = 0
@@ -44,7 +44,7 @@ class Ahead:
     """What the unused ones took."""
 
 
-class Advances:
+class PrefetchTable:
     """The table `ahead` of a file; in older files there is none."""
 
     def __init__(
@@ -72,12 +72,12 @@ class Advances:
         self._unused.discard(key)
         return True
 
-    def count(self) -> Ahead:
+    def count(self) -> PrefetchCount:
         """All of them."""
         for (attempts,) in self._rows(_COUNT):
             ((unused, *waste),) = self._rows(_WASTE)
-            return Ahead(attempts, unused, Usage(*waste))
-        return Ahead()
+            return PrefetchCount(attempts, unused, Usage(*waste))
+        return PrefetchCount()
 
     def _rows(self, query: str) -> list[tuple[Any, ...]]:
         return self._read(query) if self._read(_IS_THERE) else []

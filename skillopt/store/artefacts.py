@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from skillopt.core.chat import Message
-from skillopt.core.events import Compared, Decision, EpochClosed, Examined, Stepped
+from skillopt.core.events import Compared, Decision, EpochClosed, FinalTested, Stepped
 from skillopt.core.memory import Entry
 from skillopt.core.proposal import Pattern
 from skillopt.core.rollout import Evaluation, Failure, Rollout, Score, Trajectory
@@ -58,7 +58,7 @@ def epoch_files(
         yield from rollout_files(folder.selection, decision.candidate.evaluation, attempts)
 
 
-def exam_files(layout: Layout, fact: Examined, state: State, attempts: Attempts) -> Files:
+def exam_files(layout: Layout, fact: FinalTested, state: State, attempts: Attempts) -> Files:
     """The final exam, and the last skill on the validation tasks."""
     for known in state.pool:
         if known.skill.digest == fact.last.skill:

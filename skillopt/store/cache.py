@@ -18,7 +18,7 @@ from skillopt.core.rollout import Failure, Rollout, Score
 from skillopt.errors import StoreError
 from skillopt.store import codec
 from skillopt.store.ahead import TABLE as AHEAD
-from skillopt.store.ahead import Advances, Ahead, amounts, booked, booked_under
+from skillopt.store.ahead import PrefetchCount, PrefetchTable, amounts, booked, booked_under
 from skillopt.store.files import unwritable
 from skillopt.store.reservations import DELETE as UNRESERVE
 from skillopt.store.reservations import TABLE as RESERVATIONS
@@ -113,7 +113,7 @@ class Cache:
         self._made = False
         """Whether the file was not there before."""
         self._db = self._open() if path.exists() and path.stat().st_size else None
-        self._advances = Advances(self._run, self._rows)
+        self._advances = PrefetchTable(self._run, self._rows)
         self._reservations = Reservations(self._run, self._rows)
         if not read_only:
             self._keys |= {key for (key,) in self._rows(_ALL_KEYS)}
@@ -176,7 +176,7 @@ class Cache:
         """Worst cases of the calls that were under way when a process was killed or stopped."""
         return self._reservations.interrupted()
 
-    def ahead(self) -> Ahead:
+    def ahead(self) -> PrefetchCount:
         """What was made ahead in all processes of the run, and what came of it."""
         return self._advances.count()
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from skillopt.core.events import (
     Begun,
     Event,
-    Examined,
     Fact,
+    FinalTested,
     Finished,
     Progress,
     Started,
@@ -84,7 +84,7 @@ class Chronicle:
                 return self._close(event, state, state)
             case _ if isinstance(event, Progress):
                 # Earlier versions noted no end; where there is a test, it comes last.
-                self.finished = self.finished or isinstance(event, Examined)
+                self.finished = self.finished or isinstance(event, FinalTested)
                 before = self.state
                 return None if before is None else self._close(event, before, before.apply(event))
             case _:

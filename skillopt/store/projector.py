@@ -11,7 +11,7 @@ from skillopt.core.events import (
     Begun,
     EpochClosed,
     Event,
-    Examined,
+    FinalTested,
     MetaReflected,
     PhaseClosed,
     PhaseOpened,
@@ -33,7 +33,7 @@ from skillopt.store.history import history, rates, runtime_state, step_record
 from skillopt.store.layout import Layout
 from skillopt.store.packages import skill_files
 from skillopt.store.pruning import pruning_files
-from skillopt.store.receipts import Spent, interrupted, receipt, speculation
+from skillopt.store.receipts import Spent, interrupted, prefetch_receipt, receipt
 from skillopt.store.rethinking import rethinking_files
 from skillopt.store.summary import stopped, summary
 
@@ -93,7 +93,7 @@ class Projector:
             spent = self._cache.spent()
             for path, data in self._own(chapter, spent):
                 write_atomic(path, data, durable=False)
-            if isinstance(chapter.fact, Examined):
+            if isinstance(chapter.fact, FinalTested):
                 for path, data in self._exam(chapter.fact, chapter.after):
                     write_atomic(path, data, durable=False)
             for path, data in self._common(chapter.after, spent, [self._chronicle.last_step]):
@@ -136,7 +136,7 @@ class Projector:
                 "calls": free.calls,
                 "receipt": receipt({("", *key): usage for key, usage in free.spared.items()}),
             },
-            **speculation(self._cache.ahead(), self._chronicle.prices),
+            **prefetch_receipt(self._cache.ahead(), self._chronicle.prices),
         }
 
     def _all(self, state: State) -> Files:
@@ -147,7 +147,7 @@ class Projector:
             yield from self._exam(state.exam, state)
         yield from self._common(state, spent, list(self._chronicle.versions))
 
-    def _exam(self, exam: Examined, state: State) -> Files:
+    def _exam(self, exam: FinalTested, state: State) -> Files:
         return exam_files(self._layout, exam, state, self._attempts)
 
     def _own(self, chapter: Chapter, spent: Spent) -> Files:
@@ -168,7 +168,7 @@ class Projector:
                 yield from pruning_files(folder, fact, chapter, spent, self._attempts)
             case EpochClosed(epoch=number) as fact:
                 yield from epoch_files(self._layout.epoch(number), fact, chapter, self._attempts)
-            case Examined():
+            case FinalTested():
                 pass  # a later exam replaces it
 
     def _common(self, state: State, spent: Spent, steps: Sequence[int]) -> Files:

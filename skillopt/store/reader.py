@@ -18,7 +18,7 @@ from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.errors import StoreError
-from skillopt.store.ahead import Ahead
+from skillopt.store.ahead import PrefetchCount
 from skillopt.store.cache import Cache
 from skillopt.store.candidates import skills_in
 from skillopt.store.chronicle import Chapter, Chronicle
@@ -176,8 +176,8 @@ class RunReader:
             match self.config:
                 case {"num_epochs": int(epochs), "eval_test": False, **others}:
                     patience, fruitless = others.get("patience"), self.state.memory.fruitless
-                    tired = isinstance(patience, int) and 0 < patience <= fruitless
-                    return tired or f"epoch_{epochs:02d}" in self.state.closed
+                    out_of_patience = isinstance(patience, int) and 0 < patience <= fruitless
+                    return out_of_patience or f"epoch_{epochs:02d}" in self.state.closed
                 case _:  # the test comes last, and the chronicle has seen none
                     return False
         except StoreError:
@@ -206,7 +206,7 @@ class RunReader:
         """What counts as paid by calls under way when a process was killed or stopped."""
         return self._cache.interrupted()
 
-    def ahead(self) -> Ahead:
+    def ahead(self) -> PrefetchCount:
         """What was made before it was needed, and what came of it."""
         return self._cache.ahead()
 

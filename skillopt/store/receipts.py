@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from skillopt.core.chat import Usage
-from skillopt.store.ahead import Ahead
+from skillopt.store.ahead import PrefetchCount
 from skillopt.store.files import Json
 
 Spent: TypeAlias = Mapping[tuple[str, str, str], Usage]
@@ -64,7 +64,7 @@ def unpriced(totals: Mapping[str, Usage], prices: Mapping[str, str | None]) -> l
     ]
 
 
-def speculation(ahead: Ahead, prices: Mapping[str, str | None]) -> Json:
+def prefetch_receipt(ahead: PrefetchCount, prices: Mapping[str, str | None]) -> Json:
     """Attempts made before they were needed, if any, and what those took that never were."""
     if not ahead.attempts:
         return {}

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from skillopt.core.events import (
     Begun,
     EpochClosed,
-    Examined,
     Fact,
+    FinalTested,
     MetaReflected,
     Pruned,
     Stepped,
@@ -119,7 +119,7 @@ def _evaluations(fact: Fact) -> Iterator[Evaluation]:
     match fact:
         case Begun(initial):
             yield initial.evaluation
-        case Examined(initial=initial, best=best, last=last):
+        case FinalTested(initial=initial, best=best, last=last):
             yield from {each.skill: each for each in (initial, best, last)}.values()
         case _:
             if isinstance(fact, Stepped):

@@ -15,7 +15,7 @@ from skillopt.core.ports import Gate
 from skillopt.core.skill import Skill
 from skillopt.engine.hearing import CandidateEvaluation, Replication
 from skillopt.engine.loop import train
-from skillopt.engine.plan import Shape
+from skillopt.engine.plan import PlanSettings
 from skillopt.evaluation.gates import Metric, NoRegression, Strict
 from skillopt.evaluation.tested import Paired, Sequential
 from skillopt.model.scripted import Scripted
@@ -69,7 +69,7 @@ async def course(gate: Gate, seed: int, block: int) -> list[object]:
         optimizer=Scripted(house.propose),
         record=record,
         gate=gate,
-        shape=Shape(epochs=2, batch=6, seed=seed),
+        shape=PlanSettings(epochs=2, batch=6, seed=seed),
         minibatch=24,
         replication=Replication(block=block, most=most),
         exam=False,

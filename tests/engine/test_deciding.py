@@ -16,7 +16,7 @@ from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
 from skillopt.engine.hearing import CandidateEvaluation, CandidateResult, Replication
 from skillopt.engine.loop import train
-from skillopt.engine.plan import Shape
+from skillopt.engine.plan import PlanSettings
 from skillopt.errors import ModelError
 from skillopt.evaluation.gates import Metric, Strict
 from skillopt.evaluation.report import claim
@@ -26,7 +26,7 @@ from skillopt.testing.doubles import MemoryRecord
 
 SEED = Skill.parse("You add numbers.\n")
 STRICT = Strict(Metric())
-SHORT = Shape(epochs=1, batch=8, seed=0)
+SHORT = PlanSettings(epochs=1, batch=8, seed=0)
 
 
 def moody(request: Request) -> str:
@@ -133,7 +133,7 @@ async def test_what_the_current_skill_has_been_tried_on_is_not_bought_again() ->
         optimizer=Scripted(lambda r: analysis(next(rules)) if r.stage == "analyst" else ""),
         gate=Sequential(strict=STRICT, alpha=0.02),
         replication=Replication(most=2, changed_only=True),
-        shape=Shape(epochs=1, batch=4, seed=0),
+        shape=PlanSettings(epochs=1, batch=4, seed=0),
     )
     _, steps = await trained(start)
     assert all(step.decision is not None and step.decision.inconclusive for step in steps)
@@ -290,7 +290,7 @@ async def test_curtailed_runs_decide_the_same_with_fewer_attempts() -> None:
         start = World(
             env=Sums(size=16),
             target=Scripted(counting),
-            shape=Shape(epochs=2, batch=4, sample=2, last_sample=2, seed=0),
+            shape=PlanSettings(epochs=2, batch=4, sample=2, last_sample=2, seed=0),
             replication=Replication(block=block),
         )
         ends[block], steps = await trained(start)

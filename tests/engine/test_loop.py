@@ -11,7 +11,7 @@ from skillopt.core.chat import Reply, Request
 from skillopt.core.edits import Append, Delete
 from skillopt.core.events import (
     EpochClosed,
-    Examined,
+    FinalTested,
     MetaReflected,
     Progress,
     Pruned,
@@ -24,7 +24,7 @@ from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
 from skillopt.engine.hearing import Replication
 from skillopt.engine.loop import train
-from skillopt.engine.plan import EpochEnd, Shape
+from skillopt.engine.plan import EpochEnd, PlanSettings
 from skillopt.errors import AccessError, ModelError, StoreError, Unmeasurable
 from skillopt.evaluation.gates import Metric, Strict, always
 from skillopt.evaluation.tested import Paired
@@ -118,7 +118,9 @@ async def test_the_record_is_the_same_whatever_the_concurrency_and_the_order_of_
             minibatch=2,
             replication=Replication(block=4),
         )
-        _, record = await trained(world.but(shape=Shape(epochs=2, batch=8, sample=4, seed=1)))
+        _, record = await trained(
+            world.but(shape=PlanSettings(epochs=2, batch=8, sample=4, seed=1))
+        )
         records.append([event for event in record.kept if not isinstance(event, Timed)])
         orders.append(slow.answered)
     assert records[0] == records[1] == records[2]
@@ -137,7 +139,7 @@ async def test_reflection_starts_before_the_last_attempt_is_done() -> None:
         asked.set()
         return teacher(request)
 
-    world = World(env=Sums(size=4), minibatch=2, shape=Shape(epochs=1, batch=4, seed=0))
+    world = World(env=Sums(size=4), minibatch=2, shape=PlanSettings(epochs=1, batch=4, seed=0))
     move = world.run().plan.moves[0]
     LAST = str(move.batches[0][-1].data["q"])  # type: ignore[union-attr]  # noqa: N806
     state, _ = await trained(world.but(target=Scripted(last_waits), optimizer=Scripted(analyst)))
@@ -151,7 +153,7 @@ async def test_text_equal_to_the_current_skill_is_neither_measured_nor_accepted(
             return teacher(request)
         return '{"edits": [{"op": "replace", "target": "You add", "content": "You add"}]}'
 
-    world = World(optimizer=Scripted(empty), shape=Shape(epochs=1, batch=2))
+    world = World(optimizer=Scripted(empty), shape=PlanSettings(epochs=1, batch=2))
     state, record = await trained(world)
     assert {fact.action for fact in steps(record)} == {"skip_no_change"}
     assert {fact.decision for fact in steps(record)} == {None}
@@ -160,7 +162,9 @@ async def test_text_equal_to_the_current_skill_is_neither_measured_nor_accepted(
 
 async def test_no_proposals_close_the_step_without_a_candidate() -> None:
     world = World(
-        optimizer=Scripted(lambda request: analysis()), shape=Shape(epochs=1, batch=2), exam=False
+        optimizer=Scripted(lambda request: analysis()),
+        shape=PlanSettings(epochs=1, batch=2),
+        exam=False,
     )
     state, record = await trained(world)
     assert {fact.action for fact in steps(record)} == {"skip_no_patches"}
@@ -174,7 +178,7 @@ async def test_rejected_edits_are_remembered_over_the_run_or_until_the_end_of_th
 ) -> None:
     useless = World(
         optimizer=Scripted(lambda r: analysis("Guess.") if r.stage == "analyst" else teacher(r)),
-        shape=Shape(epochs=2, batch=4, forgets=forgets),
+        shape=PlanSettings(epochs=2, batch=4, forgets=forgets),
         exam=False,
     )
     state, record = await trained(useless)
@@ -199,7 +203,7 @@ async def test_a_repeat_costs_no_merge_no_ranking_and_no_evaluation() -> None:
             return '{"edits": [{"op": "append", "content": "Guess!", "from": [0]}]}'
         return analysis("Guess.") if request.stage == "analyst" else teacher(request)
 
-    shape = Shape(epochs=2, batch=4)
+    shape = PlanSettings(epochs=2, batch=4)
     world = World(optimizer=Scripted(stubborn), shape=shape, minibatch=1, exam=False)
     _, record = await trained(world.but(budget=Constant(1)))
     first, second = steps(record)
@@ -219,7 +223,9 @@ async def test_without_a_gate_every_candidate_becomes_current_and_only_a_better_
 
 
 async def test_gated_guidance_that_helps_nobody_is_rejected_and_lessons_are_kept() -> None:
-    state, record = await trained(World(shape=Shape(epochs=3, batch=2, sample=2, last_sample=2)))
+    state, record = await trained(
+        World(shape=PlanSettings(epochs=3, batch=2, sample=2, last_sample=2))
+    )
     closed = [event for event in record.kept if isinstance(event, EpochClosed)]
     assert [fact.decision.action if fact.decision else None for fact in closed] == [
         None,
@@ -249,7 +255,7 @@ def half(request: Request) -> str:
 async def test_the_look_back_shows_the_pairs_that_are_of_use_and_searches_on_if_it_should(
     useful: frozenset[Change], searches: bool, shown: set[Change], tried: int
 ) -> None:
-    shape = Shape(
+    shape = PlanSettings(
         epochs=2, batch=20, sample=4, last_sample=4, useful=useful, searches=searches, seed=0
     )
     asked: list[str] = []
@@ -283,7 +289,7 @@ async def test_the_look_back_shows_the_pairs_that_are_of_use_and_searches_on_if_
 
 
 async def test_a_comparison_without_useful_pairs_asks_nothing_and_changes_nothing() -> None:
-    shape = Shape(epochs=2, batch=4, sample=2, last_sample=2, useful=CHANGED, searches=True)
+    shape = PlanSettings(epochs=2, batch=4, sample=2, last_sample=2, useful=CHANGED, searches=True)
 
     def never(request: Request) -> str:
         if request.stage in {"slow_update", "meta_skill"}:
@@ -316,7 +322,7 @@ async def test_lessons_reach_reflection_merging_and_ranking() -> None:
             case _:
                 return teacher(request)
 
-    shape = Shape(epochs=3, batch=4, sample=2, seed=0)
+    shape = PlanSettings(epochs=3, batch=4, sample=2, seed=0)
     world = World(optimizer=Scripted(listening), shape=shape, minibatch=2, budget=Constant(1))
     await trained(world)
     assert {"analyst", "merge", "ranking"} <= heard
@@ -341,7 +347,7 @@ async def test_a_meta_reflection_sees_what_its_epoch_tried_and_passes_the_same_g
             asked.append(request.messages[1].text)
         return teacher(request)
 
-    shape = Shape(epochs=2, batch=2, sample=2, last_sample=2, seed=0, meta_reflect=True)
+    shape = PlanSettings(epochs=2, batch=2, sample=2, last_sample=2, seed=0, meta_reflect=True)
     state, record = await trained(World(optimizer=Scripted(listening), shape=shape))
     thought = [event for event in record.kept if isinstance(event, MetaReflected)]
     assert [fact.move for fact in thought] == ["meta_reflect_epoch_01", "meta_reflect_epoch_02"]
@@ -361,7 +367,7 @@ async def test_a_meta_reflection_sees_what_its_epoch_tried_and_passes_the_same_g
 
 
 async def test_an_edit_that_a_meta_reflection_repeats_is_dropped_before_the_gate() -> None:
-    shape = Shape(epochs=3, batch=4, seed=0, meta_reflect=True)
+    shape = PlanSettings(epochs=3, batch=4, seed=0, meta_reflect=True)
 
     def wrong(request: Request) -> str:
         return analysis("Guess.") if request.stage == "analyst" else teacher(request)
@@ -375,7 +381,7 @@ async def test_an_edit_that_a_meta_reflection_repeats_is_dropped_before_the_gate
 
 
 async def test_without_meta_reflection_the_plan_has_the_moves_it_always_had() -> None:
-    shape = Shape(epochs=2, batch=2, sample=2, seed=0)
+    shape = PlanSettings(epochs=2, batch=2, sample=2, seed=0)
     plain = [move.id for move in World(shape=shape).run().plan.moves]
     thinking = World(shape=replace(shape, meta_reflect=True)).run().plan.moves
     assert [move.id for move in thinking if "meta" not in move.id] == plain
@@ -383,7 +389,7 @@ async def test_without_meta_reflection_the_plan_has_the_moves_it_always_had() ->
 
 
 async def test_a_run_with_meta_reflection_cut_after_any_event_ends_the_same() -> None:
-    shape = Shape(epochs=2, batch=2, sample=2, last_sample=2, seed=0, meta_reflect=True)
+    shape = PlanSettings(epochs=2, batch=2, sample=2, last_sample=2, seed=0, meta_reflect=True)
     expected, whole = await trained(World(shape=shape))
     for cut in range(len(whole.kept)):
         record = MemoryRecord(list(whole.kept[:cut]))
@@ -391,7 +397,9 @@ async def test_a_run_with_meta_reflection_cut_after_any_event_ends_the_same() ->
         assert replay(record.kept) == expected
 
 
-PRUNING = Shape(epochs=2, batch=2, sample=2, last_sample=2, seed=0, prune_every=2, prune_sample=2)
+PRUNING = PlanSettings(
+    epochs=2, batch=2, sample=2, last_sample=2, seed=0, prune_every=2, prune_sample=2
+)
 CHATTY = Skill.parse("# Sums\n\n- Smile.\n")
 
 
@@ -465,7 +473,7 @@ async def test_a_run_with_pruning_cut_after_any_event_ends_the_same() -> None:
 
 
 async def test_a_step_may_accumulate_micro_batches() -> None:
-    shape = Shape(epochs=1, batch=2, accumulation=2, seed=0)
+    shape = PlanSettings(epochs=1, batch=2, accumulation=2, seed=0)
     _, record = await trained(World(env=Sums(size=6), shape=shape))
     sizes = [[len(batch.tasks) for batch in fact.batches] for fact in steps(record)]
     assert sizes == [[2, 2], [2]]
@@ -546,19 +554,19 @@ async def test_a_record_of_other_settings_is_not_continued() -> None:
 
 async def test_more_epochs_continue_the_run_and_repeat_the_exam_only_if_something_changed() -> None:
     record = MemoryRecord()
-    one = Shape(epochs=1, batch=4, sample=2, seed=0)
+    one = PlanSettings(epochs=1, batch=4, sample=2, seed=0)
     short = World(record=record, shape=one, work=MemoryWork())
     await train(short.run(), SEED)
-    before = len([event for event in record.kept if isinstance(event, Examined)])
+    before = len([event for event in record.kept if isinstance(event, FinalTested)])
     state = await train(short.but(shape=replace(one, epochs=3)).run(), SEED)
-    exams = [event for event in record.kept if isinstance(event, Examined)]
+    exams = [event for event in record.kept if isinstance(event, FinalTested)]
     assert before == 1
     assert [fact.epoch for fact in steps(record)] == [1, 2, 3]
     assert state.exam is not None
     assert state.exam.best.skill == state.best.skill.digest
     assert len(exams) == 2
     await train(short.but(shape=replace(one, epochs=4)).run(), SEED)
-    assert len([event for event in record.kept if isinstance(event, Examined)]) == 2
+    assert len([event for event in record.kept if isinstance(event, FinalTested)]) == 2
 
 
 async def test_a_setting_younger_than_the_record_counts_as_its_default() -> None:

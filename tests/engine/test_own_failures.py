@@ -10,7 +10,7 @@ import pytest
 from support import Sums, World, analysis, teacher
 
 from skillopt.core.chat import Request
-from skillopt.core.events import Decision, Examined, Measured, Note, Stepped
+from skillopt.core.events import Decision, FinalTested, Measured, Note, Stepped
 from skillopt.core.ports import Gate
 from skillopt.core.rollout import Evaluation, Score
 from skillopt.core.skill import Skill
@@ -19,7 +19,7 @@ from skillopt.core.task import Split, Task
 from skillopt.engine.bench import Comparison, Incumbent
 from skillopt.engine.hearing import CandidateEvaluation, CandidateResult, Replication
 from skillopt.engine.loop import train
-from skillopt.engine.plan import Shape
+from skillopt.engine.plan import PlanSettings
 from skillopt.engine.race import Baseline, SuccessiveHalving
 from skillopt.errors import AccessError, ModelError, Unmeasurable
 from skillopt.evaluation.gates import Metric, NoRegression, Strict, always
@@ -33,7 +33,7 @@ from skillopt.testing.doubles import MemoryRecord, MemoryWork
 OLD = Skill.parse("You add numbers.\n")
 NEW = Skill.parse("You add numbers boldly.\n")
 STRICT = Strict(Metric())
-ONE_STEP = Shape(epochs=1, batch=12, seed=0)
+ONE_STEP = PlanSettings(epochs=1, batch=12, seed=0)
 
 
 @dataclass(slots=True)
@@ -233,7 +233,7 @@ async def test_the_test_split_counts_what_fails_only_with_the_best_skill() -> No
     assert (shown.split, shown.n, shown.changed, shown.own_failures) == ("test", 12, 12, 7)
     assert shown.gain.mean < 0
     assert "7 failed only with the best skill, counted as 0" in shown.words()
-    (exam,) = [event for event in record.kept if isinstance(event, Examined)]
+    (exam,) = [event for event in record.kept if isinstance(event, FinalTested)]
     assert exam.best.hard == 5 / 12
 
 
@@ -302,7 +302,7 @@ async def test_the_facts_do_not_depend_on_how_many_attempts_run_at_a_time(worker
             replication=Replication(block=5),
         )
         await train(world.run(), OLD)
-        told.append([each for each in record.kept if isinstance(each, Stepped | Examined)])
+        told.append([each for each in record.kept if isinstance(each, Stepped | FinalTested)])
     assert told[0] == told[1]
 
 

@@ -19,7 +19,7 @@ from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.engine.hearing import Replication
 from skillopt.engine.loop import train
-from skillopt.engine.plan import Shape
+from skillopt.engine.plan import PlanSettings
 from skillopt.engine.race import SuccessiveHalving
 from skillopt.engine.run import Run
 from skillopt.evaluation.gates import Metric, Strict, always
@@ -50,7 +50,7 @@ def spoilt(request: Request) -> str:
 
 
 def racing(world: World, *, candidates: int = 4) -> Run:
-    run = world.but(shape=Shape(epochs=1, batch=4, seed=0), exam=False).run()
+    run = world.but(shape=PlanSettings(epochs=1, batch=4, seed=0), exam=False).run()
     assert isinstance(run.optimizer, Pipeline)
     return replace(
         run,
@@ -145,7 +145,7 @@ async def test_an_older_parent_that_an_edit_leaves_as_it_is_does_not_meet_the_ga
     world = World(
         record=record,
         optimizer=Scripted(lambda request: next(teaching)),
-        shape=Shape(epochs=1, batch=2, seed=0),
+        shape=PlanSettings(epochs=1, batch=2, seed=0),
         gate=always(Metric()),
         exam=False,
     )

@@ -19,9 +19,9 @@ from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.engine.hearing import Replication
 from skillopt.engine.loop import train
-from skillopt.engine.plan import Shape
+from skillopt.engine.plan import PlanSettings
 from skillopt.engine.reach import out_of_reach
-from skillopt.engine.spending import share
+from skillopt.engine.spending import alpha_share
 from skillopt.evaluation.gates import Metric, Strict
 from skillopt.evaluation.tested import Paired, Sequential
 from skillopt.model.scripted import Scripted
@@ -119,7 +119,7 @@ def false_accepts(gate: Paired, n: int, p: float, decisions: int) -> float:
             initial=first, current=first, best=first, epoch_start=first.skill, gates=decisions
         )
         for move in moves:
-            level = share(gate.alpha, moves, state)
+            level = alpha_share(gate.alpha, moves, state)
             closed = out_of_reach(gate, Replication(), tasks(n), first, level)
             if closed is None:
                 expected += binomial(n, failed, 1 - p) * sum(
@@ -178,7 +178,7 @@ async def trained(
         target=Scripted(knowing),
         optimizer=proposals(),
         gate=gate,
-        shape=Shape(epochs=1, batch=2, seed=0),
+        shape=PlanSettings(epochs=1, batch=2, seed=0),
         replication=replication,
         exam=False,
         record=record,

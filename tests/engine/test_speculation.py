@@ -12,28 +12,28 @@ from support import Sums, World, analysis, pupil, teacher
 
 from skillopt.aio import nursery
 from skillopt.core.chat import Reply, Request
-from skillopt.core.events import Event, Progress, Signal, Speculated, Stepped
+from skillopt.core.events import Event, Prefetched, Progress, Signal, Stepped
 from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
 from skillopt.engine.hearing import Replication
 from skillopt.engine.loop import train
-from skillopt.engine.plan import Shape, Step
+from skillopt.engine.plan import PlanSettings, Step
 from skillopt.engine.run import Run
-from skillopt.engine.speculation import Speculation
+from skillopt.engine.speculation import Prefetch
 from skillopt.errors import AccessError, BudgetSpent, ModelError, Pending, SkilloptError
 from skillopt.model.scripted import Scripted
 from skillopt.testing.doubles import MemoryRecord, MemoryWork
 
 SEED = Skill.parse("You add numbers.\n")
 PATIENCE = 60
-ONE_EPOCH = Shape(epochs=1, batch=2, seed=0)
+ONE_EPOCH = PlanSettings(epochs=1, batch=2, seed=0)
 
 
 @asynccontextmanager
 async def speculating(world: World) -> AsyncGenerator[Run, None]:
     async with nursery() as group:
         run = world.run()
-        yield replace(run, speculation=Speculation(run.runner, group))
+        yield replace(run, speculation=Prefetch(run.runner, group))
 
 
 async def trained(world: World, *, ahead: bool = True) -> tuple[State, list[Event]]:
@@ -86,7 +86,7 @@ async def test_facts_are_the_same_with_and_without(workers: int, turns: int, blo
         env=Sums(size=20),
         workers=workers,
         target=Slow(turns),
-        shape=Shape(epochs=2, batch=3, sample=4, last_sample=4, seed=1),
+        shape=PlanSettings(epochs=2, batch=3, sample=4, last_sample=4, seed=1),
         replication=Replication(block=block),
     )
     without, plain = await trained(world, ahead=False)
@@ -97,7 +97,7 @@ async def test_facts_are_the_same_with_and_without(workers: int, turns: int, blo
         "reject",
         "accept_new_best",
     }
-    assert any(isinstance(event, Speculated) for event in guessing)
+    assert any(isinstance(event, Prefetched) for event in guessing)
 
 
 async def test_a_run_cut_after_any_event_ends_as_if_it_had_not_been_cut() -> None:
@@ -131,7 +131,7 @@ async def test_the_next_step_is_begun_while_the_gate_decides_and_asks_nothing_ag
     first = progress(events)[0]
     assert isinstance(first, Stepped)
     assert first.action == "reject"
-    assert Speculated("step_0002", 2) in events
+    assert Prefetched("step_0002", 2) in events
     assert len(calls) == len(set(calls))
     assert work.unused == {}
 
@@ -187,7 +187,7 @@ async def test_neither_the_gate_nor_the_next_step_waits_for_attempts_ahead() -> 
     world = World(
         env=Sums(size=8),
         workers=4,
-        shape=Shape(epochs=1, batch=4, seed=0),
+        shape=PlanSettings(epochs=1, batch=4, seed=0),
         optimizer=Scripted(taught_at_once),
         replication=Replication(block=4),
         exam=False,
@@ -199,7 +199,7 @@ async def test_neither_the_gate_nor_the_next_step_waits_for_attempts_ahead() -> 
     async with nursery() as group:
         run = world.run()
         run.journal.watch = Until(2, closed)
-        run = replace(run, speculation=Speculation(run.runner, group))
+        run = replace(run, speculation=Prefetch(run.runner, group))
         state = await train(run, SEED)
     assert state.best.value == 1.0
     assert target.begun == 2
@@ -221,7 +221,7 @@ async def test_after_the_decision_nothing_is_begun_and_what_is_under_way_is_kept
     work = MemoryWork()
     world = world.but(target=Scripted(target), work=work)
     async with nursery() as group:
-        speculation = Speculation(world.runner(), group)
+        speculation = Prefetch(world.runner(), group)
         async with speculation.of(following, SEED):
             while calls < 2:  # noqa: ASYNC110 - until half of the workers are busy
                 await asyncio.sleep(0)
@@ -265,7 +265,7 @@ async def test_an_error_ahead_is_dropped_and_met_again_only_if_it_is_still_there
 async def test_a_rejected_guess_costs_nothing_and_an_accepted_candidate_wastes_what_was_begun() -> (
     None
 ):
-    world = World(target=Slow(3), shape=Shape(epochs=1, batch=2, seed=0), exam=False)
+    world = World(target=Slow(3), shape=PlanSettings(epochs=1, batch=2, seed=0), exam=False)
     rejected = MemoryWork()
     useless = Scripted(lambda r: analysis("Guess.") if r.stage == "analyst" else teacher(r))
     await trained(world.but(work=rejected, optimizer=useless))
@@ -276,10 +276,10 @@ async def test_a_rejected_guess_costs_nothing_and_an_accepted_candidate_wastes_w
 
 
 async def test_nothing_is_begun_ahead_of_anything_but_a_step() -> None:
-    world = World(target=Slow(3), shape=Shape(epochs=2, batch=4, seed=0))
+    world = World(target=Slow(3), shape=PlanSettings(epochs=2, batch=4, seed=0))
     _, events = await trained(world)
     assert len([event for event in events if isinstance(event, Stepped)]) == 2
-    assert not [event for event in events if isinstance(event, Speculated)]
+    assert not [event for event in events if isinstance(event, Prefetched)]
 
 
 async def test_what_is_kept_is_not_attempted_ahead_again() -> None:
@@ -288,7 +288,7 @@ async def test_what_is_kept_is_not_attempted_ahead_again() -> None:
     runner.journal.begun = True
     following = Step(2, 1, 2, (tuple(runner.environment.tasks("train")),), None)
     for _ in range(2):
-        async with nursery() as group, Speculation(runner, group).of(following, SEED):
+        async with nursery() as group, Prefetch(runner, group).of(following, SEED):
             for _ in range(100):
                 await asyncio.sleep(0)
-    assert record.kept == [Speculated("step_0002", 4)]
+    assert record.kept == [Prefetched("step_0002", 4)]

@@ -10,7 +10,7 @@ from skillopt.core.events import Measured
 from skillopt.core.rollout import Evaluation
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
-from skillopt.engine.spending import share
+from skillopt.engine.spending import alpha_share
 
 FIRST = Measured(Skill.parse("a"), Evaluation("d", "val", {}), 0.0, "initial_skill", 0)
 START = State(initial=FIRST, current=FIRST, best=FIRST, epoch_start=FIRST.skill)
@@ -21,7 +21,7 @@ def walk(state: State, alpha: float, gates: list[str], decided: list[bool]) -> t
     for gate, decides in zip(gates, decided, strict=True):
         if gate in state.closed:
             continue
-        spends = share(alpha, gates, state) if decides else 0.0
+        spends = alpha_share(alpha, gates, state) if decides else 0.0
         state = replace(state, spent=state.spent + spends, closed=state.closed | {gate})
     return state, state.spent
 
@@ -37,14 +37,14 @@ def test_a_run_never_spends_more_than_it_may(decided: list[bool], alpha: float) 
 
 def test_gates_share_equally_and_inherit_from_those_without_a_candidate() -> None:
     gates = [f"g{n}" for n in range(4)]
-    assert share(0.08, gates, START) == pytest.approx(0.02)
+    assert alpha_share(0.08, gates, START) == pytest.approx(0.02)
     skipped = replace(START, closed=frozenset({"g0", "g1"}))
-    assert share(0.08, gates, skipped) == pytest.approx(0.04)
+    assert alpha_share(0.08, gates, skipped) == pytest.approx(0.04)
 
 
 def test_more_epochs_than_at_the_beginning_add_in_proportion() -> None:
     gates = [f"g{n}" for n in range(4)]
     half, _ = walk(replace(START, gates=2), 0.05, gates[:2], [True, True])
-    assert share(0.05, gates, half) == pytest.approx(0.025)
+    assert alpha_share(0.05, gates, half) == pytest.approx(0.025)
     _, spent = walk(half, 0.05, gates, [True] * 4)
     assert spent == pytest.approx(0.1)

@@ -26,7 +26,7 @@ from skillopt.core.task import Split, Task
 from skillopt.engine.bench import RolloutRunner
 from skillopt.engine.hearing import CandidateEvaluation, CandidateResult, Replication
 from skillopt.engine.loop import train
-from skillopt.engine.plan import Shape
+from skillopt.engine.plan import PlanSettings
 from skillopt.evaluation.gates import Metric, Strict, always
 from skillopt.harness.chat import Chat
 from skillopt.model.scripted import Scripted
@@ -83,7 +83,7 @@ async def test_the_current_skill_is_not_measured_again_for_any_candidate() -> No
         target=Scripted(asked),
         optimizer=Scripted(stubborn),
         work=Forgetful(),
-        shape=Shape(epochs=2, batch=2, seed=0),
+        shape=PlanSettings(epochs=2, batch=2, seed=0),
         exam=False,
     )
     events = await trained(world)
@@ -104,7 +104,7 @@ async def test_a_candidate_that_was_rejected_before_is_decided_without_a_call() 
     world = World(
         target=Scripted(asked),
         optimizer=wrong,
-        shape=Shape(epochs=3, batch=4, forgets=True, seed=0),
+        shape=PlanSettings(epochs=3, batch=4, forgets=True, seed=0),
         exam=False,
     )
     events = await trained(world)
@@ -133,7 +133,7 @@ async def test_a_candidate_that_was_current_before_is_decided_without_a_call() -
         target=Scripted(asked),
         optimizer=Scripted(fickle),
         gate=always(Metric()),
-        shape=Shape(epochs=4, batch=4, seed=0),
+        shape=PlanSettings(epochs=4, batch=4, seed=0),
         exam=False,
     )
     events = await trained(world)
@@ -153,7 +153,7 @@ async def test_no_epoch_asks_for_lessons_that_no_later_one_reads(epochs: int) ->
         stages[request.stage] += 1
         return teacher(request)
 
-    moves = Shape(epochs=epochs, batch=4, sample=2, last_sample=2, seed=0)
+    moves = PlanSettings(epochs=epochs, batch=4, sample=2, last_sample=2, seed=0)
     await trained(World(optimizer=Scripted(counting), shape=moves, exam=False))
     assert stages["slow_update"] == epochs - 1
     assert stages["meta_skill"] == max(0, epochs - 2)
@@ -162,7 +162,7 @@ async def test_no_epoch_asks_for_lessons_that_no_later_one_reads(epochs: int) ->
 async def test_the_last_epoch_looks_back_at_nothing_if_only_lessons_would_come_of_it() -> None:
     asked = Asked()
     wrong = Scripted(lambda r: analysis("Guess.") if r.stage == "analyst" else teacher(r))
-    moves = Shape(epochs=2, batch=4, sample=4, last_sample=0, seed=0)
+    moves = PlanSettings(epochs=2, batch=4, sample=4, last_sample=0, seed=0)
     await trained(
         World(target=Scripted(asked), optimizer=wrong, work=Forgetful(), shape=moves, exam=False)
     )
@@ -180,7 +180,7 @@ async def test_the_exam_measures_each_text_once(rules: tuple[str, ...], texts: i
     """Without a cache: initial, best and last skill share an evaluation if they share the text."""
     asked = Asked()
     teaching = Scripted(lambda r: analysis(*rules) if r.stage == "analyst" else teacher(r))
-    moves = Shape(epochs=1, batch=4, seed=0)
+    moves = PlanSettings(epochs=1, batch=4, seed=0)
     world = World(target=Scripted(asked), optimizer=teaching, work=Forgetful(), shape=moves)
     await trained(world)
     assert asked.on("test") == texts * 4

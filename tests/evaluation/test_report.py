@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from skillopt.core.events import Begun, Examined, Measured
+from skillopt.core.events import Begun, FinalTested, Measured
 from skillopt.core.rollout import Evaluation, Failure, Score
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
@@ -27,7 +27,7 @@ def evaluation(skill: Skill, split: Split, marks: str) -> Evaluation:
 def after_exam(before: str, after: str) -> State:
     first = Measured(OLD, evaluation(OLD, "val", "01"), 0.5, "initial_skill", 0)
     old, new = evaluation(OLD, "test", before), evaluation(NEW, "test", after)
-    exam = Examined(move="exam", tasks="", initial=old, best=new, last=new)
+    exam = FinalTested(move="exam", tasks="", initial=old, best=new, last=new)
     return State.after(Begun(first)).apply(exam)
 
 
@@ -79,7 +79,7 @@ def graded_exam(soft_weight: float, before: Score, after: Score, n: int = 40) ->
         Evaluation(skill.digest, "test", {str(number): score for number in range(n)})
         for skill, score in ((OLD, before), (NEW, after))
     )
-    exam = Examined(move="exam", tasks="", initial=old, best=new, last=new)
+    exam = FinalTested(move="exam", tasks="", initial=old, best=new, last=new)
     return State.after(Begun(first, soft_weight=soft_weight)).apply(exam)
 
 

@@ -11,7 +11,7 @@ from support_store import INITIAL, rollout
 
 from skillopt.core.chat import Message, Reply, Usage
 from skillopt.core.rollout import Failure, Rollout, Trajectory
-from skillopt.store.ahead import Ahead
+from skillopt.store.ahead import PrefetchCount
 from skillopt.store.cache import Cache
 
 PAID = Usage(1, 100, 20, 10, 0.25)
@@ -38,7 +38,7 @@ async def test_unused_attempts_are_waste_until_somebody_asks_for_them(tmp_path: 
     cache.enter("step_0001")
     for key in ("a", "b", "c"):
         assert not await attempt(cache, key, prefetch_for="step_0002")
-    assert cache.ahead() == Ahead(3, 3, Usage(3, 300, 60, 30, 0.75))
+    assert cache.ahead() == PrefetchCount(3, 3, Usage(3, 300, 60, 30, 0.75))
     cache.close()
 
     again = Cache(tmp_path / "c")
@@ -46,10 +46,10 @@ async def test_unused_attempts_are_waste_until_somebody_asks_for_them(tmp_path: 
     assert not await attempt(again, "a")
     assert await attempt(again, "a")
     assert again.reused.attempts == 1
-    assert again.ahead() == Ahead(3, 2, Usage(2, 200, 40, 20, 0.5))
+    assert again.ahead() == PrefetchCount(3, 2, Usage(2, 200, 40, 20, 0.5))
     again.close()
     reader = Cache(tmp_path / "c", read_only=True)
-    assert reader.ahead() == Ahead(3, 2, Usage(2, 200, 40, 20, 0.5))
+    assert reader.ahead() == PrefetchCount(3, 2, Usage(2, 200, 40, 20, 0.5))
     reader.close()
 
 
@@ -68,16 +68,16 @@ async def test_who_joins_an_attempt_ahead_under_way_uses_it(tmp_path: Path) -> N
     cache = Cache(tmp_path / "c")
     found = await asyncio.gather(attempt(cache, "a", prefetch_for="m"), attempt(cache, "a"))
     assert found == [False, False]
-    assert (cache.ahead(), cache.reused.attempts) == (Ahead(1), 0)
+    assert (cache.ahead(), cache.reused.attempts) == (PrefetchCount(1), 0)
     cache.close()
 
 
 async def test_an_attempt_ahead_without_a_score_is_made_again_and_was_paid(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "c")
     await attempt(cache, "a", prefetch_for="m", fails=True)
-    assert cache.ahead() == Ahead(1, 1, PAID)
+    assert cache.ahead() == PrefetchCount(1, 1, PAID)
     assert not await attempt(cache, "a")
-    assert cache.ahead() == Ahead(1)
+    assert cache.ahead() == PrefetchCount(1)
     assert await attempt(cache, "a")
     cache.close()
 
@@ -86,7 +86,7 @@ async def test_what_was_kept_before_is_nothing_ahead(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "c")
     await attempt(cache, "a")
     assert await attempt(cache, "a", prefetch_for="m")
-    assert (cache.ahead(), cache.reused.attempts) == (Ahead(), 0)
+    assert (cache.ahead(), cache.reused.attempts) == (PrefetchCount(), 0)
     cache.close()
 
 
@@ -100,10 +100,10 @@ async def test_a_file_that_knows_nothing_of_attempts_ahead_is_read_and_continued
         db.execute("DROP TABLE ahead")
     db.close()
     old = Cache(tmp_path / "c", read_only=True)
-    assert old.ahead() == Ahead()
+    assert old.ahead() == PrefetchCount()
     old.close()
     again = Cache(tmp_path / "c")
     assert await attempt(again, "a")
     await attempt(again, "b", prefetch_for="m")
-    assert again.ahead() == Ahead(1, 1, PAID)
+    assert again.ahead() == PrefetchCount(1, 1, PAID)
     again.close()

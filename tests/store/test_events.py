@@ -51,7 +51,7 @@ any_event: st.SearchStrategy[Event] = st.one_of(
             events.MetaReflected,
             events.Pruned,
             events.EpochClosed,
-            events.Examined,
+            events.FinalTested,
             events.Started,
             events.Timed,
             events.Warned,

@@ -11,7 +11,7 @@ import pytest
 from support_store import CONFIG, FIRST, GUIDED, INITIAL, REJECTED, fill, keep_reply, story
 
 from skillopt.core.chat import Reply, Usage
-from skillopt.core.events import Begun, Event, Examined, Fact, Started, Stepped, Ticked
+from skillopt.core.events import Begun, Event, Fact, FinalTested, Started, Stepped, Ticked
 from skillopt.core.state import State
 from skillopt.store.cache import Cache
 from skillopt.store.layout import Layout
@@ -451,8 +451,8 @@ async def test_others_may_add_to_the_summary(tmp_path: Path) -> None:
 
 async def test_a_later_exam_replaces_the_earlier_one(tmp_path: Path) -> None:
     events = story()
-    exam = next(event for event in events if isinstance(event, Examined))
-    second = Examined(
+    exam = next(event for event in events if isinstance(event, FinalTested))
+    second = FinalTested(
         move="exam", tasks="e" * 16, initial=exam.initial, best=exam.last, last=exam.last
     )
     layout = await run(tmp_path, [*events, second])
