@@ -29,7 +29,7 @@ from skillopt.core.chat import Message, Model, Request
 from skillopt.model.http import Http
 from skillopt.model.meter import Meter
 from skillopt.model.purse import Purse
-from skillopt.testing.doubles import MemoryWork
+from skillopt.testing.doubles import MemoryCache
 
 PROMPT, ANSWER = "Rule: be brief and say why. " * 70, "It is so because it was so. " * 35
 KEYS: dict[str, str] = dict.fromkeys(
@@ -138,7 +138,7 @@ async def models(url: str, backend: str) -> AsyncGenerator[tuple[Model, Model]]:
     role = load_config(overrides=overrides).model.role("target")
     secrets = Secrets(KEYS)
     async with Http() as http:
-        board = Switchboard(secrets, http, MemoryWork(), Purse(Meter()))
+        board = Switchboard(secrets, http, MemoryCache(), Purse(Meter()))
         yield plug(role, secrets, http).wire, board.connect(role)
 
 

@@ -22,7 +22,7 @@ from skillopt.core.events import (
     Stepped,
     Ticked,
 )
-from skillopt.core.journal import Journal
+from skillopt.core.journal import EventSink
 from skillopt.core.memory import Memory
 from skillopt.core.ports import Episode, Gate
 from skillopt.core.proposal import Draft, Selection, Take
@@ -37,7 +37,7 @@ from skillopt.engine.plan import Plan, PlanSettings
 from skillopt.engine.race import SuccessiveHalving
 from skillopt.engine.run import Run
 from skillopt.optimizer.review import LookBack
-from skillopt.testing.doubles import MemoryRecord, MemoryWork
+from skillopt.testing.doubles import MemoryCache, MemoryLog
 
 START = Skill.parse("Toss a coin.\n")
 
@@ -157,8 +157,8 @@ async def toss(
     runner = RolloutRunner(
         environment=env,
         harness=Hand(seed),
-        work=MemoryWork(),
-        journal=Journal(MemoryRecord(), seen),
+        work=MemoryCache(),
+        sink=EventSink(MemoryLog(), seen),
     )
     run = Run(
         runner=runner,

@@ -322,7 +322,7 @@ async def run_training(
         if opened is not None:
             opened(training)
         state = await training.go()
-        problem = useless(training.run.journal.record.events())
+        problem = useless(training.run.sink.record.events())
         warnings = (*brief.warnings, *training.warnings, *([problem] if problem else []))
         return Result(
             best_skill=state.best.skill.render(),

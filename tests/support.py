@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from skillopt.core.chat import Model, Request
 from skillopt.core.events import Event, Signal
-from skillopt.core.journal import Journal
-from skillopt.core.ports import Gate, Record, Shortener, Work
+from skillopt.core.journal import EventSink
+from skillopt.core.ports import EventLog, Gate, Shortener, Work
 from skillopt.core.rollout import Evaluation, Score, Trajectory
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
@@ -34,7 +34,7 @@ from skillopt.optimizer.slow_update import SlowUpdate
 from skillopt.optimizer.update import Patch
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
-from skillopt.testing.doubles import MemoryRecord, MemoryWork
+from skillopt.testing.doubles import MemoryCache, MemoryLog
 
 SHAPE = PlanSettings(epochs=2, batch=2, sample=2, last_sample=2, seed=0)
 TWO = Constant(2)
@@ -126,8 +126,8 @@ class World:
     env: Sums = field(default_factory=Sums)
     target: Model = field(default_factory=lambda: Scripted(pupil))
     optimizer: Model = field(default_factory=lambda: Scripted(teacher))
-    record: Record = field(default_factory=MemoryRecord)
-    work: Work = field(default_factory=MemoryWork)
+    record: EventLog = field(default_factory=MemoryLog)
+    work: Work = field(default_factory=MemoryCache)
     seen: Seen = field(default_factory=Seen)
     gate: Gate = field(default_factory=lambda: Strict(Metric()))
     slow_gate: Gate = field(default_factory=lambda: Strict(Metric()))
@@ -145,14 +145,14 @@ class World:
             environment=self.env,
             harness=Chat(self.target),
             work=self.work,
-            journal=Journal(self.record, self.seen),
+            sink=EventSink(self.record, self.seen),
             workers=self.workers,
             max_failed=self.max_failed,
         )
 
     def run(self, *, shortener: Shortener | None = None) -> Run:
         runner = self.runner()
-        asker = Asker(self.optimizer, Library(), runner.journal)
+        asker = Asker(self.optimizer, Library(), runner.sink)
         test = self.env.tasks("test") if self.exam else None
         return Run(
             runner=runner,
@@ -162,12 +162,12 @@ class World:
                 reflect=Reflect(asker=asker, minibatch=self.minibatch),
                 aggregate=Aggregate(asker=asker),
                 select=Select(asker=asker),
-                update=Patch(journal=runner.journal),
+                update=Patch(sink=runner.sink),
             ),
             reviewer=LookBack(
                 slow_update=SlowUpdate(asker=asker), meta_skill=MetaSkill(asker=asker)
             ),
-            meta_reflector=MetaReflect(asker=asker, update=Patch(journal=runner.journal)),
+            meta_reflector=MetaReflect(asker=asker, update=Patch(sink=runner.sink)),
             pruner=self._pruner(runner),
             gate=self.gate,
             slow_gate=self.slow_gate,

@@ -107,7 +107,7 @@ async def attribute(
         evaluations = await run.runner.measure_each(
             trials, "val", "leave one out", replicates=inquiry.replicates, against="first"
         )
-        origins = lineage(run.journal.record.events())[skill.digest]
+        origins = lineage(run.sink.record.events())[skill.digest]
     found = {each.skill: each for each in evaluations}
     by = metric(brief.config)
     attribution = Attribution(

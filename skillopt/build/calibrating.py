@@ -48,7 +48,7 @@ async def calibrate(brief: Brief, watch: Watcher, secrets: Secrets | None = None
         run.enter("calibration")
         if (target := training.models.get("target")) is not None:
             await preflight(target)
-        state = replay(run.journal.record.events())
+        state = replay(run.sink.record.events())
         skill = brief.skill if state is None else state.current.skill
         rounds = range(max(2, run.replication.replicates))
         evaluation = await run.runner.measure(skill, "val", run.val, "calibrate", replicates=rounds)

@@ -18,7 +18,7 @@ from skillopt.config.schema import Config, Role
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model, Usage
 from skillopt.core.intake import Json, change_texts
-from skillopt.core.journal import Journal
+from skillopt.core.journal import EventSink
 from skillopt.core.ports import Environment, Watcher
 from skillopt.core.rollout import Evaluation, Rollout, Score
 from skillopt.core.skill import Skill
@@ -30,10 +30,10 @@ from skillopt.evaluation.report import HARD, outcome
 from skillopt.store.artefacts import conversation_files, result_rows
 from skillopt.store.desk import QuestionDesk
 from skillopt.store.evaluations import spent_under
-from skillopt.store.files import Scribe, write_atomic, write_json
+from skillopt.store.files import BackgroundWriter, write_atomic, write_json
 from skillopt.store.layout import Layout, RolloutFolder
 from skillopt.store.lock import RunLock
-from skillopt.store.unrecorded import Unrecorded
+from skillopt.store.unrecorded import NullLog
 
 _NOTHING: Mapping[str, Score] = {}
 
@@ -97,7 +97,7 @@ async def evaluate(
             target = shop.board.seat(config.model.role("target"), examinee.target)
             if examinee.target is None:
                 await preflight(target)
-            runner = shop.runner(target, world.environment, Journal(Unrecorded(), watch))
+            runner = shop.runner(target, world.environment, EventSink(NullLog(), watch))
             rounds = range(config.evaluation.replicates)
             found: dict[Split, list[Rollout]] = {}
             for split in wanted:
@@ -150,7 +150,7 @@ def _out(config: Config, identity: Mapping[str, str]) -> Path:
 async def _written(attempts: Attempts, folder: RolloutFolder) -> list[Rollout]:
     """All attempts; conversations are written while later ones are under way."""
     rollouts: list[Rollout] = []
-    with Scribe() as scribe:
+    with BackgroundWriter() as scribe:
         async for rollout in attempts:
             rollouts.append(rollout)
             if rollout.replicate == 0:

@@ -23,7 +23,7 @@ from skillopt.build.reach import needs, reach
 from skillopt.build.workshop import open_workshop
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
-from skillopt.core.journal import Journal
+from skillopt.core.journal import EventSink
 from skillopt.core.ports import Environment, Episode, TellsGold, Watcher
 from skillopt.core.rollout import Evaluation, Score, Trajectory
 from skillopt.core.skill import Skill
@@ -45,7 +45,7 @@ from skillopt.evaluation.integrity.trials import (
     wrong_replies,
 )
 from skillopt.store.layout import Layout
-from skillopt.store.unrecorded import Unrecorded
+from skillopt.store.unrecorded import NullLog
 
 _TRIED = 200
 """Items of a split whose answers are put to the scorer."""
@@ -202,14 +202,14 @@ async def _measure(brief: Brief, spending: Spending, folder: Path) -> tuple[Eval
     tasks = _spread(validation_tasks(config, environment), spending.sample)
     own = brief.supplied.models.get("target")
     caps = caps_of(config, ("target",), brief.prices)
-    journal = Journal(Unrecorded(), spending.watch)
+    sink = EventSink(NullLog(), spending.watch)
     async with open_workshop(config, Layout(folder), caps, spending.secrets) as shop:
         target = shop.board.seat(config.model.role("target"), own)
         if own is None:
             await preflight(target)
-        runner = shop.runner(target, _Bare(environment), journal)
+        runner = shop.runner(target, _Bare(environment), sink)
         bare = await runner.measure(Skill(), "val", tasks, "bare prompt")
-        runner = shop.runner(target, environment, journal)
+        runner = shop.runner(target, environment, sink)
         return bare, await runner.measure(brief.skill, "val", tasks, "first skill")
 
 

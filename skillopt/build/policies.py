@@ -106,7 +106,7 @@ def meta_reflector(optimizer: OptimizerSection, asker: Asker) -> MetaReflector |
     """What thinks again about an epoch, if anything does."""
     if not optimizer.use_meta_reflect:
         return None
-    return MetaReflect(asker=asker, update=Patch(journal=asker.journal))
+    return MetaReflect(asker=asker, update=Patch(sink=asker.sink))
 
 
 def shape(config: Config) -> PlanSettings:
@@ -207,7 +207,7 @@ def form_of(config: Config) -> Form:
 def _update(config: Config, asker: Asker) -> Updating:
     match config.optimizer.skill_update_mode:
         case "patch":
-            return Patch(journal=asker.journal)
+            return Patch(sink=asker.sink)
         case "rewrite_from_suggestions":
             return Follow(
                 asker=asker,
@@ -215,7 +215,7 @@ def _update(config: Config, asker: Asker) -> Updating:
                 effort=config.model.rewrite_reasoning_effort or None,
             )
         case "full_rewrite_minibatch":
-            return TakeOver(journal=asker.journal)
+            return TakeOver(sink=asker.sink)
 
 
 def _proposer(
@@ -236,7 +236,7 @@ def _proposer(
             case "instruct":
                 return Instruct(asker=asker, samples=gradient.samples)
             case "patterns":
-                return Patterns(journal=asker.journal)
+                return Patterns(sink=asker.sink)
             case _:
                 return Reflect(
                     asker=asker,
@@ -272,4 +272,4 @@ def _select(
     async def attempt(skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
         return await witness.runner.try_out(skill, [witness.tasks[each] for each in tasks])
 
-    return Trial(attempt=attempt, journal=asker.journal, tasks=optimizer.trial_tasks)
+    return Trial(attempt=attempt, sink=asker.sink, tasks=optimizer.trial_tasks)

@@ -10,7 +10,7 @@ from skillopt.build.policies import limits, proposer_of
 from skillopt.config.schema import Config
 from skillopt.core.chat import Message, Model
 from skillopt.core.events import Event, Signal
-from skillopt.core.journal import Journal
+from skillopt.core.journal import EventSink
 from skillopt.core.memory import Memory
 from skillopt.core.rollout import Rollout, Score, Trajectory
 from skillopt.core.skill import Skill
@@ -18,7 +18,7 @@ from skillopt.errors import SkilloptError
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
 from skillopt.store.proposers import ASKS_NO_MODEL
-from skillopt.store.unrecorded import Unrecorded
+from skillopt.store.unrecorded import NullLog
 
 _SKILL = Skill.parse("# Dates\n\n- Read the note and answer the question.\n")
 _CASES = (
@@ -45,7 +45,7 @@ async def rehearse(config: Config, model: Model, prompts: Library) -> Rehearsal:
     asked = " and ".join(names)
     if not names:
         return Rehearsal(asked, "not asked")
-    asker = Asker(model, prompts, Journal(Unrecorded(), _unseen), limits(config.gradient))
+    asker = Asker(model, prompts, EventSink(NullLog(), _unseen), limits(config.gradient))
     try:
         findings = await proposer_of(config, asker)(_SKILL, [_Attempts()], Memory(), budget=4)
     except SkilloptError as error:

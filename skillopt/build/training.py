@@ -26,7 +26,7 @@ from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model
 from skillopt.core.events import Begun, Event, Finished, Signal, Started, Stopped, Warned
 from skillopt.core.intake import Json, change_texts
-from skillopt.core.journal import Clean, E, Journal
+from skillopt.core.journal import Clean, E, EventSink
 from skillopt.core.ports import Harness, Watcher
 from skillopt.core.state import State, replay
 from skillopt.datasets.manifests import check_manifest_place
@@ -43,9 +43,9 @@ from skillopt.model.purse import Purse
 from skillopt.prompts.ask import Asker
 from skillopt.store import codec
 from skillopt.store.cache import Reused
-from skillopt.store.chronicle import Chronicle
+from skillopt.store.chronicle import RunHistory
 from skillopt.store.desk import QuestionDesk
-from skillopt.store.events import EventLog
+from skillopt.store.events import EventFile
 from skillopt.store.files import write_json
 from skillopt.store.layout import Layout
 from skillopt.store.lock import RunLock
@@ -70,14 +70,14 @@ class Training:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What was warned of so far, by earlier processes too."""
-        return tuple(Chronicle.of(self.run.journal.record.events()).warnings)
+        return tuple(RunHistory.of(self.run.sink.record.events()).warnings)
 
     def warn(self, texts: Iterable[str]) -> None:
         """Note what was not warned of yet."""
         known = self.warnings
-        for note in (self.run.journal.clean(Warned(text)) for text in texts):
+        for note in (self.run.sink.clean(Warned(text)) for text in texts):
             if note.text not in known:
-                self.run.journal.note(note)
+                self.run.sink.note(note)
 
     @property
     def meter(self) -> Meter:
@@ -86,27 +86,27 @@ class Training:
 
     async def go(self) -> State:
         """Train to the end of the plan, from wherever the record ends."""
-        before = replay(self.run.journal.record.events())
+        before = replay(self.run.sink.record.events())
         unfinished = before is None or self.run.plan.next(before) is not None
         if unfinished:
             self.run.enter("preflight")
             await map_all(preflight, list(self.models.values()))
-            self.run.journal.note(Started(_now(), __version__, _sources(self.brief)))
+            self.run.sink.note(Started(_now(), __version__, _sources(self.brief)))
             self.warn(self.brief.warnings)
             if before is not None:
                 self.warn(no_room(self.brief.config, self.run.plan, before))
         try:
             state = await train(self.run, self.brief.skill)
         except BaseException as error:
-            if self.run.journal.begun:
+            if self.run.sink.begun:
                 left = await rest(self.brief) if isinstance(error, BudgetSpent) else None
                 why = f"{type(error).__name__}: {error}".strip(": ")
-                self.run.journal.note(Stopped(why, _now(), left))
+                self.run.sink.note(Stopped(why, _now(), left))
             raise
         if exceeded := self.purse.exceeded:
             self.warn([exceeded])
         if unfinished:
-            self.run.journal.note(Finished(_now()))
+            self.run.sink.note(Finished(_now()))
         return state
 
 
@@ -118,7 +118,7 @@ async def open_training(
     layout = Layout(brief.out)
     with RunLock(brief.out):
         _check_cut(brief)
-        record = EventLog(layout.events)
+        record = EventFile(layout.events)
         config, desk = brief.config, QuestionDesk(layout.handoff)
         workshop = open_workshop(config, layout, brief.caps, secrets, desk, watch)
         async with workshop as shop, nursery() as group:
@@ -140,10 +140,10 @@ async def open_training(
                 document=hide(settled(brief).dump()),
             )
             repaired = tuple(projector.rebuild(record.events()))
-            journal = Journal(record, watch, _cleaning(hide))
-            runner = shop.runner(models["target"], brief.world.environment, journal)
+            sink = EventSink(record, watch, _cleaning(hide))
+            runner = shop.runner(models["target"], brief.world.environment, sink)
             shown = limits(config.gradient)
-            asker = Asker(models["optimizer"], brief.prompts, journal, shown)
+            asker = Asker(models["optimizer"], brief.prompts, sink, shown)
             tasks = {task.id: task for task in brief.world.environment.tasks("train")}
             witness = LiveTargetProbe(runner=runner, target=models["target"], tasks=tasks)
             run = _run(brief, identity, witness, asker, group)
@@ -151,7 +151,7 @@ async def open_training(
             called: dict[Role, Model] = {role: models[role] for role in ROLES if role not in own}
             reused = shop.cache.reused
             training = Training(brief, run, shop.purse, layout, repaired, reused, called)
-            journal.watch = _all(projector, _cut(brief, hide), watch, _room(training))
+            sink.watch = _all(projector, _cut(brief, hide), watch, _room(training))
             yield training
 
 

@@ -10,7 +10,7 @@ from skillopt.build.models import Switchboard, unwatched
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model
-from skillopt.core.journal import Journal
+from skillopt.core.journal import EventSink
 from skillopt.core.ports import Environment, Harness, Watcher
 from skillopt.engine.bench import RolloutRunner
 from skillopt.errors import hide_in_error
@@ -36,13 +36,13 @@ class Workshop:
         """How this model works on tasks."""
         return Chat(target)
 
-    def runner(self, target: Model, environment: Environment, journal: Journal) -> RolloutRunner:
+    def runner(self, target: Model, environment: Environment, sink: EventSink) -> RolloutRunner:
         """Where this model attempts tasks of this environment."""
         return RolloutRunner(
             environment=environment,
             harness=self.harness(target),
             work=self.cache,
-            journal=journal,
+            sink=sink,
             workers=self.config.env.workers,
             max_failed=self.config.evaluation.max_failure_share,
             score_timeout=self.config.env.exec_timeout,

@@ -35,7 +35,7 @@ from skillopt.evaluation.report import claim, lift, mean, metric_of, shown_metri
 from skillopt.store.ahead import PrefetchCount
 from skillopt.store.cache import Reused
 from skillopt.store.candidates import tried
-from skillopt.store.chronicle import Chapter
+from skillopt.store.chronicle import HistoryEntry
 from skillopt.store.layout import Layout
 from skillopt.store.proposers import replies, shares
 from skillopt.store.reader import RunReader
@@ -91,16 +91,16 @@ def tally(steps: Sequence[Stepped]) -> str:
     )
 
 
-def forced(chapters: Iterable[Chapter]) -> list[str]:
+def forced(entries: Iterable[HistoryEntry]) -> list[str]:
     """What guidance that met no gate did to the score of the best skill on val, a line each."""
     return [
-        f"forced slow update, epoch {chapter.fact.epoch}: best skill on val "
-        f"{chapter.before.best.value:.3f} -> {chapter.after.best.value:.3f} "
-        f"({chapter.after.best.value - chapter.before.best.value:+.3f})"
-        for chapter in chapters
-        if isinstance(chapter.fact, EpochClosed)
-        and chapter.fact.decision is not None
-        and chapter.fact.decision.action == "force_accept"
+        f"forced slow update, epoch {entry.fact.epoch}: best skill on val "
+        f"{entry.before.best.value:.3f} -> {entry.after.best.value:.3f} "
+        f"({entry.after.best.value - entry.before.best.value:+.3f})"
+        for entry in entries
+        if isinstance(entry.fact, EpochClosed)
+        and entry.fact.decision is not None
+        and entry.fact.decision.action == "force_accept"
     ]
 
 
@@ -174,8 +174,8 @@ def moves_table(reader: RunReader) -> Table:
     """One row per step, meta reflection, pruning and guidance, in the order of the run."""
     numbers = ["epoch", "train", "current", "candidate", "edits", "tokens"]
     made = Table("step", *numbers, "outcome", right=numbers, wrap=["outcome"])
-    for chapter in reader.chapters:
-        fact = chapter.fact
+    for entry in reader.entries:
+        fact = entry.fact
         if isinstance(fact, Decided) and (told := _made(fact)) is not None:
             name, train, changes, size = told
             words, colour = became(fact)
@@ -183,7 +183,7 @@ def moves_table(reader: RunReader) -> Table:
                 name,
                 str(fact.epoch),
                 train,
-                f"{chapter.before.current.value:.3f}",
+                f"{entry.before.current.value:.3f}",
                 rated(fact.decision),
                 changes,
                 size,

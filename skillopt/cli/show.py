@@ -22,7 +22,7 @@ from skillopt.errors import ConfigError, StoreError
 from skillopt.evaluation.report import figures, metric_of
 from skillopt.store.cache import Cache
 from skillopt.store.evaluations import holds_evaluation
-from skillopt.store.events import EventLog
+from skillopt.store.events import EventFile
 from skillopt.store.layout import Layout, RolloutFolder
 from skillopt.store.lock import RunLock
 from skillopt.store.projector import Projector
@@ -127,7 +127,7 @@ def _rebuild(layout: Layout, screen: Screen) -> None:
         try:
             document = _document(settings)
             projector = Projector(layout, cache, settings, extra=figures, document=document)
-            written = projector.rebuild(EventLog(layout.events).events())
+            written = projector.rebuild(EventFile(layout.events).events())
         finally:
             cache.close()
     for path in written:

@@ -28,12 +28,12 @@ from skillopt.core.references import MAIN
 from skillopt.core.rollout import FULL_MARKS
 from skillopt.evaluation.gates import EQUAL
 from skillopt.evaluation.report import metric_of
-from skillopt.store.chronicle import Chapter
+from skillopt.store.chronicle import HistoryEntry
 
 
-def step_story(chapter: Chapter) -> Iterator[RenderableType]:
+def step_story(entry: HistoryEntry) -> Iterator[RenderableType]:
     """Evidence, findings, edits, verdict."""
-    fact = chapter.fact
+    fact = entry.fact
     if not isinstance(fact, Stepped):
         return
     yield _title(f"step {fact.step}, epoch {fact.epoch}")
@@ -46,7 +46,7 @@ def step_story(chapter: Chapter) -> Iterator[RenderableType]:
     yield from _edits(fact)
     yield from _reminders(fact.draft.appendix)
     yield from _race(fact)
-    yield from _verdict(fact, chapter)
+    yield from _verdict(fact, entry)
 
 
 def _title(text: str) -> Text:
@@ -221,7 +221,7 @@ def _texts(change: Change) -> tuple[str, str]:
             return "", title
 
 
-def _verdict(fact: Stepped, chapter: Chapter) -> Iterator[RenderableType]:
+def _verdict(fact: Stepped, entry: HistoryEntry) -> Iterator[RenderableType]:
     words, colour = outcome(fact.action, fact.decision)
     yield Text.assemble(("\nverdict: ", "bold"), (words, colour))
     size, decision = fact.draft.size, fact.decision
@@ -232,8 +232,8 @@ def _verdict(fact: Stepped, chapter: Chapter) -> Iterator[RenderableType]:
             yield Text(f"unusable: {size.problem}", style="yellow")
     if decision is None:
         return
-    old, new = chapter.before.current.evaluation, decision.candidate.evaluation
-    metric = metric_of(chapter.before)
+    old, new = entry.before.current.evaluation, decision.candidate.evaluation
+    metric = metric_of(entry.before)
     yield f"current    val {scored(old, metric)}"
     if decision.bounded:
         found = f"{metric.name} {rated(decision)} (upper bound), {sample(new)}"

@@ -108,7 +108,7 @@ def summarise(out: Path, screen: Screen, *, label: str = "") -> None:
             *few_val(reader.state),
             "",
             tally(reader.steps),
-            *forced(reader.chapters),
+            *forced(reader.entries),
             proposers(reader.facts),
             rejections(reader.facts),
             lost(reader.facts),
@@ -143,7 +143,7 @@ async def _train(brief: Brief, screen: Screen, secrets: Secrets) -> Result:
 
         def opened(training: Training) -> None:
             found.append(training.reused)
-            before = replay(training.run.journal.record.events())
+            before = replay(training.run.sink.record.events())
             val = len(validation_tasks(brief.config, brief.world.environment))
             watch.follow(Headway(brief.plan, val, training.meter, before))
             _recall(training, before, screen)

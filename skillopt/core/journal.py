@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Literal, Protocol, TypeVar
 
 from skillopt.core.events import Event, Fact, Note, PhaseClosed, PhaseOpened, Ticked, Timed
-from skillopt.core.ports import Record, Watcher
+from skillopt.core.ports import EventLog, Watcher
 
 E = TypeVar("E", bound=Event)
 
@@ -18,7 +18,7 @@ E = TypeVar("E", bound=Event)
 class Phase:
     """Work under way, reporting each unit that is done."""
 
-    journal: Journal
+    sink: EventSink
     move: str
     name: str
     start: float
@@ -28,14 +28,14 @@ class Phase:
         self, how: Literal["done", "reused", "failed"] = "done", score: float | None = None
     ) -> None:
         """One more unit is done."""
-        self.journal.watch(Ticked(self.move, self.name, how, score))
+        self.sink.watch(Ticked(self.move, self.name, how, score))
 
     def finish(self) -> None:
         """All of it is done, although the block that opened it may go on with other things."""
         if not self.over:
             self.over = True
-            self.journal.note(Timed(self.move, self.name, _seconds(self.start)))
-            self.journal.watch(PhaseClosed(self.move, self.name))
+            self.sink.note(Timed(self.move, self.name, _seconds(self.start)))
+            self.sink.watch(PhaseClosed(self.move, self.name))
 
 
 class Clean(Protocol):
@@ -51,13 +51,13 @@ def _as_it_is(event: E, /) -> E:
 
 
 @dataclass(slots=True)
-class Journal:
+class EventSink:
     """Facts and notes go to the record and to the watcher, signals to the watcher only.
 
     Notes wait for the first fact: a start that failed leaves nothing behind.
     """
 
-    record: Record
+    record: EventLog
     watch: Watcher
     clean: Clean = _as_it_is
     begun: bool = False

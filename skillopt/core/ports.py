@@ -283,7 +283,7 @@ class ParentChoice(Protocol):
         ...
 
 
-class Record(Protocol):
+class EventLog(Protocol):
     """The event log of a run: append-only, and sufficient to resume it."""
 
     def append(self, event: Event) -> None:

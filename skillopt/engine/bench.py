@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from skillopt.aio import map_all, within
-from skillopt.core.journal import Journal
+from skillopt.core.journal import EventSink
 from skillopt.core.ports import Environment, Episode, Harness, TellsDetails, Work
 from skillopt.core.rollout import Evaluation, Failure, Rollout, Score, Trajectory
 from skillopt.core.seeds import blocks
@@ -57,7 +57,7 @@ class RolloutRunner:
     environment: Environment
     harness: Harness
     work: Work
-    journal: Journal
+    sink: EventSink
     workers: int = 8
     max_failed: float = 0.1
     """The share of failed attempts above which a result is refused."""
@@ -213,7 +213,7 @@ class RolloutRunner:
     ) -> list[Rollout]:
         if not tasks:
             return []
-        with self.journal.phase(phase, len(tasks)) as progress:
+        with self.sink.phase(phase, len(tasks)) as progress:
             series = RolloutGroup(self._kept, (number,), progress, tally)
             async with series.start([tasks], self.rollout_key(skill)) as (attempts,):
                 return await attempts.all()
@@ -273,7 +273,7 @@ class RolloutRunner:
         max_failed: float | None = None,
     ) -> Generator[RolloutGroup, None, None]:
         tally = self.tally(total, max_failed, beside)
-        with self.journal.phase(phase, total) as progress:
+        with self.sink.phase(phase, total) as progress:
             yield RolloutGroup(self._kept, replicates, progress, tally)
 
     def tally(self, total: int, max_failed: float | None = None, beside: int = 0) -> FailureCounter:

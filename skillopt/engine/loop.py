@@ -30,12 +30,12 @@ from skillopt.engine.run import Run, check_same_run
 
 async def train(run: Run, initial: Skill) -> State:
     """Train until the plan is done; continue where the record ends."""
-    state = replay(run.journal.record.events())
+    state = replay(run.sink.record.events())
     if state is None:
         run.enter("baseline")
         state = run.begin(await run.measure(initial))
     else:
-        run.journal.begun = True
+        run.sink.begun = True
         check_same_run(run.identity, state.identity, run.defaults)
     while move := run.plan.next(state):
         run.enter(move.id)
@@ -113,7 +113,7 @@ async def prune(run: Run, state: State, move: Pruning) -> State:
     """Leave each rule out in turn; what nothing misses goes, if the gate agrees."""
     skill, cut, decision = state.current.skill, Cut(), None
     if run.pruner is not None:
-        cut = await run.pruner.cut(skill, move.tasks, run.journal.record.events())
+        cut = await run.pruner.cut(skill, move.tasks, run.sink.record.events())
         shorter = without(skill, cut.rules)
         decision = await run.decide(state, shorter, move.id, move.step, run.pruner.gate)
     fact = Pruned(move=move.id, step=move.step, epoch=move.epoch, cut=cut, decision=decision)

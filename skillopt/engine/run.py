@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from skillopt.aio import map_all
 from skillopt.core.events import Begun, Decision, Measured, Progress, Verdict
-from skillopt.core.journal import Journal
+from skillopt.core.journal import EventSink
 from skillopt.core.ports import (
     Gate,
     MetaReflector,
@@ -72,13 +72,13 @@ class Run:
     """The metric of the run, for the record: how much soft scores count in it."""
 
     @property
-    def journal(self) -> Journal:
+    def sink(self) -> EventSink:
         """Where everything is written down."""
-        return self.runner.journal
+        return self.runner.sink
 
     def enter(self, move: str) -> None:
         """What follows is done for this move."""
-        self.journal.enter(move)
+        self.sink.enter(move)
         self.runner.work.enter(move)
 
     async def measure(self, skill: Skill) -> Measured:
@@ -281,13 +281,13 @@ class Run:
     def begin(self, initial: Measured) -> State:
         """Write down where the run starts."""
         begun = Begun(initial, self.identity, len(self._gates()), self.soft_weight)
-        self.journal.fact(begun)
+        self.sink.fact(begun)
         return State.after(begun)
 
     def record(self, state: State, fact: Progress) -> State:
         """Write a fact down, then move to the state that it implies. The only way forward."""
         after = state.apply(fact)
-        self.journal.fact(fact)
+        self.sink.fact(fact)
         return after
 
 

@@ -51,7 +51,7 @@ class Prefetch:
         finally:
             guess.left.clear()
         if guess.begun:
-            self.runner.journal.note(Prefetched(step.id, guess.begun))
+            self.runner.sink.note(Prefetched(step.id, guess.begun))
 
     async def _work_on(self, guess: _NextStep) -> None:
         while guess.left:

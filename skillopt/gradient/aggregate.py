@@ -28,7 +28,7 @@ class Aggregate:
 
     async def __call__(self, skill: Skill, findings: Sequence[Finding], memory: Memory) -> Bundle:
         """One bundle, in which failures have priority over successes."""
-        with self.asker.journal.phase("aggregate") as progress:
+        with self.asker.sink.phase("aggregate") as progress:
             merging = _Merging(self, progress, skill, memory)
             sources: list[Source] = ["failure", "success"]
 

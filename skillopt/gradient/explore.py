@@ -70,7 +70,7 @@ class Explore:
 
     async def _look_around(self, visit: _Visit, sections: Sequence[str]) -> Exploration | str:
         """Turn by turn until there is a conclusion; else why there is none."""
-        with self.asker.journal.phase("reflect") as progress:
+        with self.asker.sink.phase("reflect") as progress:
             while True:
                 last = visit.left == 1
                 question = Question(

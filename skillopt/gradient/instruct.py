@@ -56,7 +56,7 @@ class Instruct:
         groups: list[tuple[int, Group]] = []
         for batch, stream in enumerate(batches):
             groups += [(batch, group) for group in grouped(await read_cases(stream))]
-        with self.asker.journal.phase("reflect", len(groups) * self.samples) as progress:
+        with self.asker.sink.phase("reflect", len(groups) * self.samples) as progress:
 
             async def find(number: int) -> Finding:
                 batch, group = groups[number]

@@ -49,7 +49,7 @@ class Lapses:
             count = len(fresh_notes(answer.consolidated_notes, ()))
             return "" if 0 < count < len(notes) else f"there should be 1 to {len(notes) - 1} notes."
 
-        with self.asker.journal.phase("consolidate", 1) as progress:
+        with self.asker.sink.phase("consolidate", 1) as progress:
             question = Question(
                 stage="appendix_consolidate",
                 prompt="appendix_consolidate",

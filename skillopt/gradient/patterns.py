@@ -13,7 +13,7 @@ from collections.abc import AsyncIterable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from skillopt.core.edits import Append, Delete, Edit
-from skillopt.core.journal import Journal
+from skillopt.core.journal import EventSink
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Finding, Pattern, Proposal
 from skillopt.core.rollout import Rollout
@@ -31,7 +31,7 @@ _BULLET = re.compile(r"^[ \t]*[-*+][ \t]+\S.*$", re.MULTILINE)
 class Patterns:
     """Proposes what the answers themselves show."""
 
-    journal: Journal
+    sink: EventSink
 
     async def __call__(
         self,

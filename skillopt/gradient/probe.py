@@ -39,7 +39,7 @@ class Probing:
             *spread([each for each in rollouts if passed(each) is False], self.failures, self.seed),
             *spread([each for each in rollouts if passed(each)], self.successes, self.seed),
         ]
-        with self.asker.journal.phase("deep_reflect", len(chosen)) as progress:
+        with self.asker.sink.phase("deep_reflect", len(chosen)) as progress:
 
             async def look_into(rollout: Rollout) -> Probe:
                 probe = await self._look_into(skill, rollout)

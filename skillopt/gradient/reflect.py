@@ -56,7 +56,7 @@ class Reflect:
         probes: Mapping[str, Probe] = {}
         if self.probing is not None:
             probes = await self.probing(skill, batches)
-        with self.asker.journal.phase("reflect") as progress:
+        with self.asker.sink.phase("reflect") as progress:
             async with nursery() as group:
                 desk = _Desk(self, group, progress, skill, memory, budget, probes)
                 for number, batch in enumerate(batches):

@@ -37,7 +37,7 @@ class Compress:
             over = f"the text has about {tokens} tokens, and only {room} are allowed."
             return over if tokens > room else ""
 
-        with self.asker.journal.phase("compress", 1) as progress:
+        with self.asker.sink.phase("compress", 1) as progress:
             question = Question(
                 stage="compress",
                 prompt="compress_skill",

@@ -36,7 +36,7 @@ class MetaReflect:
             each.accepted or each.rejected or each.undecided for each in tried.steps
         ):
             return Draft(budget=budget)
-        with self.asker.journal.phase("meta_reflect", 1) as progress:
+        with self.asker.sink.phase("meta_reflect", 1) as progress:
             question = Question(
                 stage="meta_reflect",
                 prompt="meta_reflect",

@@ -24,7 +24,7 @@ class MetaSkill:
         self, before: Skill, after: Skill, pairs: Sequence[Pair], memory: Memory
     ) -> tuple[str, str]:
         """New lessons and the reasoning for them; empty lessons mean: keep the old ones."""
-        with self.asker.journal.phase("meta_skill", 1) as progress:
+        with self.asker.sink.phase("meta_skill", 1) as progress:
             question = Question(
                 stage="meta_skill",
                 prompt="meta_skill",

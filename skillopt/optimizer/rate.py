@@ -35,7 +35,7 @@ class Autonomous:
     ) -> Rate:
         """What the answer says, held to the number of proposals."""
         available = len(merged.proposals)
-        with self.asker.journal.phase("learning_rate", 1) as progress:
+        with self.asker.sink.phase("learning_rate", 1) as progress:
             question = Question(
                 stage="lr_autonomous",
                 prompt="lr_autonomous",

@@ -38,7 +38,7 @@ class Select:
             return Selection(merged.proposals)
         if budget == 0:
             return replace(_chosen(merged, (), ZERO), indices=None)
-        with self.asker.journal.phase("select", 1) as progress:
+        with self.asker.sink.phase("select", 1) as progress:
             sections = [
                 skill_section(skill),
                 *memory_sections(memory),

@@ -23,7 +23,7 @@ class SlowUpdate:
 
     async def __call__(self, before: Skill, after: Skill, pairs: Sequence[Pair]) -> tuple[str, str]:
         """New guidance and the reasoning for it; empty guidance means: leave it."""
-        with self.asker.journal.phase("slow_update", 1) as progress:
+        with self.asker.sink.phase("slow_update", 1) as progress:
             sections = [
                 *comparison(before, after, pairs, self.asker.digest),
                 f"<guidance>\n{after.guidance}\n</guidance>",

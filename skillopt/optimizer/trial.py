@@ -8,7 +8,7 @@ from typing import Protocol
 
 from skillopt.aio import map_all
 from skillopt.core.edits import Delete, apply_edits
-from skillopt.core.journal import Journal, Phase
+from skillopt.core.journal import EventSink, Phase
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Bundle, Dropped, Proposal, Selection
 from skillopt.core.rollout import Rollout, Score
@@ -42,7 +42,7 @@ class Trial:
     """
 
     attempt: Try
-    journal: Journal
+    sink: EventSink
     tasks: int = 4
     """How many of its tasks a proposal is tried on."""
 
@@ -53,7 +53,7 @@ class Trial:
         if budget == 0 or not merged.proposals:
             return Selection(dropped=tuple(Dropped(each, ZERO) for each in merged.proposals))
         rejected = {edit for entry in memory.steps for edit in entry.rejected}
-        with self.journal.phase("trial") as progress:
+        with self.sink.phase("trial") as progress:
             court = _Court(self, progress, skill, merged.proposals, budget)
             for n, each in enumerate(merged.proposals):
                 if each.edit in rejected:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from skillopt.core.changes import Change, Rewrite, Suggestion
 from skillopt.core.edits import Edit, apply_edits
-from skillopt.core.journal import Journal
+from skillopt.core.journal import EventSink
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Proposal, Rewritten, Selection
 from skillopt.core.skill import Skill
@@ -27,11 +27,11 @@ from skillopt.prompts.sections import body_section, memory_sections, proposals_s
 class Patch:
     """Applies the edits one after another, in order of priority."""
 
-    journal: Journal
+    sink: EventSink
 
     async def __call__(self, skill: Skill, chosen: Selection, memory: Memory) -> Update:
         """The candidate, with a report on every edit."""
-        with self.journal.phase("update", len(chosen.proposals)):
+        with self.sink.phase("update", len(chosen.proposals)):
             applied = apply_edits(skill, edits_in(chosen.proposals), forgiving)
         return Update(applied.skill, applied.report)
 
@@ -46,7 +46,7 @@ class Follow:
 
     async def __call__(self, skill: Skill, chosen: Selection, memory: Memory) -> Update:
         """The candidate, unless no usable body came back."""
-        with self.asker.journal.phase("update", 1) as progress:
+        with self.asker.sink.phase("update", 1) as progress:
             question = Question(
                 stage="rewrite",
                 prompt="rewrite_skill",
@@ -74,11 +74,11 @@ class Follow:
 class TakeOver:
     """Takes over the chosen body as it is."""
 
-    journal: Journal
+    sink: EventSink
 
     async def __call__(self, skill: Skill, chosen: Selection, memory: Memory) -> Update:
         """The candidate, unless none of the chosen holds a body with words."""
-        with self.journal.phase("update", 1):
+        with self.sink.phase("update", 1):
             for proposal in chosen.proposals:
                 match proposal.edit:
                     case Rewrite(title, summary, body) if body.strip():

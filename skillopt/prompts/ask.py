@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from skillopt.core.chat import Message, Model, Request, Speaker
 from skillopt.core.intake import EDIT_CHARS, REPLY_CHARS
-from skillopt.core.journal import Journal
+from skillopt.core.journal import EventSink
 from skillopt.errors import Refused, Unusable
 from skillopt.prompts.digest import Digest
 from skillopt.prompts.jsonish import read_object
@@ -49,7 +49,7 @@ class Asker:
 
     model: Model
     prompts: Library
-    journal: Journal
+    sink: EventSink
     digest: Digest = field(default_factory=Digest)
     """Limits for the attempts that a prompt shows."""
 

@@ -12,7 +12,7 @@ from skillopt.core.memory import Entry
 from skillopt.core.proposal import Pattern
 from skillopt.core.rollout import Evaluation, Failure, Rollout, Score, Trajectory
 from skillopt.core.state import State
-from skillopt.store.chronicle import Chapter
+from skillopt.store.chronicle import HistoryEntry
 from skillopt.store.drafts import draft_files, finding_json, payload_of, remembered
 from skillopt.store.files import Json, json_bytes, json_row
 from skillopt.store.history import decision_json, size_json
@@ -26,7 +26,7 @@ Attempts: TypeAlias = Callable[[str, Sequence[str]], Mapping[str, Rollout]]
 """Kept rollouts of a skill (by digest), by task."""
 
 
-def step_files(folder: StepFolder, fact: Stepped, chapter: Chapter, attempts: Attempts) -> Files:
+def step_files(folder: StepFolder, fact: Stepped, entry: HistoryEntry, attempts: Attempts) -> Files:
     """A step's own files, apart from its record."""
     count = len(fact.batches)
     for index, batch in enumerate(fact.batches):
@@ -38,19 +38,19 @@ def step_files(folder: StepFolder, fact: Stepped, chapter: Chapter, attempts: At
     if fact.action != "skip_no_patches":
         yield from draft_files(folder, fact.draft)
         yield from race_files(folder, fact)
-        yield folder.digest, json_bytes(_entry(chapter.after.memory.steps[-1]))
-    yield from insight_files(folder, fact.draft, chapter.after.current.skill)
+        yield folder.digest, json_bytes(_entry(entry.after.memory.steps[-1]))
+    yield from insight_files(folder, fact.draft, entry.after.current.skill)
     if fact.decision is not None:
         yield from rollout_files(folder.selection, fact.decision.candidate.evaluation, attempts)
 
 
 def epoch_files(
-    folder: EpochFolder, fact: EpochClosed, chapter: Chapter, attempts: Attempts
+    folder: EpochFolder, fact: EpochClosed, entry: HistoryEntry, attempts: Attempts
 ) -> Files:
     """What the end of an epoch leaves."""
     decision = fact.decision
-    yield folder.slow_result, json_bytes(_slow_result(fact, decision, chapter.wall))
-    yield folder.meta_result, json_bytes(_meta_result(fact, chapter.wall))
+    yield folder.slow_result, json_bytes(_slow_result(fact, decision, entry.wall))
+    yield folder.meta_result, json_bytes(_meta_result(fact, entry.wall))
     if fact.pairs:
         yield from _pair_files(folder, fact, attempts)
     if decision is not None:

@@ -23,7 +23,7 @@ from skillopt.core.state import State
 
 
 @dataclass(frozen=True, slots=True)
-class Chapter:
+class HistoryEntry:
     """One fact in its place."""
 
     fact: Fact
@@ -40,10 +40,10 @@ class Chapter:
 
 
 @dataclass(slots=True)
-class Chronicle:
+class RunHistory:
     """All chapters so far. What was timed since the last fact belongs to the next one."""
 
-    chapters: list[Chapter] = field(default_factory=list[Chapter])
+    entries: list[HistoryEntry] = field(default_factory=list[HistoryEntry])
     version: str = ""
     """Of the program that took the run up last."""
     prices: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
@@ -57,14 +57,14 @@ class Chronicle:
     _seconds: dict[str, float] = field(default_factory=dict[str, float])
 
     @classmethod
-    def of(cls, events: Iterable[Event]) -> Chronicle:
+    def of(cls, events: Iterable[Event]) -> RunHistory:
         """Read a record."""
-        chronicle = cls()
+        run_history = cls()
         for event in events:
-            chronicle.add(event)
-        return chronicle
+            run_history.add(event)
+        return run_history
 
-    def add(self, event: Event) -> Chapter | None:
+    def add(self, event: Event) -> HistoryEntry | None:
         """Take in one more event; the chapter that it closes, if it closes one."""
         match event:
             case Timed(_, phase, seconds):
@@ -94,12 +94,12 @@ class Chronicle:
     @property
     def state(self) -> State | None:
         """Where the run stands; None when it has not begun."""
-        return self.chapters[-1].after if self.chapters else None
+        return self.entries[-1].after if self.entries else None
 
     @property
     def steps(self) -> list[Stepped]:
         """All steps, oldest first."""
-        return [each.fact for each in self.chapters if isinstance(each.fact, Stepped)]
+        return [each.fact for each in self.entries if isinstance(each.fact, Stepped)]
 
     @property
     def last_step(self) -> int:
@@ -111,14 +111,14 @@ class Chronicle:
         """The current skill after each step and what its epoch's end made of it; 0: the initial."""
         found: dict[int, Skill] = {}
         step = 0
-        for chapter in self.chapters:
-            if isinstance(chapter.fact, Stepped):
-                step = chapter.fact.step
-            found[step] = chapter.after.current.skill
+        for entry in self.entries:
+            if isinstance(entry.fact, Stepped):
+                step = entry.fact.step
+            found[step] = entry.after.current.skill
         return found
 
-    def _close(self, fact: Fact, before: State, after: State) -> Chapter:
-        chapter = Chapter(fact, before, after, self._seconds)
+    def _close(self, fact: Fact, before: State, after: State) -> HistoryEntry:
+        entry = HistoryEntry(fact, before, after, self._seconds)
         self._seconds = {}
-        self.chapters.append(chapter)
-        return chapter
+        self.entries.append(entry)
+        return entry

@@ -27,7 +27,7 @@ _VERSION = re.compile(rb'\{"v":(\d{1,9}),')
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class LogContent:
     """The sound part of a log file."""
 
     events: tuple[Event, ...] = ()
@@ -36,12 +36,12 @@ class Log:
     sum: str = ""
 
 
-def read_log(path: Path) -> Log:
+def read_log(path: Path) -> LogContent:
     """Read and verify a log; an absent file is an empty one, a torn last line is left out."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        return Log()
+        return LogContent()
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror}") from error
     lines = data.split(b"\n")
@@ -53,10 +53,10 @@ def read_log(path: Path) -> Log:
     for number, line in enumerate(lines, start=1):
         event, previous = _read_line(path, number, line, previous)
         events.append(event)
-    return Log(tuple(events), len(data) - len(torn), previous)
+    return LogContent(tuple(events), len(data) - len(torn), previous)
 
 
-class EventLog:
+class EventFile:
     """A `Record` in a file. Nothing is created before the first event.
 
     Only one process may write: hold the run's lock.

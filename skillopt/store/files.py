@@ -41,7 +41,7 @@ def write_atomic(path: Path, data: bytes | str, *, durable: bool = True) -> None
         raise unwritable(path, error) from error
 
 
-class Scribe:
+class BackgroundWriter:
     """Writes files in a thread of its own; leaving the block waits until all of them are there.
 
     For many small files that can be made again: a slow disk then holds up nobody.
@@ -52,7 +52,7 @@ class Scribe:
         self._error: StoreError | None = None
         self._thread = Thread(target=self._work, name="scribe", daemon=True)
 
-    def __enter__(self) -> Scribe:
+    def __enter__(self) -> BackgroundWriter:
         """Start."""
         self._thread.start()
         return self

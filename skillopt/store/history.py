@@ -13,33 +13,33 @@ from skillopt.core.events import (
 from skillopt.core.proposal import Draft, Finding, Rate, Size
 from skillopt.core.rollout import Evaluation
 from skillopt.core.state import State
-from skillopt.store.chronicle import Chapter, Chronicle
+from skillopt.store.chronicle import HistoryEntry, RunHistory
 from skillopt.store.files import Json
 from skillopt.store.receipts import Spent, stage_tokens
 
 PHASES = ("rollout", "reflect", "aggregate", "select", "update", "evaluate")
 
 
-def history(chronicle: Chronicle, spent: Spent, config: Mapping[str, object]) -> list[Json]:
+def history(run_history: RunHistory, spent: Spent, config: Mapping[str, object]) -> list[Json]:
     """The records of all steps."""
     return [
-        step_record(chapter.fact, chapter, spent, config)
-        for chapter in chronicle.chapters
-        if isinstance(chapter.fact, Stepped)
+        step_record(entry.fact, entry, spent, config)
+        for entry in run_history.entries
+        if isinstance(entry.fact, Stepped)
     ]
 
 
 def step_record(
-    fact: Stepped, chapter: Chapter, spent: Spent, config: Mapping[str, object]
+    fact: Stepped, entry: HistoryEntry, spent: Spent, config: Mapping[str, object]
 ) -> Json:
     """Everything about a step in numbers; what a skipped step did not reach is absent."""
-    after = chapter.after
+    after = entry.after
     return {
         "step": fact.step,
         "epoch": fact.epoch,
         "step_in_epoch": fact.in_epoch - 1,
         "action": fact.action,
-        "timing": {f"{name}_s": round(chapter.seconds.get(name, 0.0), 3) for name in PHASES},
+        "timing": {f"{name}_s": round(entry.seconds.get(name, 0.0), 3) for name in PHASES},
         "tokens": stage_tokens(spent, fact.move),
         **_rollout_part(fact, config),
         **_draft_part(fact, config),
@@ -52,7 +52,7 @@ def step_record(
         "current_origin": after.current.origin,
         "best_origin": after.best.origin,
         "skill_len": len(after.current.skill.render()),
-        "wall_time_s": round(chapter.wall, 3),
+        "wall_time_s": round(entry.wall, 3),
     }
 
 
@@ -90,19 +90,19 @@ def size_json(size: Size) -> Json:
     return told
 
 
-def rates(chronicle: Chronicle) -> list[Json]:
+def rates(run_history: RunHistory) -> list[Json]:
     """Every decision on the learning rate so far."""
     return [
         {"step": step.step, "epoch": step.epoch, **rate_json(step.draft.rate)}
-        for step in chronicle.steps
+        for step in run_history.steps
         if step.draft.rate is not None
     ]
 
 
-def runtime_state(chronicle: Chronicle, state: State, current: Path, best: Path) -> Json:
+def runtime_state(run_history: RunHistory, state: State, current: Path, best: Path) -> Json:
     """Where the run stands; paths are absolute."""
     return {
-        "last_completed_step": chronicle.last_step,
+        "last_completed_step": run_history.last_step,
         "current_skill_path": str(current.resolve()),
         "current_score": state.current.value,
         "current_origin": state.current.origin,

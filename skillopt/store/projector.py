@@ -27,7 +27,7 @@ from skillopt.core.state import State
 from skillopt.errors import StoreError
 from skillopt.store.artefacts import Files, epoch_files, exam_files, rollout_files, step_files
 from skillopt.store.cache import Cache
-from skillopt.store.chronicle import Chapter, Chronicle
+from skillopt.store.chronicle import HistoryEntry, RunHistory
 from skillopt.store.files import Json, json_bytes, json_row, sweep, write_atomic
 from skillopt.store.history import history, rates, runtime_state, step_record
 from skillopt.store.layout import Layout
@@ -80,23 +80,23 @@ class Projector:
         self._config = config
         self._extra = extra
         self._document = document
-        self._chronicle = Chronicle()
+        self._chronicle = RunHistory()
 
     def __call__(self, event: Event | Signal) -> None:
         """Take in an event that was recorded; write the files that a fact changes."""
         if isinstance(event, PhaseOpened | Ticked | PhaseClosed | Waiting):
             return
-        chapter = self._chronicle.add(event)
+        entry = self._chronicle.add(event)
         if isinstance(event, Stopped):
             self._close()
-        if chapter is not None:
+        if entry is not None:
             spent = self._cache.spent()
-            for path, data in self._own(chapter, spent):
+            for path, data in self._own(entry, spent):
                 write_atomic(path, data, durable=False)
-            if isinstance(chapter.fact, FinalTested):
-                for path, data in self._exam(chapter.fact, chapter.after):
+            if isinstance(entry.fact, FinalTested):
+                for path, data in self._exam(entry.fact, entry.after):
                     write_atomic(path, data, durable=False)
-            for path, data in self._common(chapter.after, spent, [self._chronicle.last_step]):
+            for path, data in self._common(entry.after, spent, [self._chronicle.last_step]):
                 write_atomic(path, data, durable=path == self._layout.best_skill)
 
     def rebuild(self, events: Iterable[Event]) -> list[Path]:
@@ -104,7 +104,7 @@ class Projector:
 
         Returns those that were missing or damaged, relative to the run directory.
         """
-        self._chronicle = Chronicle.of(events)
+        self._chronicle = RunHistory.of(events)
         state = self._chronicle.state
         if state is None:
             return []
@@ -141,8 +141,8 @@ class Projector:
 
     def _all(self, state: State) -> Files:
         spent = self._cache.spent()
-        for chapter in self._chronicle.chapters:
-            yield from self._own(chapter, spent)
+        for entry in self._chronicle.entries:
+            yield from self._own(entry, spent)
         if state.exam is not None:
             yield from self._exam(state.exam, state)
         yield from self._common(state, spent, list(self._chronicle.versions))
@@ -150,40 +150,40 @@ class Projector:
     def _exam(self, exam: FinalTested, state: State) -> Files:
         return exam_files(self._layout, exam, state, self._attempts)
 
-    def _own(self, chapter: Chapter, spent: Spent) -> Files:
+    def _own(self, entry: HistoryEntry, spent: Spent) -> Files:
         """Files that belong to one fact, and that no later one touches."""
-        match chapter.fact:
+        match entry.fact:
             case Begun(initial):
                 yield from rollout_files(self._layout.baseline, initial.evaluation, self._attempts)
             case Stepped(step=number) as fact:
                 folder = self._layout.step(number)
-                yield from step_files(folder, fact, chapter, self._attempts)
-                record = step_record(fact, chapter, spent, self._config)
+                yield from step_files(folder, fact, entry, self._attempts)
+                record = step_record(fact, entry, spent, self._config)
                 yield folder.record, json_bytes(record)
             case MetaReflected(epoch=number) as fact:
                 folder = self._layout.meta_reflect(number)
-                yield from rethinking_files(folder, fact, chapter, spent, self._attempts)
+                yield from rethinking_files(folder, fact, entry, spent, self._attempts)
             case Pruned(epoch=number) as fact:
                 folder = self._layout.prune(number)
-                yield from pruning_files(folder, fact, chapter, spent, self._attempts)
+                yield from pruning_files(folder, fact, entry, spent, self._attempts)
             case EpochClosed(epoch=number) as fact:
-                yield from epoch_files(self._layout.epoch(number), fact, chapter, self._attempts)
+                yield from epoch_files(self._layout.epoch(number), fact, entry, self._attempts)
             case FinalTested():
                 pass  # a later exam replaces it
 
     def _common(self, state: State, spent: Spent, steps: Sequence[int]) -> Files:
         """Files about the run as it stands, and the skills after some of its steps."""
-        layout, chronicle = self._layout, self._chronicle
+        layout, run_history = self._layout, self._chronicle
         for place in (layout.best_skill, layout.best_among):
             yield from skill_files(place, state.best.skill)
         for step in steps:
-            yield from skill_files(layout.skill(step), chronicle.versions[step])
-        current = layout.skill(chronicle.last_step)
-        stands = runtime_state(chronicle, state, current, layout.best_skill)
+            yield from skill_files(layout.skill(step), run_history.versions[step])
+        current = layout.skill(run_history.last_step)
+        stands = runtime_state(run_history, state, current, layout.best_skill)
         yield layout.runtime_state, json_bytes(stands)
-        if decided := rates(chronicle):
+        if decided := rates(run_history):
             yield layout.rates, b"".join(map(json_row, decided))
-        yield layout.history, json_bytes(history(chronicle, spent, self._config))
+        yield layout.history, json_bytes(history(run_history, spent, self._config))
         yield layout.summary, json_bytes(self._summary(state, spent))
         yield layout.config, json_bytes(dict(self._config))
         if self._document:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from skillopt.core.events import Pruned
 from skillopt.core.rules import Worth
 from skillopt.store.artefacts import Attempts, Files, rollout_files
-from skillopt.store.chronicle import Chapter
+from skillopt.store.chronicle import HistoryEntry
 from skillopt.store.files import Json, json_bytes
 from skillopt.store.history import decision_json
 from skillopt.store.layout import CandidateFolder
@@ -14,23 +14,23 @@ from skillopt.store.receipts import Spent, stage_tokens
 
 
 def pruning_files(
-    folder: CandidateFolder, fact: Pruned, chapter: Chapter, spent: Spent, attempts: Attempts
+    folder: CandidateFolder, fact: Pruned, entry: HistoryEntry, spent: Spent, attempts: Attempts
 ) -> Files:
     """The value of every rule, the candidate and how it was measured."""
-    yield folder.result, json_bytes(_result(fact, chapter, spent))
+    yield folder.result, json_bytes(_result(fact, entry, spent))
     if fact.decision is not None:
         yield from skill_files(folder.candidate, fact.decision.candidate.skill)
         yield from rollout_files(folder.selection, fact.decision.candidate.evaluation, attempts)
 
 
-def _result(fact: Pruned, chapter: Chapter, spent: Spent) -> Json:
+def _result(fact: Pruned, entry: HistoryEntry, spent: Spent) -> Json:
     decision = fact.decision
     result: Json = {
         "epoch": fact.epoch,
         "action": decision.action if decision else "nothing_to_spare",
         "rules": [_rule(each, pruned=each.rule in fact.cut.rules) for each in fact.cut.worths],
         "update_origin": fact.move,
-        "time_s": round(chapter.wall, 3),
+        "time_s": round(entry.wall, 3),
         "tokens": stage_tokens(spent, fact.move),
     }
     if decision is not None:

@@ -21,7 +21,7 @@ from skillopt.errors import StoreError
 from skillopt.store.ahead import PrefetchCount
 from skillopt.store.cache import Cache
 from skillopt.store.candidates import skills_in
-from skillopt.store.chronicle import Chapter, Chronicle
+from skillopt.store.chronicle import HistoryEntry, RunHistory
 from skillopt.store.events import read_log
 from skillopt.store.layout import Layout
 from skillopt.store.lock import at_work
@@ -60,7 +60,7 @@ class RunReader:
             hint = f"did you mean {near}?" if near else "`skillopt runs` lists the runs in outputs/"
             raise StoreError(f"{folder} is not a directory; {hint}")
         self.events: Sequence[Event] = read_log(self.layout.events).events
-        self._chronicle = Chronicle.of(self.events)
+        self._chronicle = RunHistory.of(self.events)
         state = self._chronicle.state
         if state is None:
             raise StoreError(
@@ -91,23 +91,23 @@ class RunReader:
     @property
     def facts(self) -> list[Fact]:
         """All facts, oldest first."""
-        return [chapter.fact for chapter in self.chapters]
+        return [entry.fact for entry in self.entries]
 
     @property
-    def chapters(self) -> Sequence[Chapter]:
+    def entries(self) -> Sequence[HistoryEntry]:
         """All facts, each with the states around it."""
-        return tuple(self._chronicle.chapters)
+        return tuple(self._chronicle.entries)
 
     @property
     def steps(self) -> Sequence[Stepped]:
         """All steps, oldest first."""
         return tuple(self._chronicle.steps)
 
-    def step(self, number: int) -> Chapter:
+    def step(self, number: int) -> HistoryEntry:
         """One step with the states around it."""
-        for chapter in self._chronicle.chapters:
-            if isinstance(chapter.fact, Stepped) and chapter.fact.step == number:
-                return chapter
+        for entry in self._chronicle.entries:
+            if isinstance(entry.fact, Stepped) and entry.fact.step == number:
+                return entry
         last = self._chronicle.last_step
         have = f"steps 1 to {last}" if last else "no step yet"
         raise StoreError(f"{self.layout.root} has no step {number}: it has {have}")

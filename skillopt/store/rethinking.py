@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skillopt.core.events import MetaReflected
 from skillopt.store.artefacts import Attempts, Files, rollout_files
-from skillopt.store.chronicle import Chapter
+from skillopt.store.chronicle import HistoryEntry
 from skillopt.store.drafts import draft_rows
 from skillopt.store.files import Json, json_bytes
 from skillopt.store.history import decision_json, size_json
@@ -16,19 +16,19 @@ from skillopt.store.receipts import Spent, stage_tokens
 def rethinking_files(
     folder: CandidateFolder,
     fact: MetaReflected,
-    chapter: Chapter,
+    entry: HistoryEntry,
     spent: Spent,
     attempts: Attempts,
 ) -> Files:
     """The result, the candidate and how it was measured."""
-    yield folder.result, json_bytes(_result(fact, chapter, spent))
+    yield folder.result, json_bytes(_result(fact, entry, spent))
     if fact.draft.skill is not None:
         yield from skill_files(folder.candidate, fact.draft.skill)
     if fact.decision is not None:
         yield from rollout_files(folder.selection, fact.decision.candidate.evaluation, attempts)
 
 
-def _result(fact: MetaReflected, chapter: Chapter, spent: Spent) -> Json:
+def _result(fact: MetaReflected, entry: HistoryEntry, spent: Spent) -> Json:
     draft, decision = fact.draft, fact.decision
     result: Json = {
         "epoch": fact.epoch,
@@ -40,7 +40,7 @@ def _result(fact: MetaReflected, chapter: Chapter, spent: Spent) -> Json:
         "problems": list(draft.merged.problems),
         "candidate_hash": draft.skill.digest if draft.skill else None,
         "update_origin": fact.move,
-        "time_s": round(chapter.wall, 3),
+        "time_s": round(entry.wall, 3),
         "tokens": stage_tokens(spent, fact.move),
     }
     if draft.size is not None:

@@ -18,7 +18,7 @@ from skillopt.core.events import (
 from skillopt.core.rollout import Evaluation
 from skillopt.core.state import State
 from skillopt.store.candidates import tried
-from skillopt.store.chronicle import Chapter, Chronicle
+from skillopt.store.chronicle import HistoryEntry, RunHistory
 from skillopt.store.files import Json
 from skillopt.store.history import measured
 from skillopt.store.proposers import replies, shares
@@ -49,11 +49,13 @@ def counts(steps: Sequence[Stepped]) -> Counts:
     )
 
 
-def summary(chronicle: Chronicle, state: State, spent: Spent, config: Mapping[str, object]) -> Json:
+def summary(
+    run_history: RunHistory, state: State, spent: Spent, config: Mapping[str, object]
+) -> Json:
     """What came out so far. Scores come with the number of items and of failed attempts."""
-    facts = [each.fact for each in chronicle.chapters]
+    facts = [each.fact for each in run_history.entries]
     return {
-        "version": f"skillopt-{chronicle.version}",
+        "version": f"skillopt-{run_history.version}",
         "config": dict(config),
         **measured("baseline_selection", state.initial.evaluation),
         **measured("best_selection", state.best.evaluation),
@@ -62,13 +64,13 @@ def summary(chronicle: Chronicle, state: State, spent: Spent, config: Mapping[st
         "best_step": state.best.step,
         "current_origin": state.current.origin,
         "best_origin": state.best.origin,
-        **{f"total_{key}": n for key, n in asdict(counts(chronicle.steps)).items()},
+        **{f"total_{key}": n for key, n in asdict(counts(run_history.steps)).items()},
         "fruitless_steps": state.memory.fruitless,
-        "failures": failures(each.fact for each in chronicle.chapters),
-        "selection_saved": _saved(chronicle.chapters),
-        "race_attempts": sum(heat.attempts for step in chronicle.steps for heat in step.heats),
-        "epoch_stats": _epoch_stats(chronicle.chapters),
-        **forced_guidance(chronicle.chapters),
+        "failures": failures(each.fact for each in run_history.entries),
+        "selection_saved": _saved(run_history.entries),
+        "race_attempts": sum(heat.attempts for step in run_history.steps for heat in step.heats),
+        "epoch_stats": _epoch_stats(run_history.entries),
+        **forced_guidance(run_history.entries),
         "tried": [
             {
                 "move": each.move,
@@ -81,7 +83,7 @@ def summary(chronicle: Chronicle, state: State, spent: Spent, config: Mapping[st
                 "inconclusive": each.decision.inconclusive,
                 "reason": each.decision.reason,
             }
-            for each in tried(each.fact for each in chronicle.chapters)
+            for each in tried(each.fact for each in run_history.entries)
         ],
         "proposers": {
             each.by: {
@@ -94,7 +96,7 @@ def summary(chronicle: Chronicle, state: State, spent: Spent, config: Mapping[st
         },
         "optimizer_replies": _replies(facts),
         **_exam_part(state),
-        "total_wall_time_s": round(sum(each.wall for each in chronicle.chapters), 3),
+        "total_wall_time_s": round(sum(each.wall for each in run_history.entries), 3),
         "token_summary": tokens(spent),
     }
 
@@ -142,27 +144,27 @@ def stopped(note: Stopped | None) -> Json:
     return {"stopped": told}
 
 
-def forced_guidance(chapters: Iterable[Chapter]) -> Json:
+def forced_guidance(entries: Iterable[HistoryEntry]) -> Json:
     """What guidance that met no gate did to the score on val; nothing where there was none."""
     told = [
         {
-            "epoch": chapter.fact.epoch,
-            "current_before": chapter.before.current.value,
-            "current_after": chapter.after.current.value,
-            "best_before": chapter.before.best.value,
-            "best_after": chapter.after.best.value,
+            "epoch": entry.fact.epoch,
+            "current_before": entry.before.current.value,
+            "current_after": entry.after.current.value,
+            "best_before": entry.before.best.value,
+            "best_after": entry.after.best.value,
         }
-        for chapter in chapters
-        if isinstance(chapter.fact, EpochClosed)
-        and chapter.fact.decision is not None
-        and chapter.fact.decision.action == "force_accept"
+        for entry in entries
+        if isinstance(entry.fact, EpochClosed)
+        and entry.fact.decision is not None
+        and entry.fact.decision.action == "force_accept"
     ]
     return {"forced_slow_updates": told} if told else {}
 
 
-def _saved(chapters: Iterable[Chapter]) -> int:
+def _saved(entries: Iterable[HistoryEntry]) -> int:
     """Attempts that no decision needed."""
-    facts = [each.fact for each in chapters]
+    facts = [each.fact for each in entries]
     decisions = [
         each.decision
         for each in facts
@@ -184,16 +186,16 @@ def _exam_part(state: State) -> Json:
     }
 
 
-def _epoch_stats(chapters: Iterable[Chapter]) -> list[Json]:
+def _epoch_stats(entries: Iterable[HistoryEntry]) -> list[Json]:
     steps: dict[int, list[Stepped]] = {}
     ends: dict[int, State] = {}
-    for chapter in chapters:
-        match chapter.fact:
+    for entry in entries:
+        match entry.fact:
             case Stepped(epoch=epoch) as step:
                 steps.setdefault(epoch, []).append(step)
-                ends[epoch] = chapter.after
+                ends[epoch] = entry.after
             case EpochClosed(epoch=epoch) | MetaReflected(epoch=epoch) | Pruned(epoch=epoch):
-                ends[epoch] = chapter.after
+                ends[epoch] = entry.after
             case _:
                 pass
     return [

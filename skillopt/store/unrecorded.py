@@ -5,7 +5,7 @@ from __future__ import annotations
 from skillopt.core.events import Event
 
 
-class Unrecorded:
+class NullLog:
     """Keeps nothing."""
 
     def append(self, event: Event) -> None:

@@ -13,7 +13,7 @@ from skillopt.core.rollout import Rollout, Score
 
 
 @dataclass(slots=True)
-class MemoryRecord:
+class MemoryLog:
     """A `Record` that is gone with the process."""
 
     kept: list[Event] = field(default_factory=list[Event])
@@ -28,7 +28,7 @@ class MemoryRecord:
 
 
 @dataclass(slots=True)
-class MemoryWork:
+class MemoryCache:
     """A `Work` that is gone with the process. Its fields are there to be looked at."""
 
     rollouts: dict[str, Rollout] = field(default_factory=dict[str, Rollout])

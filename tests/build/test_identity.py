@@ -24,7 +24,7 @@ from skillopt.harness.chat import Chat
 from skillopt.model.http import Http
 from skillopt.model.meter import Meter
 from skillopt.model.purse import Purse
-from skillopt.testing.doubles import MemoryWork
+from skillopt.testing.doubles import MemoryCache
 
 ROWS: list[dict[str, object]] = [
     {"input": f"{n} + {n}", "answer": str(2 * n)} for n in range(1, 31)
@@ -65,7 +65,7 @@ async def identity(
     own = [f"env.data_path={make_rows(folder)}", "env.name=custom", "env.skill_init=blank"]
     brief = prepare(load_config(overrides=[*own, *overrides]), secrets=secrets)
     async with Http() as http:
-        board = Switchboard(secrets, http, MemoryWork(), Purse(Meter()))
+        board = Switchboard(secrets, http, MemoryCache(), Purse(Meter()))
         target, optimizer = (
             board.connect(brief.config.model.role(role)) for role in ("target", "optimizer")
         )

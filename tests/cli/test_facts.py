@@ -11,7 +11,7 @@ from skillopt.core.events import Decision, Fact, MetaReflected, Pruned, Stepped
 from skillopt.core.proposal import Draft, Proposal
 from skillopt.core.rules import Cut, Rule, Worth
 from skillopt.evaluation.gates import Metric
-from skillopt.store.chronicle import Chronicle
+from skillopt.store.chronicle import RunHistory
 
 AGAIN = (Proposal(RULE, "failure", ("a",)), Proposal(RULE, "success", ("b",)))
 
@@ -29,7 +29,7 @@ def test_a_step_tells_how_many_repeats_were_dropped_and_the_step_shows_which() -
     ]
     step = next(event for event in facts if isinstance(event, Stepped) and event.step == 2)
     assert "dropped 2 repeats of rejected edits" in line(step)
-    chapter = next(each for each in Chronicle.of(facts).chapters if each.fact == step)
+    chapter = next(each for each in RunHistory.of(facts).entries if each.fact == step)
     told = "\n".join(str(part) for part in step_story(chapter) if isinstance(part, Text | str))
     assert "dropped 2 repeats of rejected edits, before merging and ranking:" in told
 

@@ -8,7 +8,7 @@ from support_cli import Call, Trained
 
 import skillopt
 from skillopt.core.events import Stopped
-from skillopt.store.events import EventLog
+from skillopt.store.events import EventFile
 from skillopt.store.lock import RunLock
 from skillopt.store.reader import Status
 
@@ -60,7 +60,7 @@ def test_a_run_that_has_not_ended_says_why(
     kept = [line for line in lines if b'"type":"stepped"' in line]
     events.write_bytes(b"".join(lines[: lines.index(kept[0]) + 1]))
     if reason:
-        EventLog(events).append(Stopped(reason, "2026-01-01T00:00:00Z"))
+        EventFile(events).append(Stopped(reason, "2026-01-01T00:00:00Z"))
     (run,) = skillopt.list_runs(own_copy)
     assert (run.status, run.why) == (status, reason)
     done = call("show", "run", cwd=own_copy)

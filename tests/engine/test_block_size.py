@@ -19,7 +19,7 @@ from skillopt.engine.plan import PlanSettings
 from skillopt.evaluation.gates import Metric, NoRegression, Strict
 from skillopt.evaluation.tested import Paired, Sequential
 from skillopt.model.scripted import Scripted
-from skillopt.testing.doubles import MemoryRecord
+from skillopt.testing.doubles import MemoryLog
 
 SEED = Skill.parse("You add numbers.\n")
 STRICT = Strict(Metric())
@@ -60,7 +60,7 @@ class House:
 
 async def course(gate: Gate, seed: int, block: int) -> list[object]:
     """What was tried and accepted, and what memory made of it."""
-    house, record = House(seed), MemoryRecord()
+    house, record = House(seed), MemoryLog()
     most = 2 if isinstance(gate, Paired) and gate.looks == 2 else 1
     most = 2 if isinstance(gate, Sequential) and gate.rounds == 2 else most
     world = World(

@@ -22,7 +22,7 @@ from skillopt.evaluation.gates import Metric, Strict
 from skillopt.evaluation.report import claim
 from skillopt.evaluation.tested import Paired, Sequential
 from skillopt.model.scripted import Scripted
-from skillopt.testing.doubles import MemoryRecord
+from skillopt.testing.doubles import MemoryLog
 
 SEED = Skill.parse("You add numbers.\n")
 STRICT = Strict(Metric())
@@ -59,7 +59,7 @@ def world(**changes: object) -> World:
 
 
 async def trained(start: World) -> tuple[State, list[Stepped]]:
-    record = MemoryRecord()
+    record = MemoryLog()
     state = await train(start.but(record=record).run(), SEED)
     return state, [event for event in record.kept if isinstance(event, Stepped)]
 
@@ -229,7 +229,7 @@ async def test_replicates_bought_for_the_initial_skill_do_not_change_the_score_i
 
     gate = Paired(strict=STRICT, alpha=0.02, looks=2)
     start = world(target=Scripted(lucky), gate=gate, replication=Replication(most=2))
-    record = MemoryRecord()
+    record = MemoryLog()
     state = await train(start.but(record=record).run(), SEED)
     (begun,) = [event for event in record.kept if isinstance(event, Begun)]
     assert state.current.skill == SEED
@@ -255,11 +255,11 @@ async def test_a_tested_run_cut_after_any_event_ends_as_if_it_had_not_been_cut()
         start = world(
             gate=gate, slow_gate=gate, replication=replication, shape=replace(SHORT, epochs=3)
         )
-        whole = MemoryRecord()
+        whole = MemoryLog()
         expected = await train(start.but(record=whole).run(), SEED)
         facts = [event for event in whole.kept if isinstance(event, Progress)]
         for cut in range(len(whole.kept)):
-            record = MemoryRecord(list(whole.kept[:cut]))
+            record = MemoryLog(list(whole.kept[:cut]))
             assert await train(start.but(record=record).run(), SEED) == expected
             assert [event for event in record.kept if isinstance(event, Progress)] == facts
             assert replay(record.kept) == expected

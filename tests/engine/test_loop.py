@@ -30,17 +30,17 @@ from skillopt.evaluation.gates import Metric, Strict, always
 from skillopt.evaluation.tested import Paired
 from skillopt.model.scripted import Scripted
 from skillopt.optimizer.schedule import Constant
-from skillopt.testing.doubles import MemoryRecord, MemoryWork
+from skillopt.testing.doubles import MemoryCache, MemoryLog
 
 SEED = Skill.parse("You add numbers.\n")
 
 
-def steps(record: MemoryRecord) -> list[Stepped]:
+def steps(record: MemoryLog) -> list[Stepped]:
     return [event for event in record.kept if isinstance(event, Stepped)]
 
 
-async def trained(world: World) -> tuple[State, MemoryRecord]:
-    record = MemoryRecord()
+async def trained(world: World) -> tuple[State, MemoryLog]:
+    record = MemoryLog()
     return await train(world.but(record=record).run(), SEED), record
 
 
@@ -64,7 +64,7 @@ async def test_every_move_is_closed_by_exactly_one_fact_in_the_order_of_the_plan
 async def test_a_run_cut_after_any_event_ends_as_if_it_had_not_been_cut() -> None:
     expected, whole = await trained(World())
     for cut in range(len(whole.kept)):
-        record = MemoryRecord(list(whole.kept[:cut]))
+        record = MemoryLog(list(whole.kept[:cut]))
         state = await train(World(record=record).run(), SEED)
         assert state == expected
         assert [e for e in record.kept if isinstance(e, Progress)] == [
@@ -392,7 +392,7 @@ async def test_a_run_with_meta_reflection_cut_after_any_event_ends_the_same() ->
     shape = PlanSettings(epochs=2, batch=2, sample=2, last_sample=2, seed=0, meta_reflect=True)
     expected, whole = await trained(World(shape=shape))
     for cut in range(len(whole.kept)):
-        record = MemoryRecord(list(whole.kept[:cut]))
+        record = MemoryLog(list(whole.kept[:cut]))
         assert await train(World(record=record, shape=shape).run(), SEED) == expected
         assert replay(record.kept) == expected
 
@@ -404,7 +404,7 @@ CHATTY = Skill.parse("# Sums\n\n- Smile.\n")
 
 
 async def test_a_rule_that_nothing_misses_is_pruned_and_one_that_carries_the_score_is_not() -> None:
-    record = MemoryRecord()
+    record = MemoryLog()
     state = await train(World(shape=PRUNING, record=record).run(), CHATTY)
     (fact,) = [event for event in record.kept if isinstance(event, Pruned)]
     assert fact.move == "prune_epoch_02"
@@ -431,7 +431,7 @@ async def test_pruning_that_costs_score_is_rejected_and_changes_nothing() -> Non
         knows = "carefully" in skill or int(left) < 100
         return str(int(left) + int(right)) if knows else "0"
 
-    record = MemoryRecord()
+    record = MemoryLog()
     world = World(
         target=Scripted(target), shape=PRUNING, record=record, replication=Replication(block=1)
     )
@@ -455,7 +455,7 @@ async def test_pruning_takes_no_part_of_the_chance_of_a_false_accept() -> None:
     ]
     assert [move.id for move in with_pruning.moves][2:4] == ["prune_epoch_01", "epoch_01"]
     assert with_pruning.gated(steps=True, guidance=True) == without.gated(steps=True, guidance=True)
-    record = MemoryRecord()
+    record = MemoryLog()
     able = Skill.parse("# Sums\n\n- Smile.\n- Add carefully.\n")
     state = await train(world.but(record=record).run(), able)
     pruned = [event.decision for event in record.kept if isinstance(event, Pruned)]
@@ -464,10 +464,10 @@ async def test_pruning_takes_no_part_of_the_chance_of_a_false_accept() -> None:
 
 
 async def test_a_run_with_pruning_cut_after_any_event_ends_the_same() -> None:
-    whole = MemoryRecord()
+    whole = MemoryLog()
     expected = await train(World(shape=PRUNING, record=whole).run(), CHATTY)
     for cut in range(len(whole.kept)):
-        record = MemoryRecord(list(whole.kept[:cut]))
+        record = MemoryLog(list(whole.kept[:cut]))
         assert await train(World(record=record, shape=PRUNING).run(), CHATTY) == expected
         assert replay(record.kept) == expected
 
@@ -484,7 +484,7 @@ async def test_a_broken_provider_is_not_a_wrong_answer() -> None:
     def refuse(_: Request) -> str:
         raise ModelError("overloaded", retryable=True)
 
-    record = MemoryRecord()
+    record = MemoryLog()
     with pytest.raises(Unmeasurable, match=r"^all 4 attempts failed.*overloaded"):
         await train(World(target=Scripted(refuse), record=record).run(), SEED)
     assert record.kept == []
@@ -511,7 +511,7 @@ async def test_failures_are_attempted_again_in_the_next_run() -> None:
             raise ModelError("overloaded", retryable=True)
         return pupil(request)
 
-    work = MemoryWork()
+    work = MemoryCache()
     with pytest.raises(Unmeasurable):
         await train(World(target=Scripted(recovering), work=work).run(), SEED)
     down = False
@@ -537,7 +537,7 @@ async def test_a_run_with_a_dead_optimizer_stops_and_keeps_its_facts() -> None:
     def dead(_: Request) -> str:
         raise ModelError("connection refused", retryable=True)
 
-    record = MemoryRecord()
+    record = MemoryLog()
     with pytest.raises(ModelError, match="connection refused"):
         await train(World(optimizer=Scripted(dead), record=record).run(), SEED)
     assert [type(event).__name__ for event in record.kept if not isinstance(event, Timed)] == [
@@ -546,16 +546,16 @@ async def test_a_run_with_a_dead_optimizer_stops_and_keeps_its_facts() -> None:
 
 
 async def test_a_record_of_other_settings_is_not_continued() -> None:
-    record = MemoryRecord()
+    record = MemoryLog()
     await train(World(record=record, identity={"train.seed": "1"}).run(), SEED)
     with pytest.raises(StoreError, match=r"train\.seed: 1 there, 2 now"):
         await train(World(record=record, identity={"train.seed": "2"}).run(), SEED)
 
 
 async def test_more_epochs_continue_the_run_and_repeat_the_exam_only_if_something_changed() -> None:
-    record = MemoryRecord()
+    record = MemoryLog()
     one = PlanSettings(epochs=1, batch=4, sample=2, seed=0)
-    short = World(record=record, shape=one, work=MemoryWork())
+    short = World(record=record, shape=one, work=MemoryCache())
     await train(short.run(), SEED)
     before = len([event for event in record.kept if isinstance(event, FinalTested)])
     state = await train(short.but(shape=replace(one, epochs=3)).run(), SEED)
@@ -570,7 +570,7 @@ async def test_more_epochs_continue_the_run_and_repeat_the_exam_only_if_somethin
 
 
 async def test_a_setting_younger_than_the_record_counts_as_its_default() -> None:
-    record = MemoryRecord()
+    record = MemoryLog()
     await train(World(record=record, identity={"train.seed": "1"}).run(), SEED)
     newer = World(record=record, identity={"train.seed": "1", "train.new": "0"}).run()
     await train(replace(newer, defaults={"train.seed": "7", "train.new": "0"}), SEED)

@@ -28,7 +28,7 @@ from skillopt.evaluation.racing import HalveByGain
 from skillopt.evaluation.report import claim
 from skillopt.evaluation.tested import Paired, Sequential
 from skillopt.model.scripted import Scripted
-from skillopt.testing.doubles import MemoryRecord, MemoryWork
+from skillopt.testing.doubles import MemoryCache, MemoryLog
 
 OLD = Skill.parse("You add numbers.\n")
 NEW = Skill.parse("You add numbers boldly.\n")
@@ -97,7 +97,7 @@ async def hear(
 
 
 async def trained(target: Target, **changes: object) -> tuple[State, Decision]:
-    record = MemoryRecord()
+    record = MemoryLog()
     world = World(
         env=Sums(size=12),
         target=Scripted(target),
@@ -210,7 +210,7 @@ async def test_a_replicate_that_is_bought_and_fails_only_with_the_candidate_coun
 
 
 async def test_the_test_split_counts_what_fails_only_with_the_best_skill() -> None:
-    record = MemoryRecord()
+    record = MemoryLog()
 
     def on_test(request: Request) -> str:
         bold = "boldly" in request.messages[0].text
@@ -290,7 +290,7 @@ async def test_a_race_is_not_won_by_failing() -> None:
 async def test_the_facts_do_not_depend_on_how_many_attempts_run_at_a_time(workers: int) -> None:
     told: list[list[object]] = []
     for number in (workers, 8):
-        record = MemoryRecord()
+        record = MemoryLog()
         world = World(
             env=Sums(size=12),
             target=Scripted(Target(raising=FOUR)),
@@ -332,7 +332,7 @@ async def test_a_run_that_ends_at_any_call_and_is_continued_has_the_same_facts()
     """Every call of the target is once the last one of its process."""
 
     async def facts(stop: int) -> tuple[list[object], int]:
-        target, calls, work, record = Target(raising=FOUR), 0, MemoryWork(), MemoryRecord()
+        target, calls, work, record = Target(raising=FOUR), 0, MemoryCache(), MemoryLog()
 
         def counting(request: Request) -> str:
             nonlocal calls

@@ -28,7 +28,7 @@ from skillopt.evaluation.tested import Paired
 from skillopt.model.scripted import Scripted
 from skillopt.optimizer.pipeline import Pipeline
 from skillopt.optimizer.vary import Vary
-from skillopt.testing.doubles import MemoryRecord
+from skillopt.testing.doubles import MemoryLog
 
 STRICT = Strict(Metric())
 START = Skill.parse("You add numbers.\n")
@@ -63,14 +63,14 @@ def racing(world: World, *, candidates: int = 4) -> Run:
     )
 
 
-async def one_step(run: Run, record: MemoryRecord) -> tuple[State, Stepped]:
+async def one_step(run: Run, record: MemoryLog) -> tuple[State, Stepped]:
     state = await train(run, START)
     (step,) = [event for event in record.kept if isinstance(event, Stepped)]
     return state, step
 
 
 async def test_a_part_that_does_better_than_the_bundle_meets_the_gate_alone() -> None:
-    record = MemoryRecord()
+    record = MemoryLog()
     world = World(
         record=record,
         target=Scripted(spoilt),
@@ -86,7 +86,7 @@ async def test_a_part_that_does_better_than_the_bundle_meets_the_gate_alone() ->
 
 
 async def test_what_gains_nothing_on_the_own_tasks_is_remembered_as_rejected() -> None:
-    record = MemoryRecord()
+    record = MemoryLog()
     world = World(record=record, optimizer=proposing("Guess boldly."))
     state, step = await one_step(racing(world), record)
     assert (step.action, step.decision) == ("skip_screened", None)
@@ -94,7 +94,7 @@ async def test_what_gains_nothing_on_the_own_tasks_is_remembered_as_rejected() -
 
 
 async def test_where_nothing_can_be_gained_nothing_is_tried_and_nothing_disproved() -> None:
-    record = MemoryRecord()
+    record = MemoryLog()
     always_right = Scripted(
         lambda request: str(sum(map(int, request.messages[1].text.split(" + "))))
     )
@@ -106,7 +106,7 @@ async def test_where_nothing_can_be_gained_nothing_is_tried_and_nothing_disprove
 
 @pytest.mark.parametrize("rules", [("Add carefully.",), ("Add carefully.", "Breathe.")])
 async def test_the_best_of_several_on_val_must_be_as_much_surer(rules: tuple[str, ...]) -> None:
-    record = MemoryRecord()
+    record = MemoryLog()
     gate = Paired(strict=STRICT, alpha=0.2)
     world = World(record=record, optimizer=proposing(*rules), gate=gate)
     state, step = await one_step(racing(world), record)
@@ -124,7 +124,7 @@ async def test_candidates_are_raced_on_val_only_if_the_gate_could_accept_the_bes
     alpha: float, action: str, spent: float
 ) -> None:
     """Four val tasks make p 0.0625 at best: enough for one candidate at 0.1, but not for two."""
-    record = MemoryRecord()
+    record = MemoryLog()
     gate = Paired(strict=STRICT, alpha=alpha)
     rules = proposing("Add carefully.", "Breathe.")
     world = World(record=record, optimizer=rules, gate=gate, replication=Replication(block=2))
@@ -138,7 +138,7 @@ def oldest(pool: Sequence[Measured], step: int) -> Measured:
 
 
 async def test_an_older_parent_that_an_edit_leaves_as_it_is_does_not_meet_the_gate() -> None:
-    record = MemoryRecord()
+    record = MemoryLog()
     missing = {"op": "delete", "target": "- Not there.", "why": "seen"}
     useless = json.dumps({"reasoning": "r", "patterns": [], "edits": [missing]})
     teaching = iter((analysis("Add carefully."), useless))

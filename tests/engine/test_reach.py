@@ -25,7 +25,7 @@ from skillopt.engine.spending import alpha_share
 from skillopt.evaluation.gates import Metric, Strict
 from skillopt.evaluation.tested import Paired, Sequential
 from skillopt.model.scripted import Scripted
-from skillopt.testing.doubles import MemoryRecord
+from skillopt.testing.doubles import MemoryLog
 
 STRICT = Strict(Metric())
 SEED = Skill.parse("You add numbers.\n")
@@ -172,7 +172,7 @@ async def trained(
     gate: Gate, replication: Replication
 ) -> tuple[State, list[Stepped], dict[str, int]]:
     """Four decisions; the first skill fails 4 of 8 val tasks."""
-    record, seen = MemoryRecord(), Seen()
+    record, seen = MemoryLog(), Seen()
     world = World(
         env=Sums(size=8),
         target=Scripted(knowing),

@@ -22,7 +22,7 @@ from skillopt.engine.run import Run
 from skillopt.engine.speculation import Prefetch
 from skillopt.errors import AccessError, BudgetSpent, ModelError, Pending, SkilloptError
 from skillopt.model.scripted import Scripted
-from skillopt.testing.doubles import MemoryRecord, MemoryWork
+from skillopt.testing.doubles import MemoryCache, MemoryLog
 
 SEED = Skill.parse("You add numbers.\n")
 PATIENCE = 60
@@ -37,7 +37,7 @@ async def speculating(world: World) -> AsyncGenerator[Run, None]:
 
 
 async def trained(world: World, *, ahead: bool = True) -> tuple[State, list[Event]]:
-    record = MemoryRecord()
+    record = MemoryLog()
     world = world.but(record=record)
     if not ahead:
         return await train(world.run(), SEED), record.kept
@@ -90,7 +90,7 @@ async def test_facts_are_the_same_with_and_without(workers: int, turns: int, blo
         replication=Replication(block=block),
     )
     without, plain = await trained(world, ahead=False)
-    within, guessing = await trained(world.but(work=MemoryWork()))
+    within, guessing = await trained(world.but(work=MemoryCache()))
     assert within == without
     assert progress(guessing) == progress(plain)
     assert {step.action for step in progress(plain) if isinstance(step, Stepped)} >= {
@@ -104,8 +104,8 @@ async def test_a_run_cut_after_any_event_ends_as_if_it_had_not_been_cut() -> Non
     world = World(target=Slow(5))
     expected, whole = await trained(world)
     for cut in range(len(whole)):
-        record = MemoryRecord(list(whole[:cut]))
-        async with speculating(world.but(record=record, work=MemoryWork())) as run:
+        record = MemoryLog(list(whole[:cut]))
+        async with speculating(world.but(record=record, work=MemoryCache())) as run:
             assert await train(run, SEED) == expected
         assert progress(record.kept) == progress(whole)
         assert replay(record.kept) == expected
@@ -126,7 +126,7 @@ async def test_the_next_step_is_begun_while_the_gate_decides_and_asks_nothing_ag
             await asyncio.wait_for(begun.wait(), PATIENCE)
         return pupil(request)
 
-    work = MemoryWork()
+    work = MemoryCache()
     _, events = await trained(world.but(target=Scripted(target), work=work))
     first = progress(events)[0]
     assert isinstance(first, Stepped)
@@ -194,11 +194,11 @@ async def test_neither_the_gate_nor_the_next_step_waits_for_attempts_ahead() -> 
     )
     closed = asyncio.Event()
     target = Stuck(questions(steps(world)[1]), closed)
-    work = MemoryWork()
+    work = MemoryCache()
     world = world.but(target=target, work=work)
     async with nursery() as group:
         run = world.run()
-        run.journal.watch = Until(2, closed)
+        run.sink.watch = Until(2, closed)
         run = replace(run, speculation=Prefetch(run.runner, group))
         state = await train(run, SEED)
     assert state.best.value == 1.0
@@ -218,7 +218,7 @@ async def test_after_the_decision_nothing_is_begun_and_what_is_under_way_is_kept
         await asyncio.wait_for(decided.wait(), PATIENCE)
         return pupil(request)
 
-    work = MemoryWork()
+    work = MemoryCache()
     world = world.but(target=Scripted(target), work=work)
     async with nursery() as group:
         speculation = Prefetch(world.runner(), group)
@@ -256,7 +256,7 @@ async def test_an_error_ahead_is_dropped_and_met_again_only_if_it_is_still_there
         return pupil(request)
 
     _, plain = await trained(world, ahead=False)
-    work = MemoryWork()
+    work = MemoryCache()
     _, guessing = await trained(world.but(target=Scripted(target), work=work))
     assert failed.is_set()
     assert progress(guessing) == progress(plain)
@@ -266,11 +266,11 @@ async def test_a_rejected_guess_costs_nothing_and_an_accepted_candidate_wastes_w
     None
 ):
     world = World(target=Slow(3), shape=PlanSettings(epochs=1, batch=2, seed=0), exam=False)
-    rejected = MemoryWork()
+    rejected = MemoryCache()
     useless = Scripted(lambda r: analysis("Guess.") if r.stage == "analyst" else teacher(r))
     await trained(world.but(work=rejected, optimizer=useless))
     assert rejected.unused == {}
-    accepted = MemoryWork()
+    accepted = MemoryCache()
     await trained(world.but(work=accepted, optimizer=Scripted(taught_at_once)))
     assert set(accepted.unused.values()) == {"step_0002"}
 
@@ -283,9 +283,9 @@ async def test_nothing_is_begun_ahead_of_anything_but_a_step() -> None:
 
 
 async def test_what_is_kept_is_not_attempted_ahead_again() -> None:
-    record = MemoryRecord()
+    record = MemoryLog()
     runner = World(record=record).runner()
-    runner.journal.begun = True
+    runner.sink.begun = True
     following = Step(2, 1, 2, (tuple(runner.environment.tasks("train")),), None)
     for _ in range(2):
         async with nursery() as group, Prefetch(runner, group).of(following, SEED):

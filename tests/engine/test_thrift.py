@@ -19,7 +19,7 @@ from skillopt.build.policies import shape
 from skillopt.config.load import load_config
 from skillopt.core.chat import Request
 from skillopt.core.events import Decision, Event, Measured, Stepped
-from skillopt.core.journal import Journal
+from skillopt.core.journal import EventSink
 from skillopt.core.rollout import Rollout, Score, Trajectory
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
@@ -30,7 +30,7 @@ from skillopt.engine.plan import PlanSettings
 from skillopt.evaluation.gates import Metric, Strict, always
 from skillopt.harness.chat import Chat
 from skillopt.model.scripted import Scripted
-from skillopt.testing.doubles import MemoryRecord, MemoryWork
+from skillopt.testing.doubles import MemoryCache, MemoryLog
 
 SEED = Skill.parse("You add numbers.\n")
 
@@ -55,7 +55,7 @@ class Asked:
         )
 
 
-class Forgetful(MemoryWork):
+class Forgetful(MemoryCache):
     """Keeps nothing: who asks twice pays twice."""
 
     async def rollout(
@@ -66,7 +66,7 @@ class Forgetful(MemoryWork):
 
 
 async def trained(world: World) -> list[Event]:
-    record = MemoryRecord()
+    record = MemoryLog()
     await train(world.but(record=record).run(), SEED)
     return record.kept
 
@@ -231,8 +231,8 @@ async def heard(
     runner = RolloutRunner(
         environment=environment,
         harness=Chat(Scripted(lambda r: "new" if "new" in r.messages[0].text else "old")),
-        work=MemoryWork(),
-        journal=Journal(MemoryRecord(), lambda _: None),
+        work=MemoryCache(),
+        sink=EventSink(MemoryLog(), lambda _: None),
         max_failed=1.0,
     )
     tasks = environment.tasks("val")

@@ -9,7 +9,7 @@ from support import Seen
 
 from skillopt.core.chat import Message, Request
 from skillopt.core.edits import Append
-from skillopt.core.journal import Journal
+from skillopt.core.journal import EventSink
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Finding, Proposal
 from skillopt.core.rollout import Rollout, Score, Trajectory
@@ -20,7 +20,7 @@ from skillopt.model.scripted import Scripted
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.digest import Digest
 from skillopt.prompts.library import Library
-from skillopt.testing.doubles import MemoryRecord
+from skillopt.testing.doubles import MemoryLog
 
 SKILL = Skill.parse("Body.\n")
 LIST = {"calls": [{"tool": "list"}]}
@@ -56,9 +56,9 @@ def playing(*replies: object) -> tuple[Scripted, list[Request]]:
 
 
 def explorer(model: Scripted, turns: int = 6, digest: Digest | None = None) -> Explore:
-    journal = Journal(MemoryRecord(), Seen())
+    sink = EventSink(MemoryLog(), Seen())
     limits = Digest() if digest is None else digest
-    return Explore(asker=Asker(model, Library(), journal, limits), turns=turns)
+    return Explore(asker=Asker(model, Library(), sink, limits), turns=turns)
 
 
 async def explore(explorer: Explore, *batches: str, budget: int = 4) -> tuple[Finding, ...]:

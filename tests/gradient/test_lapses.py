@@ -9,7 +9,7 @@ from support import Seen, World, analysis, pupil
 from skillopt.core.chat import Request
 from skillopt.core.edits import Append
 from skillopt.core.events import Stepped
-from skillopt.core.journal import Journal
+from skillopt.core.journal import EventSink
 from skillopt.core.memory import Entry, Memory
 from skillopt.core.proposal import Appendix, Finding, Source
 from skillopt.core.skill import Skill
@@ -25,7 +25,7 @@ from skillopt.optimizer.select import Select
 from skillopt.optimizer.update import Patch
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
-from skillopt.testing.doubles import MemoryRecord
+from skillopt.testing.doubles import MemoryLog
 
 SKILL = Skill.parse("Add.\n").with_notes(["Old one."])
 FAILURES: frozenset[Source] = frozenset(("failure",))
@@ -36,7 +36,7 @@ def never(_: Request) -> str:
 
 
 def lapses(model: Scripted, threshold: int = 0) -> Lapses:
-    asker = Asker(model, Library(), Journal(MemoryRecord(), Seen()))
+    asker = Asker(model, Library(), EventSink(MemoryLog(), Seen()))
     return Lapses(asker=asker, threshold=threshold)
 
 
@@ -95,13 +95,13 @@ async def test_a_list_that_got_no_shorter_or_lost_everything_is_not_taken() -> N
 
 def run_with(model: Scripted, world: World, sources: frozenset[Source]) -> Run:
     run = world.run()
-    asker = Asker(model, Library(), run.journal)
+    asker = Asker(model, Library(), run.sink)
     noting = Lapses(asker=asker, sources=sources)
     pipeline = Pipeline(
         reflect=Reflect(asker=asker, lapses=noting),
         aggregate=Aggregate(asker=asker),
         select=Select(asker=asker),
-        update=Patch(journal=run.journal),
+        update=Patch(sink=run.sink),
         annotate=noting,
     )
     return replace(run, optimizer=pipeline)
@@ -124,7 +124,7 @@ def noting(*notes: str) -> Scripted:
 
 
 def steps(run: Run) -> list[Stepped]:
-    return [event for event in run.journal.record.events() if isinstance(event, Stepped)]
+    return [event for event in run.sink.record.events() if isinstance(event, Stepped)]
 
 
 async def test_a_step_with_reminders_only_is_measured_and_kept_if_it_helps() -> None:
@@ -142,7 +142,7 @@ async def test_reminders_that_do_not_help_are_rejected_with_their_candidate_and_
     first, second = steps(run)[:2]
     assert (first.action, second.action) == ("reject", "skip_no_change")
     assert state.current.skill.notes == ()
-    shown = [e for e in run.journal.record.events() if isinstance(e, Stepped) and e.draft.appendix]
+    shown = [e for e in run.sink.record.events() if isinstance(e, Stepped) and e.draft.appendix]
     assert shown[0].draft.appendix == Appendix(("Guess boldly.",), ("Guess boldly.",))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from support import Seen, analysis
 
 from skillopt.core.chat import Request
-from skillopt.core.journal import Journal
+from skillopt.core.journal import EventSink
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Probe, Turn
 from skillopt.core.rollout import Failure, Rollout, Score, Trajectory
@@ -18,7 +18,7 @@ from skillopt.gradient.reflect import Reflect
 from skillopt.model.scripted import Scripted
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
-from skillopt.testing.doubles import MemoryRecord
+from skillopt.testing.doubles import MemoryLog
 
 SKILL = Skill.parse("Body.\n")
 
@@ -62,7 +62,7 @@ def move(kind: str, text: str) -> str:
 
 
 def probing(model: Scripted, actor: Actor | None = None, turns: int = 3) -> Probing:
-    asker = Asker(model, Library(), Journal(MemoryRecord(), Seen()))
+    asker = Asker(model, Library(), EventSink(MemoryLog(), Seen()))
     target_probe = actor if actor is not None else Actor()
     return Probing(asker=asker, target_probe=target_probe, failures=2, successes=1, turns=turns)
 

@@ -10,7 +10,7 @@ from support import Seen
 
 from skillopt.core.chat import Message, Request
 from skillopt.core.edits import Append, Delete
-from skillopt.core.journal import Journal
+from skillopt.core.journal import EventSink
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Finding
 from skillopt.core.rollout import Failure, Rollout, Score, Trajectory
@@ -24,7 +24,7 @@ from skillopt.gradient.several import Several, Union
 from skillopt.model.scripted import Scripted
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
-from skillopt.testing.doubles import MemoryRecord
+from skillopt.testing.doubles import MemoryLog
 
 SKILL = Skill.parse("# Job\n\n- Read the note.\n- Explain your answer in a friendly sentence.\n")
 RULE = "When asked for a date, write it as YYYY-MM-DD and nothing else."
@@ -59,12 +59,12 @@ async def stream(rollouts: Sequence[Rollout]) -> AsyncIterator[Rollout]:
         yield rollout
 
 
-def journal() -> Journal:
-    return Journal(MemoryRecord(), Seen())
+def sink() -> EventSink:
+    return EventSink(MemoryLog(), Seen())
 
 
 def asker(model: Scripted) -> Asker:
-    return Asker(model, Library(), journal())
+    return Asker(model, Library(), sink())
 
 
 async def found(proposer: Instruct | Patterns | Several, *rollouts: Rollout) -> tuple[Finding, ...]:
@@ -152,7 +152,7 @@ def test_nothing_is_said_about_a_form_that_the_answers_already_have() -> None:
 
 
 async def test_patterns_propose_rules_examples_and_deletions_without_a_model() -> None:
-    dates, teams, wordy = await found(Patterns(journal=journal()), *DATES, *TEAMS)
+    dates, teams, wordy = await found(Patterns(sink=sink()), *DATES, *TEAMS)
     edits = [each.edit for each in dates.proposals]
     assert isinstance(edits[0], Append)
     assert "YYYY-MM-DD" in edits[0].content
@@ -168,7 +168,7 @@ async def test_patterns_propose_rules_examples_and_deletions_without_a_model() -
 
 
 async def test_one_failure_is_no_pattern() -> None:
-    assert await found(Patterns(journal=journal()), DATES[0]) == ()
+    assert await found(Patterns(sink=sink()), DATES[0]) == ()
 
 
 async def test_several_proposers_read_the_same_attempts_and_equal_edits_are_united() -> None:
@@ -178,7 +178,7 @@ async def test_several_proposers_read_the_same_attempts_and_equal_edits_are_unit
         def __aiter__(self) -> AsyncIterator[Rollout]:
             return stream(DATES)
 
-    both = Several((Patterns(journal=journal()), Patterns(journal=journal())))
+    both = Several((Patterns(sink=sink()), Patterns(sink=sink())))
     findings = await both(SKILL, [Again()], Memory(), budget=4)
     assert [each.number for each in findings] == [0, 1, 2, 3]
     bundle = await Union()(SKILL, findings, Memory())

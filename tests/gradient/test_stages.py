@@ -7,7 +7,7 @@ from support import Seen, analysis
 
 from skillopt.core.chat import Request
 from skillopt.core.edits import Append
-from skillopt.core.journal import Journal
+from skillopt.core.journal import EventSink
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Bundle, Finding, Proposal, Source
 from skillopt.core.rollout import Failure, Rollout, Score
@@ -17,13 +17,13 @@ from skillopt.gradient.reflect import Reflect
 from skillopt.model.scripted import Scripted
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
-from skillopt.testing.doubles import MemoryRecord
+from skillopt.testing.doubles import MemoryLog
 
 SKILL = Skill.parse("Body.\n")
 
 
 def asker(model: Scripted) -> Asker:
-    return Asker(model, Library(), Journal(MemoryRecord(), Seen()))
+    return Asker(model, Library(), EventSink(MemoryLog(), Seen()))
 
 
 async def stream(marks: str, prefix: str = "t") -> AsyncIterator[Rollout]:

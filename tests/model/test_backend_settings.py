@@ -18,7 +18,7 @@ from skillopt.model.http import Http
 from skillopt.model.meter import Meter
 from skillopt.model.purse import Purse
 from skillopt.model.settings import Role
-from skillopt.testing.doubles import MemoryWork
+from skillopt.testing.doubles import MemoryCache
 
 ASK = Request(stage="rollout", messages=(Message("user", "Why?"),))
 ANTHROPIC = {
@@ -32,7 +32,7 @@ def connect(
     http: Http, variables: Mapping[str, str], *overrides: str, role: Role = "target"
 ) -> Model:
     config = load_config(overrides=list(overrides))
-    board = Switchboard(Secrets(variables), http, MemoryWork(), Purse(Meter()))
+    board = Switchboard(Secrets(variables), http, MemoryCache(), Purse(Meter()))
     return board.connect(config.model.role(role))
 
 
@@ -287,7 +287,7 @@ async def test_two_roles_on_different_servers_share_no_limits() -> None:
         ]
     )
     async with Http() as http:
-        board = Switchboard(Secrets({}), http, MemoryWork(), Purse(Meter()))
+        board = Switchboard(Secrets({}), http, MemoryCache(), Purse(Meter()))
         board.connect(config.model.role("optimizer"))
         board.connect(config.model.role("target"))
         assert len(board.endpoints) == 2

@@ -29,7 +29,7 @@ from skillopt.model.qwen import QwenChat
 from skillopt.model.scripted import Scripted
 from skillopt.model.settings import ModelSettings
 from skillopt.model.wrap import Metered, NonEmpty, Recorded, Retrying
-from skillopt.testing.doubles import MemoryWork
+from skillopt.testing.doubles import MemoryCache
 
 ASK = Request(stage="rollout", messages=(Message("user", "Why?"),))
 USAGE = {"prompt_tokens": 12, "completion_tokens": 3}
@@ -112,7 +112,7 @@ async def at_once(_: float) -> None:
     """No time passes."""
 
 
-def whole(model: Model, meter: Meter, work: MemoryWork) -> Model:
+def whole(model: Model, meter: Meter, work: MemoryCache) -> Model:
     """What a run puts around a wire, without its waits."""
     metered = Metered(model, "target", Purse(meter))
     return Recorded(Retrying(NonEmpty(metered, "target"), tries=3, sleep=at_once), "target", work)
@@ -127,7 +127,7 @@ async def test_an_empty_reply_is_asked_for_again_and_every_one_is_paid(
         good = response({"type": "message", "content": [{"type": "output_text", "text": "So."}]})
     meter = Meter()
     async with wire(provider, api, says(empty), says(good)) as (server, model):
-        reply = await whole(model, meter, MemoryWork()).complete(ASK)
+        reply = await whole(model, meter, MemoryCache()).complete(ASK)
     assert (reply.text, len(server.seen)) == ("So.", 2)
     assert meter.total == Usage(2, 24, 6)
 
@@ -136,7 +136,7 @@ async def test_an_empty_reply_is_asked_for_again_and_every_one_is_paid(
 async def test_a_reply_that_stays_empty_is_a_failure_and_is_not_kept(
     provider: type[Provider], api: str, empty: dict[str, object]
 ) -> None:
-    work = MemoryWork()
+    work = MemoryCache()
     async with wire(provider, api, says(empty)) as (server, model):
         asked = whole(model, Meter(), work)
         for tries in (3, 6):
@@ -151,7 +151,7 @@ async def test_a_reply_cut_before_its_first_word_names_the_setting_and_is_not_re
 ) -> None:
     async with wire(provider, api, says(empty)) as (server, model):
         with pytest.raises(Unusable, match=r"raise model\.target_max_tokens"):
-            await whole(model, Meter(), MemoryWork()).complete(ASK)
+            await whole(model, Meter(), MemoryCache()).complete(ASK)
     assert len(server.seen) == 1
 
 
@@ -161,7 +161,7 @@ async def test_a_reply_that_a_filter_withheld_is_a_failure_and_no_answer(
 ) -> None:
     async with wire(provider, api, says(empty)) as (server, model):
         with pytest.raises(Refused, match="content filter"):
-            await whole(model, Meter(), MemoryWork()).complete(ASK)
+            await whole(model, Meter(), MemoryCache()).complete(ASK)
     assert len(server.seen) == 1
 
 
@@ -192,13 +192,13 @@ async def test_a_program_that_says_nothing_has_not_answered(tmp_path: Path) -> N
 
 async def test_a_model_that_thinks_longer_than_the_first_question_allows_is_alive() -> None:
     async with wire(OpenAICompatible, "", says(choice("", "length"))) as (server, model):
-        await preflight(whole(model, Meter(), MemoryWork()))
+        await preflight(whole(model, Meter(), MemoryCache()))
     assert len(server.seen) == 1
 
 
 async def test_silence_that_is_an_answer_is_kept_apart_from_silence_that_is_none() -> None:
     silent = Scripted(lambda _: "")
-    asked = whole(silent, Meter(), MemoryWork())
+    asked = whole(silent, Meter(), MemoryCache())
     allowed = Request(stage=ASK.stage, messages=ASK.messages, empty_ok=True)
     assert (await asked.complete(allowed)).text == ""
     with pytest.raises(Unusable):

@@ -23,7 +23,7 @@ from skillopt.model.scripted import Scripted
 from skillopt.model.settings import ModelSettings
 from skillopt.model.wrap import Limited, Metered, Recorded, Retrying, call_key
 from skillopt.testing.contracts.models import check_model
-from skillopt.testing.doubles import MemoryWork
+from skillopt.testing.doubles import MemoryCache
 
 ASK = Request(stage="rollout", messages=(Message("user", "Why?"),))
 
@@ -209,7 +209,7 @@ class TestMeter:
 
 class TestRecorded:
     async def test_the_same_question_is_asked_once_even_by_many_at_a_time(self) -> None:
-        inner, work = Failing([]), MemoryWork()
+        inner, work = Failing([]), MemoryCache()
         model = Recorded(inner, "target", work)
         replies = await map_all(model.complete, [ASK] * 10)
         assert inner.calls == 1
@@ -219,13 +219,13 @@ class TestRecorded:
 
     async def test_an_error_is_not_kept(self) -> None:
         inner = Failing([ModelError("no")])
-        model = Recorded(inner, "target", MemoryWork())
+        model = Recorded(inner, "target", MemoryCache())
         with pytest.raises(ModelError):
             await model.complete(ASK)
         assert (await model.complete(ASK)).text == "rollout"
 
     async def test_what_is_kept_is_not_paid_again(self) -> None:
-        meter, work = Meter(), MemoryWork()
+        meter, work = Meter(), MemoryCache()
         work.enter("step_1")
         model = Recorded(Metered(Failing([]), "target", Purse(meter)), "target", work)
         for _ in range(3):
@@ -305,7 +305,7 @@ WRAPPINGS: list[Callable[[Model], Model]] = [
     Retrying,
     lambda model: Limited(model, Endpoint("e", concurrency=2)),
     lambda model: Metered(model, "target", Purse(Meter()), Price(input=1.0, output=1.0)),
-    lambda model: Recorded(model, "target", MemoryWork()),
+    lambda model: Recorded(model, "target", MemoryCache()),
 ]
 
 

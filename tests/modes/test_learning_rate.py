@@ -17,7 +17,7 @@ from support_runs import Uncut, kill_and_resume, run_uncut
 from skillopt.api import train
 from skillopt.core.chat import Request
 from skillopt.core.edits import Append
-from skillopt.core.journal import Journal
+from skillopt.core.journal import EventSink
 from skillopt.core.memory import Memory, swing
 from skillopt.core.proposal import Bundle, Proposal, Rate
 from skillopt.core.rollout import Evaluation, Failure, Rollout, Score
@@ -27,7 +27,7 @@ from skillopt.model.scripted import Scripted
 from skillopt.optimizer.rate import Autonomous, Steadying
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
-from skillopt.testing.doubles import MemoryRecord
+from skillopt.testing.doubles import MemoryLog
 
 MERGED = Bundle(tuple(Proposal(Append(str(n)), "failure", ("t",)) for n in range(5)))
 SKILL = Skill.parse("# Job\n")
@@ -40,7 +40,7 @@ async def attempts() -> AsyncIterator[Rollout]:
 
 
 async def decided(reply: str, *, scheduled: int | None = 3, fallback: int | None = None) -> Rate:
-    asker = Asker(Scripted(lambda _: reply), Library(), Journal(MemoryRecord(), Seen()))
+    asker = Asker(Scripted(lambda _: reply), Library(), EventSink(MemoryLog(), Seen()))
     rate = Autonomous(asker=asker, fallback=fallback)
     return await rate(SKILL, [attempts()], MERGED, Memory(), scheduled=scheduled)
 
@@ -77,7 +77,7 @@ async def test_the_question_shows_skill_memory_results_and_proposals() -> None:
         asked.append(request)
         return '{"learning_rate": 1}'
 
-    asker = Asker(Scripted(answer), Library(), Journal(MemoryRecord(), Seen()))
+    asker = Asker(Scripted(answer), Library(), EventSink(MemoryLog(), Seen()))
     memory = Memory(lessons="be bold")
     await Autonomous(asker=asker)(SKILL, [attempts()], MERGED, memory, scheduled=3)
     text = asked[0].messages[1].text

@@ -12,7 +12,7 @@ from support_runs import Uncut, kill_and_resume, run_uncut
 
 from skillopt.core.chat import Request
 from skillopt.core.events import Stepped
-from skillopt.core.journal import Journal
+from skillopt.core.journal import EventSink
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.core.tokens import estimate
@@ -21,7 +21,7 @@ from skillopt.model.scripted import Scripted
 from skillopt.optimizer.compress import Compress
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
-from skillopt.testing.doubles import MemoryRecord
+from skillopt.testing.doubles import MemoryLog
 
 LIMIT = 150
 LONG = Skill.parse(f"---\nname: x\n---\n# Job\n\n{'- words ' * 40}\n").with_guidance("stay")
@@ -34,7 +34,7 @@ def compress(*replies: str, limit: int = 40) -> tuple[Compress, list[Request]]:
         asked.append(request)
         return replies[min(len(asked), len(replies)) - 1]
 
-    asker = Asker(Scripted(answer), Library(), Journal(MemoryRecord(), Seen()))
+    asker = Asker(Scripted(answer), Library(), EventSink(MemoryLog(), Seen()))
     return Compress(asker=asker, limit=limit), asked
 
 
@@ -87,7 +87,7 @@ async def trained(reply: str) -> tuple[State, list[Stepped]]:
         rule = "Add carefully. " + "And so on. " * 40
         return analysis(rule) if request.stage == "analyst" else "{}"
 
-    record = MemoryRecord()
+    record = MemoryLog()
     world = World(optimizer=Scripted(answer), record=record, exam=False)
     run = world.run(shortener=compress(reply, limit=60)[0])
     state = await train(run, Skill.parse("# Sums\n"))

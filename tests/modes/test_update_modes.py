@@ -16,7 +16,7 @@ from support_runs import Uncut, kill_and_resume, run_uncut
 from skillopt.core.changes import Rewrite, Suggestion
 from skillopt.core.chat import Request
 from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Replace
-from skillopt.core.journal import Journal
+from skillopt.core.journal import EventSink
 from skillopt.core.memory import Entry, Memory
 from skillopt.core.proposal import Proposal, Selection
 from skillopt.core.skill import Region, Skill
@@ -25,7 +25,7 @@ from skillopt.optimizer.pipeline import Updating
 from skillopt.optimizer.update import Follow, Patch, TakeOver
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
-from skillopt.testing.doubles import MemoryRecord
+from skillopt.testing.doubles import MemoryLog
 
 MODES = {
     "patch": "edits",
@@ -116,7 +116,7 @@ DOCUMENTS = st.builds(
 
 
 def asker(reply: str) -> Asker:
-    return Asker(Scripted(lambda _: reply), Library(), Journal(MemoryRecord(), Seen()))
+    return Asker(Scripted(lambda _: reply), Library(), EventSink(MemoryLog(), Seen()))
 
 
 def updated(how: Updating, skill: Skill, *proposals: Proposal) -> Skill:
@@ -134,7 +134,7 @@ def test_no_edits_change_front_matter_regions_or_text_outside_their_span(
 ) -> None:
     before = Skill.parse(document)
     proposals = [Proposal(edit, "failure") for edit in edits]
-    after = updated(Patch(journal=asker("").journal), before, *proposals)
+    after = updated(Patch(sink=asker("").sink), before, *proposals)
     assert protected(after) == protected(before)
     assert KEPT in after.render()
     assert Skill.parse(after.render()) == after
@@ -147,7 +147,7 @@ def test_no_rewrite_changes_front_matter_or_regions(document: str, bodies: list[
     for body in bodies:
         follow = Follow(asker=asker(json.dumps({"new_skill": body})))
         followed = updated(follow, followed, Proposal(Suggestion("clarify", "t", "i"), "failure"))
-        take = TakeOver(journal=asker("").journal)
+        take = TakeOver(sink=asker("").sink)
         taken = updated(take, taken, Proposal(Rewrite("t", (), body), "failure"))
     for after in (followed, taken):
         assert protected(after) == protected(before)
@@ -186,7 +186,7 @@ async def test_a_rewrite_sees_the_body_and_rejected_suggestions_and_no_region() 
         lessons="for analysts",
     )
     follow = Follow(
-        asker=Asker(Scripted(answer), Library(), Journal(MemoryRecord(), Seen())),
+        asker=Asker(Scripted(answer), Library(), EventSink(MemoryLog(), Seen())),
         max_tokens=77,
         effort="high",
     )
@@ -210,7 +210,7 @@ async def test_without_a_usable_body_there_is_no_candidate_and_it_is_said(reply:
 
 async def test_the_first_body_with_words_is_taken_over() -> None:
     bodies = [Proposal(Rewrite(title, (), body), "failure") for title, body in ("a ", "bB")]
-    take = TakeOver(journal=asker("").journal)
+    take = TakeOver(sink=asker("").sink)
     done = await take(Skill.parse("x"), Selection(tuple(bodies)), Memory())
     assert done.skill == Skill.parse("B")
     none = await take(Skill.parse("x"), Selection(tuple(bodies[:1])), Memory())

@@ -5,7 +5,7 @@ from support import Seen
 
 from skillopt.core.chat import Request
 from skillopt.core.edits import Append, Replace
-from skillopt.core.journal import Journal
+from skillopt.core.journal import EventSink
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Bundle, Proposal, Selection
 from skillopt.core.skill import Skill
@@ -16,19 +16,19 @@ from skillopt.optimizer.select import Select
 from skillopt.optimizer.update import Patch
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
-from skillopt.testing.doubles import MemoryRecord
+from skillopt.testing.doubles import MemoryLog
 
 MERGED = Bundle(
     tuple(Proposal(Append(str(n)), "failure", tuple(f"t{i}" for i in range(n))) for n in range(4))
 )
 
 
-def journal() -> Journal:
-    return Journal(MemoryRecord(), Seen())
+def sink() -> EventSink:
+    return EventSink(MemoryLog(), Seen())
 
 
 async def selected(reply: str, budget: int) -> Selection:
-    select = Select(asker=Asker(Scripted(lambda _: reply), Library(), journal()))
+    select = Select(asker=Asker(Scripted(lambda _: reply), Library(), sink()))
     return await select(Skill.parse("a"), MERGED, Memory(), budget=budget)
 
 
@@ -42,7 +42,7 @@ async def test_within_the_budget_nothing_is_asked_and_budget_zero_chooses_nothin
     def never(_: Request) -> str:
         raise ModelError("asked")
 
-    select = Select(asker=Asker(Scripted(never), Library(), journal()))
+    select = Select(asker=Asker(Scripted(never), Library(), sink()))
     for budget in (4, 5):
         chosen = await select(Skill.parse("a"), MERGED, Memory(), budget=budget)
         assert chosen.proposals == MERGED.proposals
@@ -74,7 +74,7 @@ async def test_an_update_reports_on_every_edit_and_finds_targets_that_were_not_q
     edits = [Replace("write DATES as iso", "- Write dates as YYYY-MM-DD."), Replace("absent", "x")]
     chosen = Selection(tuple(Proposal(edit, "failure") for edit in edits))
     skill = Skill.parse("# Job\n\n- Write dates as ISO.\n- Be brief.\n")
-    applied = await Patch(journal=journal())(skill, chosen, Memory())
+    applied = await Patch(sink=sink())(skill, chosen, Memory())
     assert applied.skill is not None
     assert applied.skill.render() == "# Job\n\n- Write dates as YYYY-MM-DD.\n- Be brief.\n"
     assert [placed.status for placed in applied.report] == [

@@ -6,13 +6,13 @@ from support import Seen
 
 from skillopt.core.edits import Append, Delete, Edit, Replace
 from skillopt.core.events import Ticked
-from skillopt.core.journal import Journal
+from skillopt.core.journal import EventSink
 from skillopt.core.memory import Entry, Memory
 from skillopt.core.proposal import Bundle, Proposal, Selection
 from skillopt.core.rollout import Failure, Rollout, Score
 from skillopt.core.skill import Skill
 from skillopt.optimizer.trial import Trial
-from skillopt.testing.doubles import MemoryRecord
+from skillopt.testing.doubles import MemoryLog
 
 SKILL = Skill.parse("Start.\n")
 TASKS = ("a", "b", "c", "d", "e")
@@ -45,7 +45,7 @@ async def attempt(skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
 async def selected(
     *proposals: Proposal, budget: int = 4, memory: Memory | None = None
 ) -> Selection:
-    trial = Trial(attempt=attempt, journal=Journal(MemoryRecord(), Seen()))
+    trial = Trial(attempt=attempt, sink=EventSink(MemoryLog(), Seen()))
     return await trial(SKILL, Bundle(proposals), memory or Memory(), budget=budget)
 
 
@@ -71,7 +71,7 @@ async def test_two_rules_for_one_reason_are_both_kept_if_each_repairs_tasks_of_i
     one, two = (
         Proposal(Append(f"- {text}"), "failure", ("a", "b"), "dates") for text in ("one", "two")
     )
-    trial = Trial(attempt=apart, journal=Journal(MemoryRecord(), Seen()))
+    trial = Trial(attempt=apart, sink=EventSink(MemoryLog(), Seen()))
     chosen = await trial(SKILL, Bundle((one, two)), Memory(), budget=4)
     assert chosen.proposals == (one, two)
     assert chosen.dropped == ()
@@ -83,7 +83,7 @@ async def test_a_rule_that_misses_its_first_task_is_still_tried_on_the_others() 
         return [Rollout(task=each, skill="d", outcome=Score(marks[each], 0)) for each in tasks]
 
     rule = proposal(Append("- rule"), "dates")
-    trial = Trial(attempt=late, journal=Journal(MemoryRecord(), Seen()))
+    trial = Trial(attempt=late, sink=EventSink(MemoryLog(), Seen()))
     chosen = await trial(SKILL, Bundle((rule,)), Memory(), budget=4)
     assert chosen.proposals == (rule,)
 
@@ -112,7 +112,7 @@ async def test_a_rule_that_a_line_stands_against_is_tried_again_without_the_line
         return [Rollout(task=each, skill="d", outcome=Score(right, right)) for each in tasks]
 
     rule, clearing = proposal(Append("- rule"), "dates"), proposal(Delete("Start."), "wordy")
-    trial = Trial(attempt=contradicted, journal=Journal(MemoryRecord(), Seen()))
+    trial = Trial(attempt=contradicted, sink=EventSink(MemoryLog(), Seen()))
     chosen = await trial(SKILL, Bundle((rule, clearing)), Memory(), budget=4)
     assert chosen.proposals == (clearing, rule)
     alone = await trial(SKILL, Bundle((clearing,)), Memory(), budget=4)
@@ -146,7 +146,7 @@ async def test_what_breaks_the_repairs_of_others_stays_out() -> None:
 
     modest = Proposal(Append("- modest"), "failure", ("m1", "m2", "m3"), "dates")
     greedy = Proposal(Append("- greedy"), "failure", ("g1", "g2"), "teams")
-    trial = Trial(attempt=jealous, journal=Journal(MemoryRecord(), Seen()))
+    trial = Trial(attempt=jealous, sink=EventSink(MemoryLog(), Seen()))
     chosen = await trial(SKILL, Bundle((greedy, modest)), Memory(), budget=4)
     assert chosen.proposals == (modest,)
 
@@ -166,7 +166,7 @@ async def test_a_rule_that_spoils_another_is_exchanged_for_its_pattern_s_next() 
     dates = rule("dates", "dates", "d1", "d2")
     loud, quiet = (rule(text, "teams", "t1", "t2") for text in ("loud", "quiet"))
     poor = rule("poor", "dates", "d1", "d2")
-    trial = Trial(attempt=crowded, journal=Journal(MemoryRecord(), Seen()))
+    trial = Trial(attempt=crowded, sink=EventSink(MemoryLog(), Seen()))
     chosen = await trial(SKILL, Bundle((dates, poor, loud, quiet)), Memory(), budget=4)
     assert chosen.proposals == (dates, quiet)
 
@@ -177,7 +177,7 @@ async def test_a_line_that_no_rule_needs_gone_stays() -> None:
         return [Rollout(task=each, skill="d", outcome=Score(right, right)) for each in tasks]
 
     rule, clearing = proposal(Append("- rule"), "dates"), proposal(Delete("Start."), "wordy")
-    trial = Trial(attempt=harmless, journal=Journal(MemoryRecord(), Seen()))
+    trial = Trial(attempt=harmless, sink=EventSink(MemoryLog(), Seen()))
     chosen = await trial(SKILL, Bundle((rule, clearing)), Memory(), budget=4)
     assert chosen.proposals == (rule,)
 
@@ -192,7 +192,7 @@ async def test_trying_rules_together_reports_progress_like_trying_them_alone() -
             Rollout(task=each, skill="d", outcome=Score(float(right[each]), 0)) for each in tasks
         ]
 
-    trial = Trial(attempt=apart, journal=Journal(MemoryRecord(), seen))
+    trial = Trial(attempt=apart, sink=EventSink(MemoryLog(), seen))
     chosen = await trial(SKILL, Bundle((one, two)), Memory(), budget=4)
     assert chosen.proposals == (one, two)
     assert sum(isinstance(each, Ticked) for each in seen.events) == 3

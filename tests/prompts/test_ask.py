@@ -6,13 +6,13 @@ import pytest
 from support import Seen
 
 from skillopt.core.chat import Model, Request
-from skillopt.core.journal import Journal
+from skillopt.core.journal import EventSink
 from skillopt.errors import ConfigError, ModelError, Refused, Unusable
 from skillopt.model.scripted import Scripted
 from skillopt.prompts.ask import Asker, Question
 from skillopt.prompts.library import Library
 from skillopt.prompts.replies import EditAnalysis, EditAnswer, Ranking
-from skillopt.testing.doubles import MemoryRecord
+from skillopt.testing.doubles import MemoryLog
 
 QUESTION = Question(
     stage="ranking",
@@ -24,7 +24,7 @@ QUESTION = Question(
 
 
 def asker(model: Model, prompts: Library | None = None) -> Asker:
-    return Asker(model, prompts or Library(), Journal(MemoryRecord(), Seen()))
+    return Asker(model, prompts or Library(), EventSink(MemoryLog(), Seen()))
 
 
 @pytest.mark.parametrize(

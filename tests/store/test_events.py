@@ -16,7 +16,7 @@ from skillopt.core.skill import Skill
 from skillopt.core.state import replay
 from skillopt.errors import StoreError
 from skillopt.store import codec
-from skillopt.store.events import EventLog, read_log
+from skillopt.store.events import EventFile, read_log
 
 shared_folder = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -64,7 +64,7 @@ any_event: st.SearchStrategy[Event] = st.one_of(
 
 def written(path: Path, content: list[Event]) -> bytes:
     path.unlink(missing_ok=True)
-    log = EventLog(path)
+    log = EventFile(path)
     for event in content:
         log.append(event)
     return path.read_bytes()
@@ -80,18 +80,18 @@ def test_any_event_survives_being_written_down(event: Event) -> None:
 
 def test_a_log_gives_back_what_was_appended_in_this_process_and_the_next(tmp_path: Path) -> None:
     path = tmp_path / "run" / "events.jsonl"
-    log = EventLog(path)
+    log = EventFile(path)
     for event in story():
         log.append(event)
     assert list(log.events()) == story()
-    again = EventLog(path)
+    again = EventFile(path)
     again.append(Started("now", "1"))
-    assert list(EventLog(path).events()) == [*story(), Started("now", "1")]
+    assert list(EventFile(path).events()) == [*story(), Started("now", "1")]
     assert again.dropped == 0
 
 
 def test_nothing_is_created_before_the_first_event(tmp_path: Path) -> None:
-    log = EventLog(tmp_path / "run" / "events.jsonl")
+    log = EventFile(tmp_path / "run" / "events.jsonl")
     assert list(log.events()) == []
     assert list(tmp_path.iterdir()) == []
 
@@ -117,7 +117,7 @@ def test_a_cut_at_any_byte_keeps_a_valid_prefix_that_can_be_continued(
     kept = whole[:cut].count(b"\n")
     assert list(read_log(path).events) == story()[:kept]
     assert path.read_bytes() == whole[:cut], "reading changes nothing"
-    log = EventLog(path)
+    log = EventFile(path)
     assert log.dropped == cut - (whole[:cut].rfind(b"\n") + 1)
     for event in story()[kept:]:
         log.append(event)
@@ -136,7 +136,7 @@ def test_a_changed_byte_before_the_last_line_is_detected(
     whole[place] = data.draw(st.integers(0, 255).filter(lambda byte: byte != whole[place]))
     path.write_bytes(whole)
     with pytest.raises(StoreError, match=r"events.jsonl, line \d+|newer version"):
-        EventLog(path)
+        EventFile(path)
     assert path.read_bytes() == bytes(whole)
 
 
@@ -152,7 +152,7 @@ def test_a_changed_byte_in_the_last_line_is_refused_or_the_line_is_done_again(
     whole[place] = data.draw(st.integers(0, 255).filter(lambda byte: byte != whole[place]))
     path.write_bytes(whole)
     try:
-        found = list(EventLog(path).events())
+        found = list(EventFile(path).events())
     except StoreError:
         return
     assert found == story()[:-1]
@@ -178,7 +178,7 @@ def test_a_whole_last_line_that_is_no_json_is_dropped_when_writing_goes_on(tmp_p
     path = tmp_path / "events.jsonl"
     whole = written(path, story())
     path.write_bytes(whole + b"\0\0\0\0\n")
-    log = EventLog(path)
+    log = EventFile(path)
     assert log.dropped == 5
     assert path.read_bytes() == whole
 
@@ -187,12 +187,12 @@ def test_a_record_of_a_newer_version_is_refused_with_the_way_out(tmp_path: Path)
     path = tmp_path / "events.jsonl"
     path.write_text('{"v":2,"new":"form"}\n', encoding="utf-8")
     with pytest.raises(StoreError, match=r"newer version .*Upgrade"):
-        EventLog(path)
+        EventFile(path)
 
 
 def test_a_sound_line_with_unknown_content_is_refused_by_its_number(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    log = EventLog(path)
+    log = EventFile(path)
     log.append(Timed("m", "p", float("nan")))
     with pytest.raises(StoreError, match="line 1"):
         read_log(path)
@@ -200,7 +200,7 @@ def test_a_sound_line_with_unknown_content_is_refused_by_its_number(tmp_path: Pa
 
 def test_two_writers_are_noticed_before_anything_is_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    one, two = EventLog(path), EventLog(path)
+    one, two = EventFile(path), EventFile(path)
     one.append(Started("now", "1"))
     before = path.read_bytes()
     with pytest.raises(StoreError, match="another program"):
@@ -209,7 +209,7 @@ def test_two_writers_are_noticed_before_anything_is_overwritten(tmp_path: Path) 
 
 
 def test_a_record_that_cannot_be_written_or_read_is_an_error_with_its_path(tmp_path: Path) -> None:
-    log = EventLog(tmp_path / "run" / "events.jsonl")
+    log = EventFile(tmp_path / "run" / "events.jsonl")
     (tmp_path / "run").touch()
     with pytest.raises(StoreError, match=r"cannot write .*events.jsonl"):
         log.append(Started("now", "1"))
@@ -219,7 +219,7 @@ def test_a_record_that_cannot_be_written_or_read_is_an_error_with_its_path(tmp_p
 
 def test_a_full_disk_tears_no_line_and_writing_can_go_on(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    log = EventLog(path)
+    log = EventFile(path)
     log.append(Started("now", "1"))
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 40, hard))

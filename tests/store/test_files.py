@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from skillopt.errors import StoreError
 from skillopt.store.files import (
-    Scribe,
+    BackgroundWriter,
     json_bytes,
     json_row,
     sweep,
@@ -87,7 +87,7 @@ def test_new_files_never_replace_others_and_a_killed_write_can_be_repeated(tmp_p
 
 
 def test_a_scribe_has_written_everything_when_its_block_ends(tmp_path: Path) -> None:
-    with Scribe() as scribe:
+    with BackgroundWriter() as scribe:
         for number in range(50):
             scribe.write(tmp_path / str(number) / "file", b"x" * number)
     for number in range(50):
@@ -96,7 +96,7 @@ def test_a_scribe_has_written_everything_when_its_block_ends(tmp_path: Path) -> 
 
 def test_what_a_scribe_cannot_write_is_an_error_at_the_end(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    scribe = Scribe()
+    scribe = BackgroundWriter()
     scribe.__enter__()
     scribe.write(tmp_path / "file" / "below", b"x")
     scribe.write(tmp_path / "other", b"x")

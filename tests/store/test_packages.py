@@ -15,7 +15,7 @@ from skillopt.core.task import Task
 from skillopt.engine.series import RolloutKey
 from skillopt.errors import SkillError, StoreError
 from skillopt.store.cache import Cache
-from skillopt.store.events import EventLog
+from skillopt.store.events import EventFile
 from skillopt.store.layout import Layout
 from skillopt.store.packages import LARGEST, read_skill, skill_files
 from skillopt.store.projector import Projector
@@ -135,7 +135,7 @@ def test_a_record_from_before_packages_loads_and_gives_the_same_skills(tmp_path:
         each.evaluation.skill for each in candidates
     ]
     cache = Cache(layout.cache)
-    Projector(layout, cache, {}).rebuild(EventLog(layout.events).events())
+    Projector(layout, cache, {}).rebuild(EventFile(layout.events).events())
     cache.close()
     best = layout.best_skill.read_bytes()
     assert hashlib.sha256(best).hexdigest()[:16] == state.best.skill.digest == BEST

@@ -10,13 +10,13 @@ from skillopt.core.skill import Skill
 from skillopt.core.state import replay
 from skillopt.errors import SkillError, StoreError
 from skillopt.store.cache import Cache
-from skillopt.store.events import EventLog
+from skillopt.store.events import EventFile
 from skillopt.store.layout import Layout
 from skillopt.store.reader import RunReader
 
 
 async def a_run(root: Path, until: int | None = None) -> Path:
-    log, cache = EventLog(Layout(root).events), Cache(Layout(root).cache)
+    log, cache = EventFile(Layout(root).events), Cache(Layout(root).cache)
     for event in story()[:until]:
         log.append(event)
     await fill(cache)
@@ -96,7 +96,7 @@ async def test_a_digest_that_fits_two_skills_is_not_guessed(tmp_path: Path) -> N
             break
     else:
         raise AssertionError("no two of them begin alike")
-    log = EventLog(Layout(tmp_path).events)
+    log = EventFile(Layout(tmp_path).events)
     first = next(event for event in story() if isinstance(event, Begun)).initial
     begun = Begun(type(first)(other, first.evaluation, 0.5, "initial_skill", 0))
     log.append(begun)

@@ -6,17 +6,17 @@ import pytest
 
 from skillopt.core.chat import Reply, Usage
 from skillopt.core.events import Started, Stopped
-from skillopt.core.ports import Record, Work
+from skillopt.core.ports import EventLog, Work
 from skillopt.core.rollout import Failure, Rollout, Score
 from skillopt.errors import ModelError
-from skillopt.testing.doubles import MemoryRecord, MemoryWork
+from skillopt.testing.doubles import MemoryCache, MemoryLog
 
 SCORED = Rollout(task="t", skill="s", outcome=Score(1.0, 1.0))
 FAILED = Rollout(task="t", skill="s", outcome=Failure("ModelError", "busy"))
 
 
 def test_a_record_gives_back_what_was_appended_in_order() -> None:
-    record: Record = MemoryRecord()
+    record: EventLog = MemoryLog()
     events = [Started("now", "1"), Stopped("done", "later")]
     for event in events:
         record.append(event)
@@ -24,7 +24,7 @@ def test_a_record_gives_back_what_was_appended_in_order() -> None:
 
 
 async def test_a_scored_rollout_is_made_once_and_a_failed_one_again() -> None:
-    work: Work = MemoryWork()
+    work: Work = MemoryCache()
     coming = [FAILED, SCORED]
 
     async def make() -> Rollout:
@@ -37,7 +37,7 @@ async def test_a_scored_rollout_is_made_once_and_a_failed_one_again() -> None:
 
 
 async def test_whoever_waits_for_a_maker_that_failed_makes_it_himself() -> None:
-    work = MemoryWork()
+    work = MemoryCache()
     coming: list[Reply | Exception] = [ModelError("no"), Reply(text="yes", usage=Usage(1, 2, 3))]
 
     async def make() -> Reply:
@@ -56,7 +56,7 @@ async def test_whoever_waits_for_a_maker_that_failed_makes_it_himself() -> None:
 
 
 async def test_a_cancelled_maker_leaves_the_key_free() -> None:
-    work, started = MemoryWork(), asyncio.Event()
+    work, started = MemoryCache(), asyncio.Event()
 
     async def hang() -> Reply:
         started.set()
