@@ -25,7 +25,7 @@ from skillopt.core.events import (
 from skillopt.core.journal import EventSink
 from skillopt.core.memory import Memory
 from skillopt.core.ports import Episode, Gate
-from skillopt.core.proposal import Draft, Selection, Take
+from skillopt.core.proposal import Candidate, Draft, Selection
 from skillopt.core.rollout import Evaluation, Rollout, Score, Trajectory
 from skillopt.core.seeds import blocks, shuffled
 from skillopt.core.skill import Skill
@@ -104,11 +104,11 @@ class Idle:
         *,
         budget: int | None,
     ) -> Draft:
-        takes: list[Take] = []
+        takes: list[Candidate] = []
         for _ in range(self.candidates):
             self.made += 1
             changed = apply_edits(skill, [Append(f"Remark {self.made}.")]).skill
-            takes.append(Take(name=f"remark {self.made}", chosen=Selection(), skill=changed))
+            takes.append(Candidate(name=f"remark {self.made}", chosen=Selection(), skill=changed))
         return Draft(budget=budget).with_takes(takes)
 
 
@@ -157,7 +157,7 @@ async def toss(
     runner = RolloutRunner(
         environment=env,
         harness=Hand(seed),
-        work=MemoryCache(),
+        cache=MemoryCache(),
         sink=EventSink(MemoryLog(), seen),
     )
     run = Run(

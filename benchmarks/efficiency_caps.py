@@ -14,7 +14,7 @@ from simulated import settings
 from skillopt.api import train_async
 from skillopt.core.chat import Usage
 from skillopt.errors import BudgetSpent
-from skillopt.store.cache import Cache
+from skillopt.store.cache import SqliteCache
 from skillopt.testing.simulator import Simulator, initial_skill, write_data
 
 WORKERS = 16
@@ -61,7 +61,7 @@ async def trained(seed: int, data: Path, out: Path, limits: Mapping[str, object]
                 },
             )
         minutes = (time.monotonic() - start) / 60
-        cache = Cache(out / "cache.sqlite", read_only=True)
+        cache = SqliteCache(out / "cache.sqlite", read_only=True)
         receipt = sum(cache.spent().values(), Usage())
         cache.close()
         return Taken(receipt, minutes, sum(simulator.stats().completed.values()))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from skillopt.core.chat import Model, Request
 from skillopt.core.events import Event, Signal
 from skillopt.core.journal import EventSink
-from skillopt.core.ports import EventLog, Gate, Shortener, Work
+from skillopt.core.ports import EventLog, Gate, RolloutCache, Shortener
 from skillopt.core.rollout import Evaluation, Score, Trajectory
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
@@ -127,7 +127,7 @@ class World:
     target: Model = field(default_factory=lambda: Scripted(pupil))
     optimizer: Model = field(default_factory=lambda: Scripted(teacher))
     record: EventLog = field(default_factory=MemoryLog)
-    work: Work = field(default_factory=MemoryCache)
+    cache: RolloutCache = field(default_factory=MemoryCache)
     seen: Seen = field(default_factory=Seen)
     gate: Gate = field(default_factory=lambda: Strict(Metric()))
     slow_gate: Gate = field(default_factory=lambda: Strict(Metric()))
@@ -144,7 +144,7 @@ class World:
         return RolloutRunner(
             environment=self.env,
             harness=Chat(self.target),
-            work=self.work,
+            cache=self.cache,
             sink=EventSink(self.record, self.seen),
             workers=self.workers,
             max_failed=self.max_failed,

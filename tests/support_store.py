@@ -20,11 +20,11 @@ from skillopt.core.events import (
     Stopped,
     Timed,
 )
-from skillopt.core.proposal import Bundle, Draft, Finding, Pattern, Proposal, Review, Selection
+from skillopt.core.proposal import Draft, Finding, Pattern, Proposal, ProposalSet, Review, Selection
 from skillopt.core.rollout import Evaluation, Failure, Rollout, Score, Trajectory
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split
-from skillopt.store.cache import Cache
+from skillopt.store.cache import SqliteCache
 
 INITIAL = Skill.parse("---\nname: s\n---\n# Übung\r\n\r\n- Be brief.\r\n")
 RULE = Append("- Answer in capitals.")
@@ -100,7 +100,7 @@ def draft(edit: Append, skill: Skill) -> Draft:
             ),
             Finding(source="failure", batch=0, number=1, tasks=("a",), problem="no JSON came"),
         ),
-        merged=Bundle(proposals, "merged"),
+        merged=ProposalSet(proposals, "merged"),
         chosen=Selection(proposals[:1], "ranked", (0,)),
         report=apply_edits(INITIAL, [edit, Delete("not there")]).report,
         skill=skill,
@@ -163,7 +163,7 @@ def story() -> list[Event]:
             in_epoch=2,
             batches=(later,),
             patterns=(),
-            draft=Draft(budget=1, merged=Bundle((Proposal(RULE, "success", ("a",)),))),
+            draft=Draft(budget=1, merged=ProposalSet((Proposal(RULE, "success", ("a",)),))),
             action="skip_no_change",
             decision=None,
         ),
@@ -202,7 +202,7 @@ def story() -> list[Event]:
     ]
 
 
-async def fill(cache: Cache) -> None:
+async def fill(cache: SqliteCache) -> None:
     """Put the work behind the story into a cache."""
     cache.enter("step_0001")
     await keep_reply(cache, "r1", stage="rollout")
@@ -214,7 +214,7 @@ async def fill(cache: Cache) -> None:
             await keep_rollout(cache, rollout(task, skill, 0.0 if task == "a" else 1.0))
 
 
-async def keep_rollout(cache: Cache, value: Rollout, key: str = "") -> tuple[Rollout, bool]:
+async def keep_rollout(cache: SqliteCache, value: Rollout, key: str = "") -> tuple[Rollout, bool]:
     """Keep a value under a key made from it."""
 
     async def make() -> Rollout:
@@ -224,7 +224,12 @@ async def keep_rollout(cache: Cache, value: Rollout, key: str = "") -> tuple[Rol
 
 
 async def keep_reply(
-    cache: Cache, key: str, *, text: str = "ok", role: str = "optimizer", stage: str = "analyst"
+    cache: SqliteCache,
+    key: str,
+    *,
+    text: str = "ok",
+    role: str = "optimizer",
+    stage: str = "analyst",
 ) -> Reply:
     """Keep a reply that cost something."""
 

@@ -20,7 +20,7 @@ from skillopt.core.events import Event, Signal, Stopped
 from skillopt.core.rollout import Failure, Rollout, Score
 from skillopt.errors import AccessError, SkilloptError, Unmeasurable, hide_in_error
 from skillopt.model.wrap import Cleaned
-from skillopt.store.cache import Cache
+from skillopt.store.cache import SqliteCache
 from skillopt.store.events import read_log
 
 KEY = "7f3a9c1e5b2d8f4a6c0e1d3b"
@@ -189,7 +189,7 @@ def test_an_error_and_its_causes_are_cleaned_whatever_they_are_made_of() -> None
 async def test_what_is_kept_holds_no_secret_in_any_of_its_texts(tmp_path: Path) -> None:
     secrets = Secrets({"K": KEY, "O": OTHER})
     assert (secrets.get("K"), secrets.get("O")) == (KEY, OTHER)
-    cache = Cache(tmp_path / "cache.sqlite", hide=secrets.hide_values)
+    cache = SqliteCache(tmp_path / "cache.sqlite", hide=secrets.hide_values)
     for number, secret in enumerate((KEY, OTHER)):
 
         async def rollout(secret: str = secret) -> Rollout:

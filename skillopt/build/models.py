@@ -16,7 +16,7 @@ from skillopt.config.schema import Config, Role, RoleModel
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Message, Model, Request
 from skillopt.core.events import Event, Signal
-from skillopt.core.ports import Watcher, Work
+from skillopt.core.ports import RolloutCache, Watcher
 from skillopt.errors import ConfigError, Refused
 from skillopt.model.endpoint import Endpoint, Pulse
 from skillopt.model.handoff import Desk
@@ -192,7 +192,7 @@ class Switchboard:
 
     secrets: Secrets
     http: Transport
-    work: Work
+    cache: RolloutCache
     purse: Purse
     desk: Desk | None = None
     """Where questions for people go; None: nowhere."""
@@ -236,7 +236,7 @@ class Switchboard:
         return Metered(cleaned, role.role, self.purse, price, role.max_tokens)
 
     def _kept(self, model: Model, role: RoleModel) -> Model:
-        return Recorded(model, role.role, self.work)
+        return Recorded(model, role.role, self.cache)
 
     def _endpoint(self, role: RoleModel, plugged: Plug) -> Endpoint:
         limits = role.max_concurrency, role.requests_per_minute, role.tokens_per_minute

@@ -17,7 +17,7 @@ from skillopt.engine.witness import LiveTargetProbe
 from skillopt.gradient.aggregate import Aggregate
 from skillopt.gradient.explore import Explore
 from skillopt.gradient.instruct import Instruct
-from skillopt.gradient.lapses import Lapses
+from skillopt.gradient.lapses import Reminders
 from skillopt.gradient.patterns import Patterns
 from skillopt.gradient.portfolio import Portfolio
 from skillopt.gradient.probe import Probing
@@ -146,11 +146,11 @@ def schedule(optimizer: OptimizerSection) -> Callable[[int, int], int | None]:
             return Cosine(high, low)
 
 
-def _lapses(optimizer: OptimizerSection, asker: Asker) -> Lapses | None:
+def _lapses(optimizer: OptimizerSection, asker: Asker) -> Reminders | None:
     if not optimizer.use_skill_aware_reflection:
         return None
     both = optimizer.skill_aware_appendix_source == "both"
-    return Lapses(
+    return Reminders(
         asker=asker,
         sources=frozenset(("failure", "success") if both else ("failure",)),
         threshold=optimizer.skill_aware_consolidate_threshold,
@@ -222,7 +222,7 @@ def _proposer(
     gradient: GradientSection,
     form: Form,
     asker: Asker,
-    lapses: Lapses | None,
+    lapses: Reminders | None,
     probing: Probing | None,
 ) -> Proposer:
     def one(name: str) -> Proposer:

@@ -14,7 +14,7 @@ from skillopt.core.chat import Usage
 from skillopt.core.events import Remaining
 from skillopt.core.state import replay
 from skillopt.errors import RolloutError
-from skillopt.store.cache import Cache
+from skillopt.store.cache import SqliteCache
 from skillopt.store.events import read_log
 from skillopt.store.layout import Layout
 
@@ -70,7 +70,7 @@ async def _ahead(brief: Brief) -> tuple[Estimate, Usage]:
 
 def _spent(layout: Layout) -> tuple[dict[tuple[str, str, str], Usage], Usage]:
     """What was paid, and what counts as paid by calls that nobody has seen the end of."""
-    cache = Cache(layout.cache, read_only=True)
+    cache = SqliteCache(layout.cache, read_only=True)
     try:
         return cache.spent(), cache.interrupted()
     finally:

@@ -42,7 +42,7 @@ from skillopt.model.meter import Meter
 from skillopt.model.purse import Purse
 from skillopt.prompts.ask import Asker
 from skillopt.store import codec
-from skillopt.store.cache import Reused
+from skillopt.store.cache import ReuseCount
 from skillopt.store.chronicle import RunHistory
 from skillopt.store.desk import QuestionDesk
 from skillopt.store.events import EventFile
@@ -62,7 +62,7 @@ class Training:
     layout: Layout
     repaired: tuple[Path, ...]
     """Files of the run directory that were missing or damaged and were written anew."""
-    reused: Reused
+    reused: ReuseCount
     """What this process found finished."""
     models: Mapping[Role, Model]
     """Those to be tried before work is paid for: all but the caller's own."""

@@ -19,7 +19,7 @@ from skillopt.model.handoff import Desk
 from skillopt.model.http import Http
 from skillopt.model.meter import Meter
 from skillopt.model.purse import Caps, Purse
-from skillopt.store.cache import Cache
+from skillopt.store.cache import SqliteCache
 from skillopt.store.layout import Layout
 
 
@@ -28,7 +28,7 @@ class Workshop:
     """The tools of one process in one directory."""
 
     config: Config
-    cache: Cache
+    cache: SqliteCache
     board: Switchboard
     purse: Purse
 
@@ -41,7 +41,7 @@ class Workshop:
         return RolloutRunner(
             environment=environment,
             harness=self.harness(target),
-            work=self.cache,
+            cache=self.cache,
             sink=sink,
             workers=self.config.env.workers,
             max_failed=self.config.evaluation.max_failure_share,
@@ -60,7 +60,7 @@ async def open_workshop(
 ) -> AsyncGenerator[Workshop, None]:
     """Go on from what is finished and paid for in a directory; without a desk nobody is asked."""
     secrets = secrets or Secrets.load()
-    cache = Cache(layout.cache, hide=secrets.hide_values)
+    cache = SqliteCache(layout.cache, hide=secrets.hide_values)
     try:
         async with Http() as http:
             purse = Purse(Meter.after(cache.spent()), caps, cache)

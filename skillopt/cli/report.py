@@ -33,7 +33,7 @@ from skillopt.core.tokens import estimate
 from skillopt.evaluation.gates import Metric
 from skillopt.evaluation.report import claim, lift, mean, metric_of, shown_metrics
 from skillopt.store.ahead import PrefetchCount
-from skillopt.store.cache import Reused
+from skillopt.store.cache import ReuseCount
 from skillopt.store.candidates import tried
 from skillopt.store.chronicle import HistoryEntry
 from skillopt.store.layout import Layout
@@ -256,7 +256,7 @@ def interrupted(found: Usage) -> str:
     return f"under way when a process was stopped, and counted at their most: {paid(found)}"
 
 
-def reused(found: Reused) -> str:
+def reused(found: ReuseCount) -> str:
     """What was not paid for, because it was finished before; empty when nothing was."""
     parts = [(found.attempts, "attempt"), (found.calls, "call")]
     listed = " and ".join(count(number, noun) for number, noun in parts if number)

@@ -20,7 +20,7 @@ from skillopt.cli.tables import Table
 from skillopt.config.load import load_kept
 from skillopt.errors import ConfigError, StoreError
 from skillopt.evaluation.report import figures, metric_of
-from skillopt.store.cache import Cache
+from skillopt.store.cache import SqliteCache
 from skillopt.store.evaluations import holds_evaluation
 from skillopt.store.events import EventFile
 from skillopt.store.layout import Layout, RolloutFolder
@@ -123,7 +123,7 @@ def _model(name: str) -> str:
 def _rebuild(layout: Layout, screen: Screen) -> None:
     settings = _settings(layout)
     with RunLock(layout.root):
-        cache = Cache(layout.cache)
+        cache = SqliteCache(layout.cache)
         try:
             document = _document(settings)
             projector = Projector(layout, cache, settings, extra=figures, document=document)

@@ -23,7 +23,7 @@ from skillopt.cli.render import indented
 from skillopt.core.changes import Change, Rewrite, Suggestion
 from skillopt.core.edits import Append, Delete, InsertAfter, Placement, Replace
 from skillopt.core.events import Stepped
-from skillopt.core.proposal import Appendix, Draft, Finding, Proposal, Rewritten
+from skillopt.core.proposal import Draft, Finding, Proposal, ReminderUpdate, Rewritten
 from skillopt.core.references import MAIN
 from skillopt.core.rollout import FULL_MARKS
 from skillopt.evaluation.gates import EQUAL
@@ -164,7 +164,7 @@ def _content(proposal: Proposal) -> Iterator[RenderableType]:
         yield indented(f"because {proposal.why}", "dim")
 
 
-def _reminders(appendix: Appendix | None) -> Iterator[RenderableType]:
+def _reminders(appendix: ReminderUpdate | None) -> Iterator[RenderableType]:
     if appendix is None:
         return
     shorter = f", {appendix.consolidated} removed by consolidation" if appendix.consolidated else ""

@@ -49,7 +49,7 @@ from skillopt.core.ports import TellsGold
 from skillopt.core.state import State, replay
 from skillopt.engine.plan import Step
 from skillopt.errors import BudgetSpent, RolloutError, Unusable
-from skillopt.store.cache import Reused
+from skillopt.store.cache import ReuseCount
 from skillopt.store.layout import Layout
 from skillopt.store.reader import RunReader
 
@@ -133,7 +133,7 @@ def _distrust(brief: Brief, result: Result, screen: Screen) -> None:
 
 
 async def _train(brief: Brief, screen: Screen, secrets: Secrets) -> Result:
-    found: list[Reused] = []
+    found: list[ReuseCount] = []
     with reporting(screen) as watch:
 
         def see(event: Event | Signal) -> None:

@@ -25,7 +25,7 @@ def words(text: str) -> tuple[str, ...]:
     )
 
 
-def alike(one: str, other: str) -> bool:
+def similar(one: str, other: str) -> bool:
     """Whether two texts share most of their words: enough to list them as one, no more."""
     ours, theirs = _stems(one), _stems(other)
     if not ours or not theirs:

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from skillopt.core.changes import Change, Rewrite, Suggestion
 from skillopt.core.edits import Append, Delete, InsertAfter, Replace
-from skillopt.core.likeness import alike, words
+from skillopt.core.likeness import similar, words
 from skillopt.core.notes import bare
 from skillopt.core.proposal import Pattern
 from skillopt.core.rollout import Evaluation
@@ -18,7 +18,7 @@ Meaning: TypeAlias = tuple[str | tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class MemoryEntry:
     """One step, as later steps should remember it."""
 
     step: int
@@ -71,7 +71,7 @@ class Rejection:
 class Memory:
     """The steps of the run or epoch; the lessons (the meta skill) and volatility of the run."""
 
-    steps: tuple[Entry, ...] = ()
+    steps: tuple[MemoryEntry, ...] = ()
     lessons: str = ""
     volatility: float = 0.0
     """How much of what recent candidates changed was for the worse, 0 to 1."""
@@ -82,15 +82,15 @@ class Memory:
         """Count a step."""
         return replace(self, fruitless=0 if accepted else self.fruitless + 1)
 
-    def remember(self, entry: Entry) -> Memory:
+    def remember(self, entry: MemoryEntry) -> Memory:
         """Add a step."""
         return replace(self, steps=(*self.steps, entry))
 
-    def feel(self, before: Evaluation, after: Evaluation) -> Memory:
+    def update_volatility(self, before: Evaluation, after: Evaluation) -> Memory:
         """Take in how a candidate changed single tasks; older steps count half each time."""
-        return replace(self, volatility=(self.volatility + swing(before, after)) / 2)
+        return replace(self, volatility=(self.volatility + regression_share(before, after)) / 2)
 
-    def turn_page(self, lessons: str | None, *, forgets: bool) -> Memory:
+    def start_epoch(self, lessons: str | None, *, forgets: bool) -> Memory:
         """Start an epoch: keep or replace lessons, keep or forget steps."""
         kept = self.lessons if lessons is None else lessons
         return replace(self, steps=() if forgets else self.steps, lessons=kept)
@@ -158,7 +158,7 @@ def meaning_of_note(note: str) -> Meaning:
 
 def _unite(found: list[Seen], pattern: Pattern, step: int) -> None:
     for index, known in enumerate(found):
-        if alike(known.pattern.name, pattern.name):
+        if similar(known.pattern.name, pattern.name):
             count = known.pattern.count + pattern.count
             tasks = tuple(sorted({*known.pattern.tasks, *pattern.tasks}))
             found[index] = Seen(replace(pattern, count=count, tasks=tasks), step)
@@ -169,7 +169,7 @@ def _unite(found: list[Seen], pattern: Pattern, step: int) -> None:
 def _count(found: list[Rejection], new: Rejection) -> None:
     for index, known in enumerate(found):
         comparable = meaning(known.edit)[0] == meaning(new.edit)[0]
-        if comparable and alike(_text(known.edit), _text(new.edit)):
+        if comparable and similar(_text(known.edit), _text(new.edit)):
             alone = known.alone or new.alone
             found[index] = replace(new, times=known.times + 1, alone=alone)
             return
@@ -190,7 +190,7 @@ def _text(change: Change) -> str:
             return " ".join([title, *summary])
 
 
-def swing(before: Evaluation, after: Evaluation) -> float:
+def regression_share(before: Evaluation, after: Evaluation) -> float:
     """Of the tasks whose hard score changed, the share that got worse; 0 when none changed."""
     both = before.scores.keys() & after.scores.keys()
     changes = [after.scores[task].hard - before.scores[task].hard for task in both]

@@ -20,7 +20,7 @@ def bare(note: str) -> str:
     return tidy(note).casefold().rstrip(" .,;:!?\u2026")
 
 
-def fresh_notes(notes: Iterable[str], known: Sequence[str]) -> tuple[str, ...]:
+def new_reminders(notes: Iterable[str], known: Sequence[str]) -> tuple[str, ...]:
     """The notes that say something, in order, each once, without those that are known."""
     seen = {"", *map(bare, known)}
     kept: list[str] = []

@@ -295,7 +295,7 @@ class EventLog(Protocol):
         ...
 
 
-class Work(Protocol):
+class RolloutCache(Protocol):
     """The cache of attempts and calls, by content."""
 
     def enter(self, move: str) -> None:

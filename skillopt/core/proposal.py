@@ -95,7 +95,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Bundle:
+class ProposalSet:
     """Proposals with the reasoning that put them together."""
 
     proposals: tuple[Proposal, ...] = ()
@@ -126,7 +126,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class Appendix:
+class ReminderUpdate:
     """The reminders that a candidate carries, and how a step's own ones got among them."""
 
     added: tuple[str, ...] = ()
@@ -200,7 +200,7 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Take:
+class Candidate:
     """One of several candidates that the same evidence yields."""
 
     name: str
@@ -226,7 +226,7 @@ class Draft:
     rate: Rate | None = None
     """How the budget came about, where it was not just scheduled."""
     findings: tuple[Finding, ...] = ()
-    merged: Bundle = field(default_factory=Bundle)
+    merged: ProposalSet = field(default_factory=ProposalSet)
     chosen: Selection = field(default_factory=Selection)
     report: tuple[Placement, ...] = ()
     """What became of each edit; empty where the body was written anew."""
@@ -236,13 +236,13 @@ class Draft:
     """The candidate; None when there was nothing to apply."""
     repeats: tuple[Proposal, ...] = ()
     """Proposals that were left aside because they repeat what is disproved."""
-    appendix: Appendix | None = None
+    appendix: ReminderUpdate | None = None
     """None when reminders are not kept."""
     size: Size | None = None
     """How the candidate grew; None when there is none."""
     name: str = BUNDLE
-    """How the candidate came about; see `Take`."""
-    others: tuple[Take, ...] = ()
+    """How the candidate came about; see `Candidate`."""
+    others: tuple[Candidate, ...] = ()
     """Further candidates, where more than one was wanted."""
 
     @property
@@ -251,9 +251,9 @@ class Draft:
         return self.takes[0].fitting
 
     @property
-    def takes(self) -> tuple[Take, ...]:
+    def takes(self) -> tuple[Candidate, ...]:
         """All candidates, this one first."""
-        first = Take(
+        first = Candidate(
             name=self.name,
             chosen=self.chosen,
             report=self.report,
@@ -268,7 +268,7 @@ class Draft:
         first = [each for each in self.takes if each.name == name]
         return self.with_takes([*first, *(each for each in self.takes if each.name != name)])
 
-    def with_takes(self, takes: Sequence[Take]) -> Draft:
+    def with_takes(self, takes: Sequence[Candidate]) -> Draft:
         """The same with these candidates; the first one is put to the gate."""
         first, *others = takes
         return replace(

@@ -19,8 +19,8 @@ from skillopt.core.events import (
     Pruned,
     Stepped,
 )
-from skillopt.core.memory import Entry, Memory
-from skillopt.core.proposal import Appendix, Draft
+from skillopt.core.memory import Memory, MemoryEntry
+from skillopt.core.proposal import Draft, ReminderUpdate
 from skillopt.core.skill import Skill
 
 
@@ -74,7 +74,7 @@ class State:
                 state = self._shed(fact)._decide(fact.decision)
             case EpochClosed():
                 state = self._decide(fact.decision)
-                memory = state.memory.turn_page(fact.review.lessons, forgets=fact.forgets)
+                memory = state.memory.start_epoch(fact.review.lessons, forgets=fact.forgets)
                 state = replace(state, memory=memory, epoch_start=state.current.skill)
             case FinalTested():
                 return replace(self, exam=fact)
@@ -88,7 +88,7 @@ class State:
         if fact.action == "skip_no_patches":
             return self
         marks = [batch.evaluation for batch in fact.batches]
-        entry = Entry(
+        entry = MemoryEntry(
             step=fact.step,
             epoch=fact.epoch,
             action=fact.action,
@@ -107,7 +107,7 @@ class State:
     def _learn(self, fact: MetaReflected) -> State:
         if fact.decision is None:
             return self
-        entry = Entry(
+        entry = MemoryEntry(
             step=fact.step,
             epoch=fact.epoch,
             action=fact.action,
@@ -120,7 +120,7 @@ class State:
     def _shed(self, fact: Pruned) -> State:
         if fact.decision is None:
             return self
-        entry = Entry(
+        entry = MemoryEntry(
             step=fact.step,
             epoch=fact.epoch,
             action=fact.decision.action,
@@ -133,10 +133,10 @@ class State:
 
     def _with(
         self,
-        entry: Entry,
+        entry: MemoryEntry,
         decision: Decision | None,
         tried: tuple[Change, ...],
-        appendix: Appendix | None = None,
+        appendix: ReminderUpdate | None = None,
         *,
         elsewhere: bool = False,
     ) -> State:
@@ -160,7 +160,9 @@ class State:
             else:
                 notes = appendix.added if appendix else ()
                 entry = replace(entry, rejected=tried, rejected_notes=notes)
-            memory = self.memory.feel(self.current.evaluation, decision.candidate.evaluation)
+            memory = self.memory.update_volatility(
+                self.current.evaluation, decision.candidate.evaluation
+            )
             return replace(self, memory=memory.remember(entry))
         return replace(self, memory=self.memory.remember(entry))
 

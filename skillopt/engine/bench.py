@@ -9,7 +9,7 @@ from typing import Literal
 
 from skillopt.aio import map_all, within
 from skillopt.core.journal import EventSink
-from skillopt.core.ports import Environment, Episode, Harness, TellsDetails, Work
+from skillopt.core.ports import Environment, Episode, Harness, RolloutCache, TellsDetails
 from skillopt.core.rollout import Evaluation, Failure, Rollout, Score, Trajectory
 from skillopt.core.seeds import blocks
 from skillopt.core.skill import Skill
@@ -56,7 +56,7 @@ class RolloutRunner:
 
     environment: Environment
     harness: Harness
-    work: Work
+    cache: RolloutCache
     sink: EventSink
     workers: int = 8
     max_failed: float = 0.1
@@ -259,7 +259,7 @@ class RolloutRunner:
             return await self._roll(task, 0, rollout_key)
 
         key = rollout_key.key(task)
-        _, there = await self.work.rollout(key, make, prefetch_for=move)
+        _, there = await self.cache.rollout(key, make, prefetch_for=move)
         return not there
 
     @contextmanager
@@ -287,7 +287,7 @@ class RolloutRunner:
             async with self.worker_pool:
                 return await self._roll(task, replicate, rollout_key)
 
-        return await self.work.rollout(rollout_key.key(task, replicate), make)
+        return await self.cache.rollout(rollout_key.key(task, replicate), make)
 
     async def _roll(self, task: Task, replicate: int, rollout_key: RolloutKey) -> Rollout:
         named = f"task {task.id!r}"

@@ -18,7 +18,7 @@ from skillopt.core.ports import (
     Reviewer,
     Shortener,
 )
-from skillopt.core.proposal import Draft, Size, Take
+from skillopt.core.proposal import Candidate, Draft, Size
 from skillopt.core.rollout import Evaluation
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
@@ -79,7 +79,7 @@ class Run:
     def enter(self, move: str) -> None:
         """What follows is done for this move."""
         self.sink.enter(move)
-        self.runner.work.enter(move)
+        self.runner.cache.enter(move)
 
     async def measure(self, skill: Skill) -> Measured:
         """Evaluate the initial skill on the validation tasks."""
@@ -122,7 +122,7 @@ class Run:
     async def fit(self, state: State, draft: Draft) -> Draft:
         """The same draft with candidates of a fitting size, where that can be had."""
 
-        async def shorten(take: Take) -> Take:
+        async def shorten(take: Candidate) -> Candidate:
             skill, size = await self.shorten(state, take.skill)
             return replace(take, skill=skill, size=size)
 

@@ -9,7 +9,7 @@ from skillopt.aio import map_all
 from skillopt.core.changes import Change
 from skillopt.core.journal import Phase
 from skillopt.core.memory import Memory
-from skillopt.core.proposal import Bundle, Finding, Proposal, Source
+from skillopt.core.proposal import Finding, Proposal, ProposalSet, Source
 from skillopt.core.seeds import blocks
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
@@ -26,15 +26,17 @@ class Aggregate:
     merge_batch: int = 8
     form: Form = EDITS
 
-    async def __call__(self, skill: Skill, findings: Sequence[Finding], memory: Memory) -> Bundle:
+    async def __call__(
+        self, skill: Skill, findings: Sequence[Finding], memory: Memory
+    ) -> ProposalSet:
         """One bundle, in which failures have priority over successes."""
         with self.asker.sink.phase("aggregate") as progress:
             merging = _Merging(self, progress, skill, memory)
             sources: list[Source] = ["failure", "success"]
 
-            async def climb(source: Source) -> Bundle:
+            async def climb(source: Source) -> ProposalSet:
                 leaves = [
-                    Bundle(each.proposals, each.reasoning)
+                    ProposalSet(each.proposals, each.reasoning)
                     for each in findings
                     if each.source == source and each.proposals
                 ]
@@ -56,19 +58,19 @@ class _Merging:
     skill: Skill
     memory: Memory
 
-    async def tree(self, bundles: list[Bundle], prompt: str) -> Bundle:
+    async def tree(self, bundles: list[ProposalSet], prompt: str) -> ProposalSet:
         """Merge level by level until one is left; one alone needs no question."""
 
-        async def join_chunk(chunk: Sequence[Bundle]) -> Bundle:
+        async def join_chunk(chunk: Sequence[ProposalSet]) -> ProposalSet:
             return chunk[0] if len(chunk) == 1 else await self.merge(chunk, prompt)
 
         size = self.to.merge_batch
         while len(bundles) > 1:
             chunks = blocks(bundles, size)
             bundles = await map_all(join_chunk, chunks)
-        return bundles[0] if bundles else Bundle()
+        return bundles[0] if bundles else ProposalSet()
 
-    async def merge(self, bundles: Sequence[Bundle], prompt: str) -> Bundle:
+    async def merge(self, bundles: Sequence[ProposalSet], prompt: str) -> ProposalSet:
         """One question; without a usable answer the proposals stand side by side."""
         given = united(bundles)
         form = self.to.form
@@ -92,10 +94,10 @@ class _Merging:
             return replace(given, problems=(*given.problems, str(error)))
         self.progress.tick()
         merged = [_merged(each.change(), each.why, each.sources, given) for each in answer.items]
-        return Bundle(tuple(merged), answer.reasoning, given.problems)
+        return ProposalSet(tuple(merged), answer.reasoning, given.problems)
 
 
-def united(bundles: Sequence[Bundle]) -> Bundle:
+def united(bundles: Sequence[ProposalSet]) -> ProposalSet:
     """All proposals in order; the same one made twice becomes one with the support of both."""
     kept: dict[Change, Proposal] = {}
     for bundle in bundles:
@@ -108,10 +110,10 @@ def united(bundles: Sequence[Bundle]) -> Bundle:
                 kept[each.edit] = replace(known, tasks=tasks)
     reasoning = "\n\n".join(bundle.reasoning for bundle in bundles if bundle.reasoning)
     problems = tuple(problem for bundle in bundles for problem in bundle.problems)
-    return Bundle(tuple(kept.values()), reasoning, problems)
+    return ProposalSet(tuple(kept.values()), reasoning, problems)
 
 
-def _merged(change: Change, why: str, sources: Sequence[int], given: Bundle) -> Proposal:
+def _merged(change: Change, why: str, sources: Sequence[int], given: ProposalSet) -> Proposal:
     parents = [given.proposals[index] for index in sources]
     failed = any(parent.source == "failure" for parent in parents)
     return replace(

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from skillopt.core.memory import Memory, meaning_of_note
-from skillopt.core.notes import fresh_notes
-from skillopt.core.proposal import Appendix, Finding, Source
+from skillopt.core.notes import new_reminders
+from skillopt.core.proposal import Finding, ReminderUpdate, Source
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
 from skillopt.prompts.ask import Asker, Question
@@ -18,7 +18,7 @@ _PROMPTS: dict[Source, str] = {"failure": "lapses_failure", "success": "lapses_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lapses:
+class Reminders:
     """Gathers the reminders of a step for the appendix of its candidate."""
 
     asker: Asker
@@ -31,22 +31,24 @@ class Lapses:
         """What an analyst of these attempts is told about reminders."""
         return (_PROMPTS[source],) if source in self.sources else ()
 
-    async def __call__(self, skill: Skill, findings: Sequence[Finding], memory: Memory) -> Appendix:
+    async def __call__(
+        self, skill: Skill, findings: Sequence[Finding], memory: Memory
+    ) -> ReminderUpdate:
         """The appendix with what is new and not disproved."""
         disproved = memory.disproved
         said = [note for each in findings for note in each.notes]
         new = [note for note in said if meaning_of_note(note) not in disproved]
-        added = fresh_notes(new, skill.notes)
+        added = new_reminders(new, skill.notes)
         after = (*skill.notes, *added)
         if not added or not 0 < self.threshold < len(after):
-            return Appendix(added, after)
+            return ReminderUpdate(added, after)
         return await self._compact(skill, added, after)
 
     async def _compact(
         self, skill: Skill, added: tuple[str, ...], notes: tuple[str, ...]
-    ) -> Appendix:
+    ) -> ReminderUpdate:
         def complaint(answer: ConsolidatedNotes) -> str:
-            count = len(fresh_notes(answer.consolidated_notes, ()))
+            count = len(new_reminders(answer.consolidated_notes, ()))
             return "" if 0 < count < len(notes) else f"there should be 1 to {len(notes) - 1} notes."
 
         with self.asker.sink.phase("consolidate", 1) as progress:
@@ -61,7 +63,7 @@ class Lapses:
                 answer = await self.asker.ask(question)
             except Unusable as error:
                 progress.tick("failed")
-                return Appendix(added, notes, problem=str(error))
+                return ReminderUpdate(added, notes, problem=str(error))
             progress.tick()
-        shorter = fresh_notes(answer.consolidated_notes, ())
-        return Appendix(added, shorter, len(notes) - len(shorter))
+        shorter = new_reminders(answer.consolidated_notes, ())
+        return ReminderUpdate(added, shorter, len(notes) - len(shorter))

@@ -13,7 +13,7 @@ from skillopt.core.proposal import Finding, Pattern, Probe, Proposal, Source
 from skillopt.core.rollout import Rollout, Score
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
-from skillopt.gradient.lapses import Lapses
+from skillopt.gradient.lapses import Reminders
 from skillopt.gradient.probe import Probing
 from skillopt.prompts.ask import Asker, Question
 from skillopt.prompts.digest import Digest
@@ -38,7 +38,7 @@ class Reflect:
     asker: Asker
     minibatch: int = 8
     failure_only: bool = False
-    lapses: Lapses | None = None
+    lapses: Reminders | None = None
     """Tells rules that are missing from rules that were ignored; None: all failures are edits."""
     probing: Probing | None = None
     """Looks into a few attempts first, which are chosen from all of the step; None: into none."""

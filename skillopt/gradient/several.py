@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from skillopt.aio import map_all
 from skillopt.core.memory import Memory
 from skillopt.core.ports import Proposer
-from skillopt.core.proposal import Bundle, Finding
+from skillopt.core.proposal import Finding, ProposalSet
 from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
 from skillopt.gradient.aggregate import united
@@ -45,6 +45,8 @@ class Several:
 class Union:
     """Aggregation without a model: equal edits become one with the support of all."""
 
-    async def __call__(self, skill: Skill, findings: Sequence[Finding], memory: Memory) -> Bundle:
+    async def __call__(
+        self, skill: Skill, findings: Sequence[Finding], memory: Memory
+    ) -> ProposalSet:
         """All proposals, failures first."""
-        return united([Bundle(each.proposals, each.reasoning) for each in findings])
+        return united([ProposalSet(each.proposals, each.reasoning) for each in findings])

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 
 from skillopt.core.chat import Model, Reply, Request, ToolCall
 from skillopt.core.intake import clean_reply, is_blank
-from skillopt.core.ports import Work
+from skillopt.core.ports import RolloutCache
 from skillopt.errors import ModelError, Refused, Unusable
 from skillopt.model.endpoint import Endpoint, Pulse
 from skillopt.model.prices import Tariff
@@ -204,7 +204,7 @@ class Recorded:
 
     inner: Model
     role: str
-    work: Work
+    cache: RolloutCache
 
     @property
     def fingerprint(self) -> str:
@@ -213,7 +213,7 @@ class Recorded:
 
     async def complete(self, request: Request) -> Reply:
         """The kept answer, or a new one that is kept before it is returned."""
-        return await self.work.reply(
+        return await self.cache.reply(
             call_key(self.role, self.fingerprint, request),
             role=self.role,
             stage=request.stage,

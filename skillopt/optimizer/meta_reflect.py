@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skillopt.core.memory import Memory
-from skillopt.core.proposal import Bundle, Draft, Proposal, Selection
+from skillopt.core.proposal import Draft, Proposal, ProposalSet, Selection
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
 from skillopt.optimizer.repeats import Sieve
@@ -52,7 +52,7 @@ class MetaReflect:
                 answer = await self.asker.ask(question)
             except Unusable as error:
                 progress.tick("failed")
-                return Draft(budget=budget, merged=Bundle(problems=(str(error),)))
+                return Draft(budget=budget, merged=ProposalSet(problems=(str(error),)))
             progress.tick()
         return await self._draft(skill, memory, answer, budget)
 
@@ -65,7 +65,7 @@ class MetaReflect:
             for each in answer.edits[:budget]
         )
         reasoning = "\n".join([answer.reasoning, *(f"- {each}" for each in answer.directions)])
-        merged = sieve.bundle(Bundle(proposals, reasoning.strip()))
+        merged = sieve.bundle(ProposalSet(proposals, reasoning.strip()))
         chosen = Selection(merged.proposals)
         applied = await self.update(skill, chosen, memory) if merged.proposals else None
         return Draft(

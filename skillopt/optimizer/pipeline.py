@@ -11,15 +11,15 @@ from skillopt.core.memory import Memory
 from skillopt.core.ports import Proposer
 from skillopt.core.proposal import (
     BUNDLE,
-    Appendix,
-    Bundle,
+    Candidate,
     Draft,
     Finding,
     Proposal,
+    ProposalSet,
     Rate,
+    ReminderUpdate,
     Rewritten,
     Selection,
-    Take,
 )
 from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
@@ -30,7 +30,9 @@ from skillopt.optimizer.vary import Vary, deal
 class Aggregating(Protocol):
     """Findings to one bundle."""
 
-    async def __call__(self, skill: Skill, findings: Sequence[Finding], memory: Memory) -> Bundle:
+    async def __call__(
+        self, skill: Skill, findings: Sequence[Finding], memory: Memory
+    ) -> ProposalSet:
         """Merge."""
         ...
 
@@ -42,7 +44,7 @@ class Rating(Protocol):
         self,
         skill: Skill,
         batches: Sequence[AsyncIterable[Rollout]],
-        merged: Bundle,
+        merged: ProposalSet,
         memory: Memory,
         *,
         scheduled: int | None,
@@ -55,7 +57,7 @@ class Selecting(Protocol):
     """The best proposals within a budget."""
 
     async def __call__(
-        self, skill: Skill, merged: Bundle, memory: Memory, *, budget: int | None
+        self, skill: Skill, merged: ProposalSet, memory: Memory, *, budget: int | None
     ) -> Selection:
         """Choose; without a budget, all of them."""
         ...
@@ -80,7 +82,9 @@ class Updating(Protocol):
 class Annotating(Protocol):
     """The reminders that a candidate carries."""
 
-    async def __call__(self, skill: Skill, findings: Sequence[Finding], memory: Memory) -> Appendix:
+    async def __call__(
+        self, skill: Skill, findings: Sequence[Finding], memory: Memory
+    ) -> ReminderUpdate:
         """Gather."""
         ...
 
@@ -114,7 +118,7 @@ class Pipeline:
         found = await path.choose(batches, budget)
         appendix = await self.annotate(skill, found.findings, memory) if self.annotate else None
         first = await path.take(BUNDLE, found.chosen, appendix)
-        others: list[Take] = []
+        others: list[Candidate] = []
         if self.vary is not None and found.chosen.proposals:
 
             async def again(seed: int) -> Selection:
@@ -138,7 +142,7 @@ class _Found(NamedTuple):
     """What was chosen, and the way there."""
 
     findings: tuple[Finding, ...]
-    merged: Bundle
+    merged: ProposalSet
     rate: Rate | None
     budget: int | None
     chosen: Selection
@@ -173,7 +177,9 @@ class _Path:
         chosen = await stages.select(skill, merged, memory, budget=budget)
         return _Found(findings, merged, rate, budget, chosen, tuple(sieve.held))
 
-    async def take(self, name: str, chosen: Selection, appendix: Appendix | None) -> Take:
+    async def take(
+        self, name: str, chosen: Selection, appendix: ReminderUpdate | None
+    ) -> Candidate:
         """From chosen proposals to a candidate."""
         skill = self.skill
         done = Update(None)
@@ -181,7 +187,7 @@ class _Path:
             done = await self.stages.update(skill, chosen, self.memory)
         written = skill if done.skill is None else done.skill
         candidate = written.with_notes(appendix.after) if appendix else written
-        return Take(
+        return Candidate(
             name=name,
             chosen=chosen,
             report=done.report,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from skillopt.core.memory import Memory
-from skillopt.core.proposal import Bundle, Rate
+from skillopt.core.proposal import ProposalSet, Rate
 from skillopt.core.rollout import Rollout, Score
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
@@ -28,7 +28,7 @@ class Autonomous:
         self,
         skill: Skill,
         batches: Sequence[AsyncIterable[Rollout]],
-        merged: Bundle,
+        merged: ProposalSet,
         memory: Memory,
         *,
         scheduled: int | None,
@@ -76,7 +76,7 @@ class Steadying:
         self,
         skill: Skill,
         batches: Sequence[AsyncIterable[Rollout]],
-        merged: Bundle,
+        merged: ProposalSet,
         memory: Memory,
         *,
         scheduled: int | None,

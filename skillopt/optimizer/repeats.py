@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from skillopt.core.memory import Meaning, Memory, meaning
-from skillopt.core.proposal import Bundle, Finding, Proposal
+from skillopt.core.proposal import Finding, Proposal, ProposalSet
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class Sieve:
         """The same findings without proposals that repeat a disproved one."""
         return tuple(replace(each, proposals=self._new(each.proposals)) for each in findings)
 
-    def bundle(self, bundle: Bundle) -> Bundle:
+    def bundle(self, bundle: ProposalSet) -> ProposalSet:
         """The same bundle without them: a merge may have put one together again."""
         return replace(bundle, proposals=self._new(bundle.proposals))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from skillopt.core.changes import Rewrite
 from skillopt.core.memory import Memory
-from skillopt.core.proposal import Bundle, Dropped, Selection
+from skillopt.core.proposal import Dropped, ProposalSet, Selection
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
 from skillopt.prompts.ask import Asker, Question
@@ -31,7 +31,7 @@ class Select:
     form: Form = EDITS
 
     async def __call__(
-        self, skill: Skill, merged: Bundle, memory: Memory, *, budget: int | None
+        self, skill: Skill, merged: ProposalSet, memory: Memory, *, budget: int | None
     ) -> Selection:
         """At most `budget` proposals; without a usable ranking, those with most support."""
         if budget is None or len(merged.proposals) <= budget:
@@ -68,7 +68,7 @@ class OneBody:
     """The best supported body that has words: only one can be taken."""
 
     async def __call__(
-        self, skill: Skill, merged: Bundle, memory: Memory, *, budget: int | None
+        self, skill: Skill, merged: ProposalSet, memory: Memory, *, budget: int | None
     ) -> Selection:
         """Asks nothing; without words in any of them, the first stands for all."""
         worded = [
@@ -80,13 +80,13 @@ class OneBody:
         return Selection(tuple((best or list(merged.proposals))[:1]))
 
 
-def _usable(answer: Ranking, merged: Bundle) -> list[int]:
+def _usable(answer: Ranking, merged: ProposalSet) -> list[int]:
     """The known indices, each once, in the order given."""
     known = range(len(merged.proposals))
     return [index for index in dict.fromkeys(answer.selected_indices) if index in known]
 
 
-def _most_supported(merged: Bundle, budget: int, problem: str) -> Selection:
+def _most_supported(merged: ProposalSet, budget: int, problem: str) -> Selection:
     by_support = sorted(
         range(len(merged.proposals)), key=lambda index: -merged.proposals[index].support
     )
@@ -94,7 +94,9 @@ def _most_supported(merged: Bundle, budget: int, problem: str) -> Selection:
     return replace(_chosen(merged, by_support[:budget], why), problem=problem)
 
 
-def _chosen(merged: Bundle, indices: Sequence[int], why: str, reasoning: str = "") -> Selection:
+def _chosen(
+    merged: ProposalSet, indices: Sequence[int], why: str, reasoning: str = ""
+) -> Selection:
     """The proposals at these places; the others are left out for a reason."""
     others = [each for n, each in enumerate(merged.proposals) if n not in indices]
     return Selection(

@@ -10,7 +10,7 @@ from skillopt.aio import map_all
 from skillopt.core.edits import Delete, apply_edits
 from skillopt.core.journal import EventSink, Phase
 from skillopt.core.memory import Memory
-from skillopt.core.proposal import Bundle, Dropped, Proposal, Selection
+from skillopt.core.proposal import Dropped, Proposal, ProposalSet, Selection
 from skillopt.core.rollout import Rollout, Score
 from skillopt.core.skill import Skill
 from skillopt.optimizer.locate import forgiving
@@ -47,7 +47,7 @@ class Trial:
     """How many of its tasks a proposal is tried on."""
 
     async def __call__(
-        self, skill: Skill, merged: Bundle, memory: Memory, *, budget: int | None
+        self, skill: Skill, merged: ProposalSet, memory: Memory, *, budget: int | None
     ) -> Selection:
         """At most `budget` proposals: deletions, then rules, those that repaired most first."""
         if budget == 0 or not merged.proposals:

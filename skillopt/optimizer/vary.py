@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 from typing import Protocol
 
-from skillopt.core.proposal import Bundle, Selection
+from skillopt.core.proposal import ProposalSet, Selection
 from skillopt.core.rollout import Rollout
 from skillopt.core.seeds import shuffled
 
@@ -34,7 +34,7 @@ class Vary:
     seed: int = 42
 
     async def __call__(
-        self, chosen: Selection, merged: Bundle, again: Again
+        self, chosen: Selection, merged: ProposalSet, again: Again
     ) -> list[tuple[str, Selection]]:
         """Named selections, each different from the others; those dealt anew first."""
         found = [
@@ -64,7 +64,7 @@ class Dealt:
             yield rollout
 
 
-def _parts(chosen: Selection, merged: Bundle) -> Iterator[tuple[str, Selection]]:
+def _parts(chosen: Selection, merged: ProposalSet) -> Iterator[tuple[str, Selection]]:
     """In turn: all but one, the least important left out first; one alone, the best first.
 
     Proposals go by their place among the chosen ones, from 1; the others come after them.

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from skillopt.core.changes import Aim, Change, Rewrite, Suggestion
 from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Replace
-from skillopt.core.proposal import Bundle
+from skillopt.core.proposal import ProposalSet
 from skillopt.core.references import MAIN
 
 
@@ -255,7 +255,7 @@ class Merge(Answer, ABC):
     def items(self) -> Sequence[ItemAnswer]:
         """The proposals, under whichever key they came."""
 
-    def complaint(self, given: Bundle) -> str:
+    def complaint(self, given: ProposalSet) -> str:
         """What is wrong with the sources that the proposals name."""
         last = len(given.proposals) - 1
         for item in self.items:

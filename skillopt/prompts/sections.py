@@ -10,8 +10,8 @@ from typing_extensions import assert_never
 
 from skillopt.core.changes import Change, Rewrite, Suggestion
 from skillopt.core.edits import Append, Delete, InsertAfter, Replace
-from skillopt.core.memory import Entry, Memory
-from skillopt.core.notes import fresh_notes
+from skillopt.core.memory import Memory, MemoryEntry
+from skillopt.core.notes import new_reminders
 from skillopt.core.proposal import Probe, Proposal, Turn
 from skillopt.core.references import MAIN
 from skillopt.core.rollout import Failure, Pair, Rollout, Score
@@ -66,13 +66,13 @@ def directions_section(memory: Memory) -> str:
     return "<directions>\n[\n" + ",\n".join(rows) + "\n]\n</directions>"
 
 
-def _after(entry: Entry) -> str | float | None:
+def _after(entry: MemoryEntry) -> str | float | None:
     if entry.undecided:
         return "not surely better"
     return "not better" if entry.action == "reject" else entry.score_after
 
 
-def _edits(entry: Entry) -> tuple[Change, ...]:
+def _edits(entry: MemoryEntry) -> tuple[Change, ...]:
     return entry.accepted or entry.rejected or entry.undecided
 
 
@@ -270,12 +270,12 @@ def _history(memory: Memory) -> str:
     ]
     told += _fitting("Tried without a clear result, worth another try:", unsure, "older ones")
     notes = [note for entry in reversed(memory.steps) for note in entry.rejected_notes]
-    listed = [f"  rejected reminder: {note}" for note in fresh_notes(notes, ())]
+    listed = [f"  rejected reminder: {note}" for note in new_reminders(notes, ())]
     told += _fitting("Rejected reminders, the latest first:", listed, "older ones")
     return "\n".join(told)
 
 
-def _step(entry: Entry) -> str:
+def _step(entry: MemoryEntry) -> str:
     match entry.kind:
         case "step":
             failed = f"{entry.n_fail} of {entry.n_total} attempts failed"
@@ -291,7 +291,7 @@ def _step(entry: Entry) -> str:
     return f"{line} Held-out score {entry.score_before:.4f} {after}."
 
 
-def _spared(entry: Entry) -> str:
+def _spared(entry: MemoryEntry) -> str:
     """The rules that were removed, so that they are not proposed again."""
     texts = [each.target[:100] for each in entry.accepted if isinstance(each, Delete)]
     if not texts:

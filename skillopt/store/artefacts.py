@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from skillopt.core.chat import Message
 from skillopt.core.events import Compared, Decision, EpochClosed, FinalTested, Stepped
-from skillopt.core.memory import Entry
+from skillopt.core.memory import MemoryEntry
 from skillopt.core.proposal import Pattern
 from skillopt.core.rollout import Evaluation, Failure, Rollout, Score, Trajectory
 from skillopt.core.state import State
@@ -180,7 +180,7 @@ def _by_kind(evaluation: Evaluation, kept: Mapping[str, Rollout]) -> Json:
     }
 
 
-def _entry(entry: Entry) -> Json:
+def _entry(entry: MemoryEntry) -> Json:
     told: Json = {
         "step": entry.step,
         "action": entry.action,

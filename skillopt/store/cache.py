@@ -75,7 +75,7 @@ FROM calls GROUP BY move, role, stage
 
 
 @dataclass(slots=True)
-class Reused:
+class ReuseCount:
     """What was asked for again and cost nothing."""
 
     attempts: int = 0
@@ -89,7 +89,7 @@ class Reused:
         self.spared[role, stage] = self.spared.get((role, stage), Usage()) + usage
 
 
-class Cache:
+class SqliteCache:
     """`Work` in a file: on disk before it is returned, so that it survives `kill -9`.
 
     Nothing is created before a call is about to be sent under a limit, or a piece of work is done.
@@ -104,7 +104,7 @@ class Cache:
         self._path = path
         self._hide = hide
         self._read_only = read_only
-        self.reused = Reused()
+        self.reused = ReuseCount()
         """In this process."""
         self._move = ""
         self._flights: dict[str, asyncio.Future[object]] = {}

@@ -11,7 +11,7 @@ from typing import cast
 from skillopt.core.chat import Usage
 from skillopt.core.rollout import FULL_MARKS
 from skillopt.errors import StoreError
-from skillopt.store.cache import Cache
+from skillopt.store.cache import SqliteCache
 from skillopt.store.layout import Layout, RolloutFolder
 
 
@@ -133,14 +133,14 @@ def _failed(rows: Sequence[Mapping[str, object]]) -> tuple[FailedItem, ...]:
     return (*unscored, *wrong)
 
 
-def spent_under(cache: Cache, booked: str) -> Usage:
+def spent_under(cache: SqliteCache, booked: str) -> Usage:
     """What one of the evaluations in a folder has paid."""
     return sum((used for (move, *_), used in cache.spent().items() if move == booked), Usage())
 
 
 def _spent(layout: Layout, booked: object) -> Usage:
     """Of older evaluations, which do not say how theirs is booked, all that the folder has paid."""
-    cache = Cache(layout.cache, read_only=True)
+    cache = SqliteCache(layout.cache, read_only=True)
     try:
         if isinstance(booked, str):
             return spent_under(cache, booked)

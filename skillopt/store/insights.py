@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from skillopt.core.proposal import Appendix, Draft, Probe, Turn
+from skillopt.core.proposal import Draft, Probe, ReminderUpdate, Turn
 from skillopt.core.skill import Skill
 from skillopt.store.files import Json, json_bytes
 from skillopt.store.layout import StepFolder
@@ -41,7 +41,7 @@ def _turn(turn: Turn) -> Json:
     return told
 
 
-def _notes(draft: Draft, appendix: Appendix, after: Sequence[str]) -> Json:
+def _notes(draft: Draft, appendix: ReminderUpdate, after: Sequence[str]) -> Json:
     return {
         "step_notes": [note for finding in draft.findings for note in finding.notes],
         "new_notes": list(appendix.added),

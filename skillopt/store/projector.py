@@ -26,7 +26,7 @@ from skillopt.core.rollout import Rollout
 from skillopt.core.state import State
 from skillopt.errors import StoreError
 from skillopt.store.artefacts import Files, epoch_files, exam_files, rollout_files, step_files
-from skillopt.store.cache import Cache
+from skillopt.store.cache import SqliteCache
 from skillopt.store.chronicle import HistoryEntry, RunHistory
 from skillopt.store.files import Json, json_bytes, json_row, sweep, write_atomic
 from skillopt.store.history import history, rates, runtime_state, step_record
@@ -69,7 +69,7 @@ class Projector:
     def __init__(
         self,
         layout: Layout,
-        cache: Cache,
+        cache: SqliteCache,
         config: Mapping[str, object],
         *,
         extra: Callable[[State], Mapping[str, object]] = _nothing,

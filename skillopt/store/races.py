@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from skillopt.core.events import Stepped
-from skillopt.core.proposal import Round, Take
+from skillopt.core.proposal import Candidate, Round
 from skillopt.store.files import Json, json_bytes
 from skillopt.store.layout import StepFolder
 from skillopt.store.packages import skill_files
@@ -37,7 +37,7 @@ def _heat(heat: Round) -> Json:
     }
 
 
-def _candidate(take: Take) -> Json:
+def _candidate(take: Candidate) -> Json:
     return {
         "name": take.name,
         "hash": None if take.skill is None else take.skill.digest,

@@ -19,7 +19,7 @@ from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.errors import StoreError
 from skillopt.store.ahead import PrefetchCount
-from skillopt.store.cache import Cache
+from skillopt.store.cache import SqliteCache
 from skillopt.store.candidates import skills_in
 from skillopt.store.chronicle import HistoryEntry, RunHistory
 from skillopt.store.events import read_log
@@ -211,8 +211,8 @@ class RunReader:
         return self._cache.ahead()
 
     @cached_property
-    def _cache(self) -> Cache:
-        return Cache(self.layout.cache, read_only=True)
+    def _cache(self) -> SqliteCache:
+        return SqliteCache(self.layout.cache, read_only=True)
 
     def _by_digest(self, prefix: str) -> Skill | None:
         if not re.fullmatch(r"[0-9a-f]{4,16}", prefix):

@@ -11,7 +11,7 @@ from support_runs import Job, make_data
 from skillopt.api import estimate, estimate_async
 from skillopt.build.outlay import Range
 from skillopt.errors import ConfigError
-from skillopt.store.cache import Cache
+from skillopt.store.cache import SqliteCache
 from skillopt.testing.simulator import Simulator, initial_skill
 
 MODES: dict[str, dict[str, object]] = {
@@ -99,7 +99,7 @@ async def test_what_is_really_called_lies_within_the_range(mode: str, tmp_path: 
         before = await estimate_async(skill=initial_skill(), settings=job.settings())
         assert sim.stats().requests == 0
         await job.here()
-    cache = Cache(job.out / "cache.sqlite", read_only=True)
+    cache = SqliteCache(job.out / "cache.sqlite", read_only=True)
     spent = cache.spent()
     cache.close()
     calls = Counter[str]()

@@ -5,18 +5,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Replace
-from skillopt.core.likeness import alike, words
-from skillopt.core.memory import Entry, Memory, meaning
+from skillopt.core.likeness import similar, words
+from skillopt.core.memory import Memory, MemoryEntry, meaning
 from skillopt.core.proposal import Pattern
 
 A, B, C = Append("- Give units."), Append("- Round up."), Delete("- Be brief.")
 
 
-def entry(step: int, *rejected: Edit, accepted: tuple[Edit, ...] = ()) -> Entry:
-    return Entry(step=step, action="x", n_total=4, n_fail=1, rejected=rejected, accepted=accepted)
+def entry(step: int, *rejected: Edit, accepted: tuple[Edit, ...] = ()) -> MemoryEntry:
+    return MemoryEntry(
+        step=step, action="x", n_total=4, n_fail=1, rejected=rejected, accepted=accepted
+    )
 
 
-def disproved(*entries: Entry) -> set[Edit]:
+def disproved(*entries: MemoryEntry) -> set[Edit]:
     found = Memory(entries).disproved
     return {edit for edit in (A, B, C) if meaning(edit) in found}
 
@@ -71,13 +73,13 @@ def test_every_text_has_words_and_bullets_are_none_of_them(text: str) -> None:
 
 @given(st.text(), st.text())
 def test_likeness_goes_both_ways(one: str, other: str) -> None:
-    assert alike(one, other) == alike(other, one)
-    assert alike(one, one)
+    assert similar(one, other) == similar(other, one)
+    assert similar(one, one)
 
 
 def test_failures_in_nearly_the_same_words_are_counted_as_one_in_the_latest_words() -> None:
     steps = tuple(
-        Entry(
+        MemoryEntry(
             step=step,
             action="x",
             n_total=4,
@@ -103,7 +105,7 @@ def test_rejections_come_by_frequency_and_then_by_age() -> None:
 
 def test_the_steps_of_one_epoch_can_be_told_apart() -> None:
     steps = tuple(
-        Entry(step=step, epoch=epoch, action="x", n_total=1, n_fail=1)
+        MemoryEntry(step=step, epoch=epoch, action="x", n_total=1, n_fail=1)
         for step, epoch in ((1, 1), (2, 1), (3, 2))
     )
     assert [each.step for each in Memory(steps, "l").of_epoch(1).steps] == [1, 2]

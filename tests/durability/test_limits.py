@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from support_runs import Job, Uncut, facts, run_uncut
 
-from skillopt.store.cache import Cache
+from skillopt.store.cache import SqliteCache
 from skillopt.testing.simulator import Simulator
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL, signal.SIGINT)
@@ -93,7 +93,7 @@ async def test_what_was_served_costs_no_more_than_allowed_however_often_a_run_is
             code = await run_and_stop(job, sim, next(pauses), signal.SIGKILL)
             assert code in {None, 4}
         assert await ended(job) == 4
-    cache = Cache(job.out / "cache.sqlite", read_only=True)
+    cache = SqliteCache(job.out / "cache.sqlite", read_only=True)
     used = sum(cache.spent().values(), cache.interrupted())
     cache.close()
     # What was under way at a kill is counted at its worst case, so this bounds what was served.
@@ -103,7 +103,7 @@ async def test_what_was_served_costs_no_more_than_allowed_however_often_a_run_is
 
 def _counted(out: Path) -> tuple[int, int]:
     """Calls that were paid, and those under way when a process was stopped."""
-    cache = Cache(out / "cache.sqlite", read_only=True)
+    cache = SqliteCache(out / "cache.sqlite", read_only=True)
     spent = sum(usage.calls for usage in cache.spent().values())
     lost = cache.interrupted().calls
     cache.close()

@@ -511,11 +511,11 @@ async def test_failures_are_attempted_again_in_the_next_run() -> None:
             raise ModelError("overloaded", retryable=True)
         return pupil(request)
 
-    work = MemoryCache()
+    cache = MemoryCache()
     with pytest.raises(Unmeasurable):
-        await train(World(target=Scripted(recovering), work=work).run(), SEED)
+        await train(World(target=Scripted(recovering), cache=cache).run(), SEED)
     down = False
-    state = await train(World(target=Scripted(recovering), work=work).run(), SEED)
+    state = await train(World(target=Scripted(recovering), cache=cache).run(), SEED)
     assert state.best.value == 1.0
 
 
@@ -555,7 +555,7 @@ async def test_a_record_of_other_settings_is_not_continued() -> None:
 async def test_more_epochs_continue_the_run_and_repeat_the_exam_only_if_something_changed() -> None:
     record = MemoryLog()
     one = PlanSettings(epochs=1, batch=4, sample=2, seed=0)
-    short = World(record=record, shape=one, work=MemoryCache())
+    short = World(record=record, shape=one, cache=MemoryCache())
     await train(short.run(), SEED)
     before = len([event for event in record.kept if isinstance(event, FinalTested)])
     state = await train(short.but(shape=replace(one, epochs=3)).run(), SEED)

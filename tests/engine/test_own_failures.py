@@ -332,7 +332,7 @@ async def test_a_run_that_ends_at_any_call_and_is_continued_has_the_same_facts()
     """Every call of the target is once the last one of its process."""
 
     async def facts(stop: int) -> tuple[list[object], int]:
-        target, calls, work, record = Target(raising=FOUR), 0, MemoryCache(), MemoryLog()
+        target, calls, cache, record = Target(raising=FOUR), 0, MemoryCache(), MemoryLog()
 
         def counting(request: Request) -> str:
             nonlocal calls
@@ -345,7 +345,7 @@ async def test_a_run_that_ends_at_any_call_and_is_continued_has_the_same_facts()
             env=Sums(size=12),
             target=Scripted(counting),
             optimizer=Scripted(proposing),
-            work=work,
+            cache=cache,
             record=record,
             shape=ONE_STEP,
             minibatch=12,

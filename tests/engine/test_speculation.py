@@ -90,7 +90,7 @@ async def test_facts_are_the_same_with_and_without(workers: int, turns: int, blo
         replication=Replication(block=block),
     )
     without, plain = await trained(world, ahead=False)
-    within, guessing = await trained(world.but(work=MemoryCache()))
+    within, guessing = await trained(world.but(cache=MemoryCache()))
     assert within == without
     assert progress(guessing) == progress(plain)
     assert {step.action for step in progress(plain) if isinstance(step, Stepped)} >= {
@@ -105,7 +105,7 @@ async def test_a_run_cut_after_any_event_ends_as_if_it_had_not_been_cut() -> Non
     expected, whole = await trained(world)
     for cut in range(len(whole)):
         record = MemoryLog(list(whole[:cut]))
-        async with speculating(world.but(record=record, work=MemoryCache())) as run:
+        async with speculating(world.but(record=record, cache=MemoryCache())) as run:
             assert await train(run, SEED) == expected
         assert progress(record.kept) == progress(whole)
         assert replay(record.kept) == expected
@@ -126,14 +126,14 @@ async def test_the_next_step_is_begun_while_the_gate_decides_and_asks_nothing_ag
             await asyncio.wait_for(begun.wait(), PATIENCE)
         return pupil(request)
 
-    work = MemoryCache()
-    _, events = await trained(world.but(target=Scripted(target), work=work))
+    cache = MemoryCache()
+    _, events = await trained(world.but(target=Scripted(target), cache=cache))
     first = progress(events)[0]
     assert isinstance(first, Stepped)
     assert first.action == "reject"
     assert Prefetched("step_0002", 2) in events
     assert len(calls) == len(set(calls))
-    assert work.unused == {}
+    assert cache.unused == {}
 
 
 @dataclass(slots=True)
@@ -194,8 +194,8 @@ async def test_neither_the_gate_nor_the_next_step_waits_for_attempts_ahead() -> 
     )
     closed = asyncio.Event()
     target = Stuck(questions(steps(world)[1]), closed)
-    work = MemoryCache()
-    world = world.but(target=target, work=work)
+    cache = MemoryCache()
+    world = world.but(target=target, cache=cache)
     async with nursery() as group:
         run = world.run()
         run.sink.watch = Until(2, closed)
@@ -203,7 +203,7 @@ async def test_neither_the_gate_nor_the_next_step_waits_for_attempts_ahead() -> 
         state = await train(run, SEED)
     assert state.best.value == 1.0
     assert target.begun == 2
-    assert sorted(work.unused.values()) == ["step_0002"] * 2
+    assert sorted(cache.unused.values()) == ["step_0002"] * 2
 
 
 async def test_after_the_decision_nothing_is_begun_and_what_is_under_way_is_kept() -> None:
@@ -218,8 +218,8 @@ async def test_after_the_decision_nothing_is_begun_and_what_is_under_way_is_kept
         await asyncio.wait_for(decided.wait(), PATIENCE)
         return pupil(request)
 
-    work = MemoryCache()
-    world = world.but(target=Scripted(target), work=work)
+    cache = MemoryCache()
+    world = world.but(target=Scripted(target), cache=cache)
     async with nursery() as group:
         speculation = Prefetch(world.runner(), group)
         async with speculation.of(following, SEED):
@@ -227,7 +227,7 @@ async def test_after_the_decision_nothing_is_begun_and_what_is_under_way_is_kept
                 await asyncio.sleep(0)
         decided.set()
     assert calls == 2
-    assert len(work.rollouts) == len(work.unused) == 2
+    assert len(cache.rollouts) == len(cache.unused) == 2
 
 
 ERRORS: list[Callable[[], SkilloptError]] = [
@@ -256,8 +256,8 @@ async def test_an_error_ahead_is_dropped_and_met_again_only_if_it_is_still_there
         return pupil(request)
 
     _, plain = await trained(world, ahead=False)
-    work = MemoryCache()
-    _, guessing = await trained(world.but(target=Scripted(target), work=work))
+    cache = MemoryCache()
+    _, guessing = await trained(world.but(target=Scripted(target), cache=cache))
     assert failed.is_set()
     assert progress(guessing) == progress(plain)
 
@@ -268,10 +268,10 @@ async def test_a_rejected_guess_costs_nothing_and_an_accepted_candidate_wastes_w
     world = World(target=Slow(3), shape=PlanSettings(epochs=1, batch=2, seed=0), exam=False)
     rejected = MemoryCache()
     useless = Scripted(lambda r: analysis("Guess.") if r.stage == "analyst" else teacher(r))
-    await trained(world.but(work=rejected, optimizer=useless))
+    await trained(world.but(cache=rejected, optimizer=useless))
     assert rejected.unused == {}
     accepted = MemoryCache()
-    await trained(world.but(work=accepted, optimizer=Scripted(taught_at_once)))
+    await trained(world.but(cache=accepted, optimizer=Scripted(taught_at_once)))
     assert set(accepted.unused.values()) == {"step_0002"}
 
 

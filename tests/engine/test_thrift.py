@@ -82,7 +82,7 @@ async def test_the_current_skill_is_not_measured_again_for_any_candidate() -> No
     world = World(
         target=Scripted(asked),
         optimizer=Scripted(stubborn),
-        work=Forgetful(),
+        cache=Forgetful(),
         shape=PlanSettings(epochs=2, batch=2, seed=0),
         exam=False,
     )
@@ -164,7 +164,7 @@ async def test_the_last_epoch_looks_back_at_nothing_if_only_lessons_would_come_o
     wrong = Scripted(lambda r: analysis("Guess.") if r.stage == "analyst" else teacher(r))
     moves = PlanSettings(epochs=2, batch=4, sample=4, last_sample=0, seed=0)
     await trained(
-        World(target=Scripted(asked), optimizer=wrong, work=Forgetful(), shape=moves, exam=False)
+        World(target=Scripted(asked), optimizer=wrong, cache=Forgetful(), shape=moves, exam=False)
     )
     assert asked.on("train") == 2 * 4
 
@@ -181,7 +181,7 @@ async def test_the_exam_measures_each_text_once(rules: tuple[str, ...], texts: i
     asked = Asked()
     teaching = Scripted(lambda r: analysis(*rules) if r.stage == "analyst" else teacher(r))
     moves = PlanSettings(epochs=1, batch=4, seed=0)
-    world = World(target=Scripted(asked), optimizer=teaching, work=Forgetful(), shape=moves)
+    world = World(target=Scripted(asked), optimizer=teaching, cache=Forgetful(), shape=moves)
     await trained(world)
     assert asked.on("test") == texts * 4
 
@@ -231,7 +231,7 @@ async def heard(
     runner = RolloutRunner(
         environment=environment,
         harness=Chat(Scripted(lambda r: "new" if "new" in r.messages[0].text else "old")),
-        work=MemoryCache(),
+        cache=MemoryCache(),
         sink=EventSink(MemoryLog(), lambda _: None),
         max_failed=1.0,
     )

@@ -7,7 +7,7 @@ from support_store import FIRST, GUIDED, INITIAL, REJECTED, draft, measured, sto
 from skillopt.core.changes import Suggestion
 from skillopt.core.edits import Append, Replace, apply_edits
 from skillopt.core.events import Decision, Fact, Pruned, Stepped
-from skillopt.core.proposal import Appendix, Draft, Finding, Proposal, Selection
+from skillopt.core.proposal import Draft, Finding, Proposal, ReminderUpdate, Selection
 from skillopt.core.rules import Cut, rules_in, without
 from skillopt.core.skill import Skill
 from skillopt.evaluation.lineage import lineage, origins_of
@@ -101,7 +101,7 @@ def test_a_reminder_has_the_tasks_that_asked_for_it() -> None:
     made = replace(
         draft(Append("- x"), skill),
         findings=(noted,),
-        appendix=Appendix(added=skill.notes, after=skill.notes),
+        appendix=ReminderUpdate(added=skill.notes, after=skill.notes),
     )
     origin = lineage(after(skill, made))[skill.digest]["- Mind the capitals."]
     assert origin.failures == ("c",)

@@ -10,14 +10,14 @@ from skillopt.core.chat import Request
 from skillopt.core.edits import Append
 from skillopt.core.events import Stepped
 from skillopt.core.journal import EventSink
-from skillopt.core.memory import Entry, Memory
-from skillopt.core.proposal import Appendix, Finding, Source
+from skillopt.core.memory import Memory, MemoryEntry
+from skillopt.core.proposal import Finding, ReminderUpdate, Source
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.engine.loop import train
 from skillopt.engine.run import Run
 from skillopt.gradient.aggregate import Aggregate
-from skillopt.gradient.lapses import Lapses
+from skillopt.gradient.lapses import Reminders
 from skillopt.gradient.reflect import Reflect
 from skillopt.model.scripted import Scripted
 from skillopt.optimizer.pipeline import Pipeline
@@ -35,12 +35,14 @@ def never(_: Request) -> str:
     raise AssertionError
 
 
-def lapses(model: Scripted, threshold: int = 0) -> Lapses:
+def lapses(model: Scripted, threshold: int = 0) -> Reminders:
     asker = Asker(model, Library(), EventSink(MemoryLog(), Seen()))
-    return Lapses(asker=asker, threshold=threshold)
+    return Reminders(asker=asker, threshold=threshold)
 
 
-async def gathered(to: Lapses, notes: Sequence[str], memory: Memory | None = None) -> Appendix:
+async def gathered(
+    to: Reminders, notes: Sequence[str], memory: Memory | None = None
+) -> ReminderUpdate:
     finding = Finding(source="failure", batch=0, number=0, tasks=("t",), notes=tuple(notes))
     return await to(SKILL, [finding], memory if memory is not None else Memory())
 
@@ -51,17 +53,17 @@ def shortened(*notes: str) -> Scripted:
 
 async def test_new_reminders_join_the_old_ones_and_known_ones_do_not() -> None:
     appendix = await gathered(lapses(Scripted(never)), ["old one", "New one.", "new one"])
-    assert appendix == Appendix(("New one.",), ("Old one.", "New one."))
+    assert appendix == ReminderUpdate(("New one.",), ("Old one.", "New one."))
 
 
 async def test_a_reminder_that_the_gate_rejected_does_not_come_back() -> None:
-    entry = Entry(step=1, action="reject", n_total=1, n_fail=1, rejected_notes=("Shout.",))
+    entry = MemoryEntry(step=1, action="reject", n_total=1, n_fail=1, rejected_notes=("Shout.",))
     appendix = await gathered(lapses(Scripted(never)), ["shout!"], Memory((entry,)))
-    assert appendix == Appendix((), ("Old one.",))
+    assert appendix == ReminderUpdate((), ("Old one.",))
 
 
 async def test_reminders_share_the_blame_with_what_was_rejected_beside_them() -> None:
-    entry = Entry(
+    entry = MemoryEntry(
         step=1,
         action="reject",
         n_total=1,
@@ -78,7 +80,7 @@ async def test_reminders_share_the_blame_with_what_was_rejected_beside_them() ->
 
 async def test_above_the_threshold_one_question_makes_the_list_shorter() -> None:
     appendix = await gathered(lapses(shortened("A.", "a"), threshold=2), ["x", "y"])
-    assert appendix == Appendix(("x", "y"), ("A.",), consolidated=2)
+    assert appendix == ReminderUpdate(("x", "y"), ("A.",), consolidated=2)
 
 
 async def test_at_the_threshold_and_without_news_nothing_is_asked() -> None:
@@ -96,7 +98,7 @@ async def test_a_list_that_got_no_shorter_or_lost_everything_is_not_taken() -> N
 def run_with(model: Scripted, world: World, sources: frozenset[Source]) -> Run:
     run = world.run()
     asker = Asker(model, Library(), run.sink)
-    noting = Lapses(asker=asker, sources=sources)
+    noting = Reminders(asker=asker, sources=sources)
     pipeline = Pipeline(
         reflect=Reflect(asker=asker, lapses=noting),
         aggregate=Aggregate(asker=asker),
@@ -143,7 +145,7 @@ async def test_reminders_that_do_not_help_are_rejected_with_their_candidate_and_
     assert (first.action, second.action) == ("reject", "skip_no_change")
     assert state.current.skill.notes == ()
     shown = [e for e in run.sink.record.events() if isinstance(e, Stepped) and e.draft.appendix]
-    assert shown[0].draft.appendix == Appendix(("Guess boldly.",), ("Guess boldly.",))
+    assert shown[0].draft.appendix == ReminderUpdate(("Guess boldly.",), ("Guess boldly.",))
 
 
 async def test_a_learning_rate_of_0_adds_no_reminders() -> None:

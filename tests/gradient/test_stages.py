@@ -9,7 +9,7 @@ from skillopt.core.chat import Request
 from skillopt.core.edits import Append
 from skillopt.core.journal import EventSink
 from skillopt.core.memory import Memory
-from skillopt.core.proposal import Bundle, Finding, Proposal, Source
+from skillopt.core.proposal import Finding, Proposal, ProposalSet, Source
 from skillopt.core.rollout import Failure, Rollout, Score
 from skillopt.core.skill import Skill
 from skillopt.gradient.aggregate import Aggregate
@@ -108,7 +108,7 @@ def unite_all(request: Request) -> str:
     )
 
 
-async def bundle(model: Scripted, *given: Finding, merge_batch: int = 2) -> Bundle:
+async def bundle(model: Scripted, *given: Finding, merge_batch: int = 2) -> ProposalSet:
     aggregate = Aggregate(asker=asker(model), merge_batch=merge_batch)
     return await aggregate(SKILL, given, Memory())
 

@@ -18,8 +18,8 @@ from skillopt.api import train
 from skillopt.core.chat import Request
 from skillopt.core.edits import Append
 from skillopt.core.journal import EventSink
-from skillopt.core.memory import Memory, swing
-from skillopt.core.proposal import Bundle, Proposal, Rate
+from skillopt.core.memory import Memory, regression_share
+from skillopt.core.proposal import Proposal, ProposalSet, Rate
 from skillopt.core.rollout import Evaluation, Failure, Rollout, Score
 from skillopt.core.skill import Skill
 from skillopt.errors import ConfigError
@@ -29,7 +29,7 @@ from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
 from skillopt.testing.doubles import MemoryLog
 
-MERGED = Bundle(tuple(Proposal(Append(str(n)), "failure", ("t",)) for n in range(5)))
+MERGED = ProposalSet(tuple(Proposal(Append(str(n)), "failure", ("t",)) for n in range(5)))
 SKILL = Skill.parse("# Job\n")
 
 
@@ -97,11 +97,11 @@ def marks(*values: float) -> Evaluation:
 def test_a_swing_is_the_share_of_changed_tasks_that_got_worse(
     after: tuple[float, ...], share: float
 ) -> None:
-    assert swing(marks(0, 0, 1, 1), marks(*after)) == share
+    assert regression_share(marks(0, 0, 1, 1), marks(*after)) == share
 
 
 def test_tasks_without_a_score_on_both_sides_do_not_count() -> None:
-    assert swing(marks(1, 1), Evaluation("d", "val", {"0": Score(1, 1)})) == 0.0
+    assert regression_share(marks(1, 1), Evaluation("d", "val", {"0": Score(1, 1)})) == 0.0
 
 
 @given(st.lists(st.sampled_from([(0, 0, 1, 1), (1, 1, 1, 1), (1, 0, 0, 1), (0, 0, 0, 0)])))
@@ -110,7 +110,7 @@ def test_the_rate_stays_within_its_bounds_whatever_happens(
 ) -> None:
     memory = Memory()
     for after in steps:
-        memory = memory.feel(marks(0, 0, 1, 1), marks(*after))
+        memory = memory.update_volatility(marks(0, 0, 1, 1), marks(*after))
     rate = asyncio.run(Steadying(2)(SKILL, [], MERGED, memory, scheduled=6))
     assert 2 <= rate.value <= 6
 
@@ -119,7 +119,7 @@ async def test_the_rate_falls_while_outcomes_swing_and_rises_while_they_agree() 
     memory, rates = Memory(), list[int]()
     worse, better = marks(0, 0, 0, 0), marks(1, 1, 1, 1)
     for after in (better, worse, worse, better, better, better):
-        memory = memory.feel(marks(0, 0, 1, 1), after)
+        memory = memory.update_volatility(marks(0, 0, 1, 1), after)
         rates.append((await Steadying(2)(SKILL, [], MERGED, memory, scheduled=6)).value)
     assert rates == [6, 2, 2, 3, 4, 5]
 

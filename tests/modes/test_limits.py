@@ -15,7 +15,7 @@ from support_wire import WireServer, completion
 from support_wire import says as answers
 
 from skillopt.errors import BudgetSpent, ConfigError
-from skillopt.store.cache import Cache
+from skillopt.store.cache import SqliteCache
 from skillopt.testing.simulator import Simulator
 
 PRICES = {"model.input_price": 1.0, "model.output_price": 4.0, "model.max_tokens": 400}
@@ -28,7 +28,7 @@ def uncut(tmp_path_factory: pytest.TempPathFactory) -> Uncut:
 
 
 def paid(out: Path) -> float:
-    cache = Cache(out / "cache.sqlite", read_only=True)
+    cache = SqliteCache(out / "cache.sqlite", read_only=True)
     dollars = sum(usage.dollars for usage in cache.spent().values())
     cache.close()
     return dollars
@@ -221,7 +221,7 @@ async def test_replies_longer_than_max_tokens_within_a_limit_are_only_counted(
         calls = len(server.seen)
     assert done.code == 0, done.err
     assert "exceeded" not in done.err
-    cache = Cache(tmp_path / "ev" / "cache.sqlite", read_only=True)
+    cache = SqliteCache(tmp_path / "ev" / "cache.sqlite", read_only=True)
     assert sum(usage.output for usage in cache.spent().values()) == 5000 * calls
     cache.close()
 

@@ -17,7 +17,7 @@ from skillopt.core.changes import Rewrite, Suggestion
 from skillopt.core.chat import Request
 from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Replace
 from skillopt.core.journal import EventSink
-from skillopt.core.memory import Entry, Memory
+from skillopt.core.memory import Memory, MemoryEntry
 from skillopt.core.proposal import Proposal, Selection
 from skillopt.core.skill import Region, Skill
 from skillopt.model.scripted import Scripted
@@ -182,7 +182,7 @@ async def test_a_rewrite_sees_the_body_and_rejected_suggestions_and_no_region() 
     skill = Skill.parse("---\nname: x\n---\n# Old\n").with_guidance("secret guidance")
     rejected = Suggestion("add_rule", "shouting", "Add: shout")
     memory = Memory(
-        steps=(Entry(step=1, action="reject", n_total=1, n_fail=1, rejected=(rejected,)),),
+        steps=(MemoryEntry(step=1, action="reject", n_total=1, n_fail=1, rejected=(rejected,)),),
         lessons="for analysts",
     )
     follow = Follow(

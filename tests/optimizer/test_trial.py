@@ -7,8 +7,8 @@ from support import Seen
 from skillopt.core.edits import Append, Delete, Edit, Replace
 from skillopt.core.events import Ticked
 from skillopt.core.journal import EventSink
-from skillopt.core.memory import Entry, Memory
-from skillopt.core.proposal import Bundle, Proposal, Selection
+from skillopt.core.memory import Memory, MemoryEntry
+from skillopt.core.proposal import Proposal, ProposalSet, Selection
 from skillopt.core.rollout import Failure, Rollout, Score
 from skillopt.core.skill import Skill
 from skillopt.optimizer.trial import Trial
@@ -46,7 +46,7 @@ async def selected(
     *proposals: Proposal, budget: int = 4, memory: Memory | None = None
 ) -> Selection:
     trial = Trial(attempt=attempt, sink=EventSink(MemoryLog(), Seen()))
-    return await trial(SKILL, Bundle(proposals), memory or Memory(), budget=budget)
+    return await trial(SKILL, ProposalSet(proposals), memory or Memory(), budget=budget)
 
 
 async def test_a_rule_is_kept_if_it_repairs_what_no_better_one_does_and_the_rest_is_told() -> None:
@@ -72,7 +72,7 @@ async def test_two_rules_for_one_reason_are_both_kept_if_each_repairs_tasks_of_i
         Proposal(Append(f"- {text}"), "failure", ("a", "b"), "dates") for text in ("one", "two")
     )
     trial = Trial(attempt=apart, sink=EventSink(MemoryLog(), Seen()))
-    chosen = await trial(SKILL, Bundle((one, two)), Memory(), budget=4)
+    chosen = await trial(SKILL, ProposalSet((one, two)), Memory(), budget=4)
     assert chosen.proposals == (one, two)
     assert chosen.dropped == ()
 
@@ -84,7 +84,7 @@ async def test_a_rule_that_misses_its_first_task_is_still_tried_on_the_others() 
 
     rule = proposal(Append("- rule"), "dates")
     trial = Trial(attempt=late, sink=EventSink(MemoryLog(), Seen()))
-    chosen = await trial(SKILL, Bundle((rule,)), Memory(), budget=4)
+    chosen = await trial(SKILL, ProposalSet((rule,)), Memory(), budget=4)
     assert chosen.proposals == (rule,)
 
 
@@ -101,7 +101,7 @@ async def test_an_edit_that_changes_nothing_is_not_tried() -> None:
 
 
 async def test_what_was_rejected_before_is_not_tried_again() -> None:
-    entry = Entry(step=1, action="reject", n_total=1, n_fail=1, rejected=(BETTER.edit,))
+    entry = MemoryEntry(step=1, action="reject", n_total=1, n_fail=1, rejected=(BETTER.edit,))
     chosen = await selected(GOOD, BETTER, memory=Memory((entry,)))
     assert chosen.proposals == (GOOD,)
 
@@ -113,9 +113,9 @@ async def test_a_rule_that_a_line_stands_against_is_tried_again_without_the_line
 
     rule, clearing = proposal(Append("- rule"), "dates"), proposal(Delete("Start."), "wordy")
     trial = Trial(attempt=contradicted, sink=EventSink(MemoryLog(), Seen()))
-    chosen = await trial(SKILL, Bundle((rule, clearing)), Memory(), budget=4)
+    chosen = await trial(SKILL, ProposalSet((rule, clearing)), Memory(), budget=4)
     assert chosen.proposals == (clearing, rule)
-    alone = await trial(SKILL, Bundle((clearing,)), Memory(), budget=4)
+    alone = await trial(SKILL, ProposalSet((clearing,)), Memory(), budget=4)
     assert alone.proposals == ()
 
 
@@ -126,7 +126,7 @@ async def test_every_rule_is_tried_on_as_many_of_its_tasks_as_the_setting_says()
 
 
 async def test_why_a_rule_was_not_even_tried_is_told_as_well() -> None:
-    rejected = Entry(step=1, action="reject", n_total=1, n_fail=1, rejected=(BETTER.edit,))
+    rejected = MemoryEntry(step=1, action="reject", n_total=1, n_fail=1, rejected=(BETTER.edit,))
     absent = proposal(Replace("absent", "x"), "dates")
     chosen = await selected(BETTER, absent, memory=Memory((rejected,)))
     assert [each.reason for each in chosen.dropped] == [
@@ -147,7 +147,7 @@ async def test_what_breaks_the_repairs_of_others_stays_out() -> None:
     modest = Proposal(Append("- modest"), "failure", ("m1", "m2", "m3"), "dates")
     greedy = Proposal(Append("- greedy"), "failure", ("g1", "g2"), "teams")
     trial = Trial(attempt=jealous, sink=EventSink(MemoryLog(), Seen()))
-    chosen = await trial(SKILL, Bundle((greedy, modest)), Memory(), budget=4)
+    chosen = await trial(SKILL, ProposalSet((greedy, modest)), Memory(), budget=4)
     assert chosen.proposals == (modest,)
 
 
@@ -167,7 +167,7 @@ async def test_a_rule_that_spoils_another_is_exchanged_for_its_pattern_s_next() 
     loud, quiet = (rule(text, "teams", "t1", "t2") for text in ("loud", "quiet"))
     poor = rule("poor", "dates", "d1", "d2")
     trial = Trial(attempt=crowded, sink=EventSink(MemoryLog(), Seen()))
-    chosen = await trial(SKILL, Bundle((dates, poor, loud, quiet)), Memory(), budget=4)
+    chosen = await trial(SKILL, ProposalSet((dates, poor, loud, quiet)), Memory(), budget=4)
     assert chosen.proposals == (dates, quiet)
 
 
@@ -178,7 +178,7 @@ async def test_a_line_that_no_rule_needs_gone_stays() -> None:
 
     rule, clearing = proposal(Append("- rule"), "dates"), proposal(Delete("Start."), "wordy")
     trial = Trial(attempt=harmless, sink=EventSink(MemoryLog(), Seen()))
-    chosen = await trial(SKILL, Bundle((rule, clearing)), Memory(), budget=4)
+    chosen = await trial(SKILL, ProposalSet((rule, clearing)), Memory(), budget=4)
     assert chosen.proposals == (rule,)
 
 
@@ -193,6 +193,6 @@ async def test_trying_rules_together_reports_progress_like_trying_them_alone() -
         ]
 
     trial = Trial(attempt=apart, sink=EventSink(MemoryLog(), seen))
-    chosen = await trial(SKILL, Bundle((one, two)), Memory(), budget=4)
+    chosen = await trial(SKILL, ProposalSet((one, two)), Memory(), budget=4)
     assert chosen.proposals == (one, two)
     assert sum(isinstance(each, Ticked) for each in seen.events) == 3

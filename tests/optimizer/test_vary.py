@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillopt.core.edits import Append
-from skillopt.core.proposal import Bundle, Proposal, Selection
+from skillopt.core.proposal import Proposal, ProposalSet, Selection
 from skillopt.core.rollout import Rollout, Score
 from skillopt.optimizer.vary import Vary, deal
 
@@ -27,7 +27,7 @@ def test_selections_are_different_bounded_and_not_more_than_wanted(
     chosen: int, rest: int, most: int
 ) -> None:
     first = Selection(proposals(chosen))
-    merged = Bundle((*first.proposals, *proposals(rest, "other")))
+    merged = ProposalSet((*first.proposals, *proposals(rest, "other")))
     found = asyncio.run(Vary(most=most)(first, merged, never))
     sets = [selection.proposals for _, selection in found]
     assert len(found) <= most
@@ -38,7 +38,9 @@ def test_selections_are_different_bounded_and_not_more_than_wanted(
 
 async def test_all_but_one_and_one_alone_come_in_turn() -> None:
     first = Selection(proposals(3))
-    found = await Vary(most=9)(first, Bundle((*first.proposals, *proposals(1, "other"))), never)
+    found = await Vary(most=9)(
+        first, ProposalSet((*first.proposals, *proposals(1, "other"))), never
+    )
     assert [name for name, _ in found] == [
         "without 3",
         "only 1",
@@ -62,7 +64,7 @@ async def test_attempts_dealt_anew_come_first_and_with_a_seed_of_their_own() -> 
         return Selection(proposals(2, f"seed {seed}"))
 
     first = Selection(proposals(2))
-    found = await Vary(most=3, shuffles=2, seed=7)(first, Bundle(first.proposals), again)
+    found = await Vary(most=3, shuffles=2, seed=7)(first, ProposalSet(first.proposals), again)
     assert [name for name, _ in found] == ["shuffle 1", "shuffle 2", "without 2"]
     assert seeds == [8, 9]
 
@@ -73,7 +75,7 @@ async def test_what_comes_out_the_same_when_dealt_anew_is_no_second_candidate() 
     async def again(seed: int) -> Selection:
         return first
 
-    assert await Vary(most=3, shuffles=1)(first, Bundle(first.proposals), again) == []
+    assert await Vary(most=3, shuffles=1)(first, ProposalSet(first.proposals), again) == []
 
 
 class Batch:

@@ -4,7 +4,7 @@ import pytest
 
 from skillopt.core.chat import Message
 from skillopt.core.edits import Append, Delete, InsertAfter, Replace
-from skillopt.core.memory import Entry, Memory
+from skillopt.core.memory import Memory, MemoryEntry
 from skillopt.core.proposal import Pattern, Proposal
 from skillopt.core.references import Reference
 from skillopt.core.rollout import Failure, Pair, Rollout, Score, Trajectory
@@ -66,7 +66,7 @@ def test_only_pairs_with_something_to_learn_show_their_attempts() -> None:
 
 
 def test_memory_tells_lessons_patterns_and_rejected_edits() -> None:
-    entry = Entry(
+    entry = MemoryEntry(
         step=3,
         action="reject",
         n_total=8,
@@ -87,7 +87,7 @@ def test_memory_tells_lessons_patterns_and_rejected_edits() -> None:
 
 def test_what_is_told_of_a_rejected_candidate_does_not_depend_on_its_score() -> None:
     def shown(action: str, after: float) -> str:
-        entry = Entry(
+        entry = MemoryEntry(
             step=3,
             action=action,
             n_total=8,
@@ -106,7 +106,7 @@ def test_what_is_told_of_a_rejected_candidate_does_not_depend_on_its_score() -> 
 
 def test_a_long_past_is_told_in_bounded_room_and_what_is_missing_is_counted() -> None:
     entries = tuple(
-        Entry(
+        MemoryEntry(
             step=step,
             action="reject",
             n_total=8,
@@ -168,7 +168,7 @@ def test_an_edit_names_its_file_or_means_the_document(
 
 
 def test_a_history_names_the_rules_that_were_pruned() -> None:
-    gone = Entry(
+    gone = MemoryEntry(
         step=4,
         action="accept_new_best",
         n_total=0,

@@ -12,12 +12,14 @@ from support_store import INITIAL, rollout
 from skillopt.core.chat import Message, Reply, Usage
 from skillopt.core.rollout import Failure, Rollout, Trajectory
 from skillopt.store.ahead import PrefetchCount
-from skillopt.store.cache import Cache
+from skillopt.store.cache import SqliteCache
 
 PAID = Usage(1, 100, 20, 10, 0.25)
 
 
-async def attempt(cache: Cache, key: str, *, prefetch_for: str = "", fails: bool = False) -> bool:
+async def attempt(
+    cache: SqliteCache, key: str, *, prefetch_for: str = "", fails: bool = False
+) -> bool:
     """Whether the attempt counts as one that was there."""
 
     async def call() -> Reply:
@@ -34,27 +36,27 @@ async def attempt(cache: Cache, key: str, *, prefetch_for: str = "", fails: bool
 
 
 async def test_unused_attempts_are_waste_until_somebody_asks_for_them(tmp_path: Path) -> None:
-    cache = Cache(tmp_path / "c")
+    cache = SqliteCache(tmp_path / "c")
     cache.enter("step_0001")
     for key in ("a", "b", "c"):
         assert not await attempt(cache, key, prefetch_for="step_0002")
     assert cache.ahead() == PrefetchCount(3, 3, Usage(3, 300, 60, 30, 0.75))
     cache.close()
 
-    again = Cache(tmp_path / "c")
+    again = SqliteCache(tmp_path / "c")
     again.enter("step_0002")
     assert not await attempt(again, "a")
     assert await attempt(again, "a")
     assert again.reused.attempts == 1
     assert again.ahead() == PrefetchCount(3, 2, Usage(2, 200, 40, 20, 0.5))
     again.close()
-    reader = Cache(tmp_path / "c", read_only=True)
+    reader = SqliteCache(tmp_path / "c", read_only=True)
     assert reader.ahead() == PrefetchCount(3, 2, Usage(2, 200, 40, 20, 0.5))
     reader.close()
 
 
 async def test_calls_ahead_are_booked_under_the_move_they_are_made_for(tmp_path: Path) -> None:
-    cache = Cache(tmp_path / "c")
+    cache = SqliteCache(tmp_path / "c")
     cache.enter("step_0001")
     await asyncio.gather(attempt(cache, "a", prefetch_for="step_0002"), attempt(cache, "b"))
     assert cache.spent() == {
@@ -65,7 +67,7 @@ async def test_calls_ahead_are_booked_under_the_move_they_are_made_for(tmp_path:
 
 
 async def test_who_joins_an_attempt_ahead_under_way_uses_it(tmp_path: Path) -> None:
-    cache = Cache(tmp_path / "c")
+    cache = SqliteCache(tmp_path / "c")
     found = await asyncio.gather(attempt(cache, "a", prefetch_for="m"), attempt(cache, "a"))
     assert found == [False, False]
     assert (cache.ahead(), cache.reused.attempts) == (PrefetchCount(1), 0)
@@ -73,7 +75,7 @@ async def test_who_joins_an_attempt_ahead_under_way_uses_it(tmp_path: Path) -> N
 
 
 async def test_an_attempt_ahead_without_a_score_is_made_again_and_was_paid(tmp_path: Path) -> None:
-    cache = Cache(tmp_path / "c")
+    cache = SqliteCache(tmp_path / "c")
     await attempt(cache, "a", prefetch_for="m", fails=True)
     assert cache.ahead() == PrefetchCount(1, 1, PAID)
     assert not await attempt(cache, "a")
@@ -83,7 +85,7 @@ async def test_an_attempt_ahead_without_a_score_is_made_again_and_was_paid(tmp_p
 
 
 async def test_what_was_kept_before_is_nothing_ahead(tmp_path: Path) -> None:
-    cache = Cache(tmp_path / "c")
+    cache = SqliteCache(tmp_path / "c")
     await attempt(cache, "a")
     assert await attempt(cache, "a", prefetch_for="m")
     assert (cache.ahead(), cache.reused.attempts) == (PrefetchCount(), 0)
@@ -93,16 +95,16 @@ async def test_what_was_kept_before_is_nothing_ahead(tmp_path: Path) -> None:
 async def test_a_file_that_knows_nothing_of_attempts_ahead_is_read_and_continued(
     tmp_path: Path,
 ) -> None:
-    cache = Cache(tmp_path / "c")
+    cache = SqliteCache(tmp_path / "c")
     await attempt(cache, "a")
     cache.close()
     with sqlite3.connect(tmp_path / "c") as db:
         db.execute("DROP TABLE ahead")
     db.close()
-    old = Cache(tmp_path / "c", read_only=True)
+    old = SqliteCache(tmp_path / "c", read_only=True)
     assert old.ahead() == PrefetchCount()
     old.close()
-    again = Cache(tmp_path / "c")
+    again = SqliteCache(tmp_path / "c")
     assert await attempt(again, "a")
     await attempt(again, "b", prefetch_for="m")
     assert again.ahead() == PrefetchCount(1, 1, PAID)

@@ -12,7 +12,7 @@ from support_store import FIRST, INITIAL, keep_reply, keep_rollout, rollout
 from skillopt.core.chat import Reply, ToolCall, Usage
 from skillopt.core.rollout import Failure, Rollout, Score
 from skillopt.errors import ModelError, StoreError
-from skillopt.store.cache import Cache
+from skillopt.store.cache import SqliteCache
 
 
 async def never() -> Rollout:
@@ -21,19 +21,19 @@ async def never() -> Rollout:
 
 async def test_a_rollout_is_made_once_and_found_by_the_next_process(tmp_path: Path) -> None:
     path = tmp_path / "run" / "cache.sqlite"
-    cache = Cache(path)
+    cache = SqliteCache(path)
     value = rollout("a", INITIAL, 0.5)
     assert await keep_rollout(cache, value, "k") == (value, False)
     assert await cache.rollout("k", never) == (value, True)
     cache.close()
-    again = Cache(path)
+    again = SqliteCache(path)
     assert await again.rollout("k", never) == (value, True)
     again.close()
     assert [each.name for each in path.parent.iterdir()] == ["cache.sqlite"]
 
 
 def test_nothing_is_created_before_the_first_piece_of_work(tmp_path: Path) -> None:
-    cache = Cache(tmp_path / "run" / "cache.sqlite")
+    cache = SqliteCache(tmp_path / "run" / "cache.sqlite")
     assert cache.spent() == {}
     assert cache.rollouts() == []
     cache.close()
@@ -41,7 +41,7 @@ def test_nothing_is_created_before_the_first_piece_of_work(tmp_path: Path) -> No
 
 
 async def test_a_rollout_without_a_score_is_returned_and_not_kept(tmp_path: Path) -> None:
-    cache = Cache(tmp_path / "c")
+    cache = SqliteCache(tmp_path / "c")
     failed = Rollout(task="a", skill="s", outcome=Failure("ModelError", "down"))
     assert await keep_rollout(cache, failed, "k") == (failed, False)
     good = rollout("a", INITIAL)
@@ -50,7 +50,7 @@ async def test_a_rollout_without_a_score_is_returned_and_not_kept(tmp_path: Path
 
 
 async def test_what_is_returned_is_what_a_resumed_run_would_read(tmp_path: Path) -> None:
-    cache = Cache(tmp_path / "c")
+    cache = SqliteCache(tmp_path / "c")
     fresh = await keep_reply(cache, "k", text="half \ud83d pair")
     assert fresh.text == "half ? pair"
     assert await keep_reply(cache, "k") == fresh
@@ -62,7 +62,7 @@ async def test_what_is_returned_is_what_a_resumed_run_would_read(tmp_path: Path)
 
 
 async def test_a_reply_and_a_rollout_may_share_a_key(tmp_path: Path) -> None:
-    cache = Cache(tmp_path / "c")
+    cache = SqliteCache(tmp_path / "c")
     value = rollout("a", INITIAL)
     assert await keep_rollout(cache, value, "k") == (value, False)
     assert (await keep_reply(cache, "k")).text == "ok"
@@ -71,11 +71,11 @@ async def test_a_reply_and_a_rollout_may_share_a_key(tmp_path: Path) -> None:
 
 async def test_the_ledger_adds_up_over_processes_by_move_role_and_stage(tmp_path: Path) -> None:
     for move, key in (("one", "a"), ("one", "b"), ("two", "c"), ("two", "a")):
-        cache = Cache(tmp_path / "c")
+        cache = SqliteCache(tmp_path / "c")
         cache.enter(move)
         await keep_reply(cache, key)
         cache.close()
-    cache = Cache(tmp_path / "c", read_only=True)
+    cache = SqliteCache(tmp_path / "c", read_only=True)
     assert cache.spent() == {
         ("one", "optimizer", "analyst"): Usage(2, 200, 40, 20, 0.5),
         ("two", "optimizer", "analyst"): Usage(1, 100, 20, 10, 0.25),
@@ -83,7 +83,7 @@ async def test_the_ledger_adds_up_over_processes_by_move_role_and_stage(tmp_path
     cache.close()
 
 
-async def keep_counted(cache: Cache, key: str, usage: Usage) -> Reply:
+async def keep_counted(cache: SqliteCache, key: str, usage: Usage) -> Reply:
     async def make() -> Reply:
         calls = (ToolCall("1", "look", "{}"),)
         return Reply(text="", usage=usage, stop="tool", calls=calls, memo="m")
@@ -94,36 +94,36 @@ async def keep_counted(cache: Cache, key: str, usage: Usage) -> Reply:
 async def test_estimated_calls_are_told_from_counted_ones_in_a_later_process(
     tmp_path: Path,
 ) -> None:
-    cache = Cache(tmp_path / "c")
+    cache = SqliteCache(tmp_path / "c")
     kept = [
         await keep_counted(cache, "a", Usage(1, 5, 2, estimated=1)),
         await keep_counted(cache, "b", Usage(1, 5, 2)),
     ]
     cache.close()
-    again = Cache(tmp_path / "c")
+    again = SqliteCache(tmp_path / "c")
     assert again.spent() == {("", "target", "rollout"): Usage(2, 10, 4, estimated=1)}
     assert [await keep_counted(again, key, Usage()) for key in ("a", "b")] == kept
     again.close()
 
 
 async def test_a_file_without_marks_for_estimates_is_read_and_continued(tmp_path: Path) -> None:
-    cache = Cache(tmp_path / "c")
+    cache = SqliteCache(tmp_path / "c")
     await keep_counted(cache, "a", Usage(1, 5, 2))
     cache.close()
     with sqlite3.connect(tmp_path / "c") as db:
         db.execute("DROP TABLE estimated")
     db.close()
-    reader = Cache(tmp_path / "c", read_only=True)
+    reader = SqliteCache(tmp_path / "c", read_only=True)
     assert reader.spent() == {("", "target", "rollout"): Usage(1, 5, 2)}
     reader.close()
-    cache = Cache(tmp_path / "c")
+    cache = SqliteCache(tmp_path / "c")
     await keep_counted(cache, "b", Usage(1, 5, 2, estimated=1))
     assert cache.spent() == {("", "target", "rollout"): Usage(2, 10, 4, estimated=1)}
     cache.close()
 
 
 async def test_rollouts_are_looked_up_by_skill_and_by_task_oldest_first(tmp_path: Path) -> None:
-    cache = Cache(tmp_path / "c")
+    cache = SqliteCache(tmp_path / "c")
     values = [rollout(task, skill) for skill in (INITIAL, FIRST) for task in ("b", "a", "it's")]
     values.append(rollout("a", FIRST, replicate=1))
     for value in values:
@@ -150,12 +150,12 @@ class Maker:
         return Reply(text=f"answer {self.asked}")
 
 
-def ask(cache: Cache, make: Maker) -> asyncio.Task[Reply]:
+def ask(cache: SqliteCache, make: Maker) -> asyncio.Task[Reply]:
     return asyncio.ensure_future(cache.reply("k", role="target", stage="rollout", make=make))
 
 
 async def test_asked_for_at_the_same_time_it_is_made_once(tmp_path: Path) -> None:
-    cache, make = Cache(tmp_path / "c"), Maker()
+    cache, make = SqliteCache(tmp_path / "c"), Maker()
     tasks = [ask(cache, make) for _ in range(20)]
     await make.started.wait()
     make.go.set()
@@ -166,7 +166,7 @@ async def test_asked_for_at_the_same_time_it_is_made_once(tmp_path: Path) -> Non
 
 
 async def test_when_the_maker_is_cancelled_another_takes_over_once(tmp_path: Path) -> None:
-    cache, make = Cache(tmp_path / "c"), Maker()
+    cache, make = SqliteCache(tmp_path / "c"), Maker()
     tasks = [ask(cache, make) for _ in range(4)]
     await make.started.wait()
     tasks[0].cancel()
@@ -178,7 +178,7 @@ async def test_when_the_maker_is_cancelled_another_takes_over_once(tmp_path: Pat
 
 
 async def test_cancelling_one_who_waits_leaves_the_others_alone(tmp_path: Path) -> None:
-    cache, make = Cache(tmp_path / "c"), Maker()
+    cache, make = SqliteCache(tmp_path / "c"), Maker()
     tasks = [ask(cache, make) for _ in range(3)]
     await make.started.wait()
     tasks[1].cancel()
@@ -190,7 +190,7 @@ async def test_cancelling_one_who_waits_leaves_the_others_alone(tmp_path: Path) 
 
 
 async def test_when_all_are_cancelled_the_next_one_starts_afresh(tmp_path: Path) -> None:
-    cache, make = Cache(tmp_path / "c"), Maker()
+    cache, make = SqliteCache(tmp_path / "c"), Maker()
     tasks = [ask(cache, make) for _ in range(3)]
     await make.started.wait()
     for task in tasks:
@@ -202,7 +202,7 @@ async def test_when_all_are_cancelled_the_next_one_starts_afresh(tmp_path: Path)
 
 
 async def test_an_error_is_everybodys_error_and_is_not_kept(tmp_path: Path) -> None:
-    cache, go = Cache(tmp_path / "c"), asyncio.Event()
+    cache, go = SqliteCache(tmp_path / "c"), asyncio.Event()
     asked = list[int]()
 
     async def fail() -> Reply:
@@ -225,10 +225,10 @@ _WRITER = """
 import asyncio, sys
 from pathlib import Path
 from support_store import INITIAL, keep_reply, keep_rollout, rollout
-from skillopt.store.cache import Cache
+from skillopt.store.cache import SqliteCache
 
 async def main():
-    cache = Cache(Path(sys.argv[1]))
+    cache = SqliteCache(Path(sys.argv[1]))
     for number in range(10**9):
         await keep_reply(cache, f"r{number}", text=str(number))
         await keep_rollout(cache, rollout(f"t{number}", INITIAL), f"k{number}")
@@ -260,7 +260,7 @@ async def test_what_was_returned_survives_kill_9(tmp_path: Path) -> None:
         path = tmp_path / str(stop)
         done = killed_after(path, stop)
         assert done >= stop
-        cache = Cache(path)
+        cache = SqliteCache(path)
         for number in range(done + 1):
             assert (await keep_reply(cache, f"r{number}", text="paid twice")).text == str(number)
             assert (await cache.rollout(f"k{number}", never))[1]
@@ -268,7 +268,7 @@ async def test_what_was_returned_survives_kill_9(tmp_path: Path) -> None:
 
 
 async def filled(path: Path, count: int = 60) -> None:
-    cache = Cache(path)
+    cache = SqliteCache(path)
     for number in range(count):
         await keep_rollout(cache, rollout(f"t{number}", INITIAL))
         await keep_reply(cache, f"r{number}", text="x" * 500)
@@ -294,7 +294,7 @@ async def test_damage_anywhere_in_the_file_is_called_damage_and_never_a_full_dis
 def complaint(path: Path) -> list[str]:
     """What is said when a file is opened and read, if anything."""
     try:
-        cache = Cache(path)
+        cache = SqliteCache(path)
     except StoreError as error:
         return [str(error)]
     try:
@@ -314,16 +314,16 @@ async def test_a_file_cut_short_is_refused_with_the_way_out(tmp_path: Path, shar
     data = path.read_bytes()
     path.write_bytes(data[: int(len(data) * share)])
     with pytest.raises(StoreError, match=r"cache.sqlite is damaged: .*move it away .* and run"):
-        Cache(path)
+        SqliteCache(path)
 
 
 async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "cache.sqlite"
     path.write_text("hello " * 1000, encoding="utf-8")
     with pytest.raises(StoreError, match="damaged"):
-        Cache(path)
+        SqliteCache(path)
     with pytest.raises(StoreError, match="damaged"):
-        Cache(path, read_only=True)
+        SqliteCache(path, read_only=True)
 
 
 @pytest.mark.parametrize(
@@ -341,7 +341,7 @@ async def test_a_changed_row_is_named_and_never_used(tmp_path: Path, change: str
     db.execute(change)
     db.commit()
     db.close()
-    cache = Cache(path)
+    cache = SqliteCache(path)
     key = f"t0/{INITIAL.digest}/0"
     with pytest.raises(StoreError, match=f"the row {key} was changed"):
         await cache.rollout(key, never)
@@ -357,7 +357,7 @@ async def test_a_changed_reply_is_named_and_never_used(tmp_path: Path) -> None:
     db.execute("UPDATE calls SET dollars = 9")
     db.commit()
     db.close()
-    cache = Cache(path)
+    cache = SqliteCache(path)
     with pytest.raises(StoreError, match="the row r0 was changed"):
         await keep_reply(cache, "r0")
     cache.close()
@@ -370,23 +370,23 @@ async def test_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     db.execute("PRAGMA user_version = 99")
     db.close()
     with pytest.raises(StoreError, match="Upgrade skillopt"):
-        Cache(path)
+        SqliteCache(path)
 
 
 async def test_an_empty_file_left_by_a_crash_is_as_good_as_none(tmp_path: Path) -> None:
     path = tmp_path / "cache.sqlite"
     path.touch()
-    assert Cache(path, read_only=True).rollouts() == []
-    cache = Cache(path)
+    assert SqliteCache(path, read_only=True).rollouts() == []
+    cache = SqliteCache(path)
     assert (await keep_reply(cache, "k")).text == "ok"
     cache.close()
 
 
 async def test_a_reader_sees_the_work_of_a_run_under_way_and_cannot_write(tmp_path: Path) -> None:
     path = tmp_path / "cache.sqlite"
-    writer = Cache(path)
+    writer = SqliteCache(path)
     await keep_rollout(writer, rollout("a", INITIAL))
-    reader = Cache(path, read_only=True)
+    reader = SqliteCache(path, read_only=True)
     await keep_rollout(writer, rollout("b", INITIAL))
     assert [each.task for each in reader.rollouts()] == ["a", "b"]
     with pytest.raises(StoreError, match=r"cannot use .*readonly"):
@@ -397,6 +397,6 @@ async def test_a_reader_sees_the_work_of_a_run_under_way_and_cannot_write(tmp_pa
 
 async def test_a_cache_in_a_place_that_cannot_hold_one_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    cache = Cache(tmp_path / "file" / "cache.sqlite")
+    cache = SqliteCache(tmp_path / "file" / "cache.sqlite")
     with pytest.raises(StoreError, match="cannot write"):
         await keep_reply(cache, "k")

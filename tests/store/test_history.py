@@ -8,7 +8,7 @@ from support_store import FIRST, INITIAL, draft, measured, story
 from skillopt.core.edits import Append
 from skillopt.core.events import Begun, Decision, EpochClosed, MetaReflected, Pruned, Stepped
 from skillopt.core.rules import Cut
-from skillopt.store.cache import Cache
+from skillopt.store.cache import SqliteCache
 from skillopt.store.layout import Layout
 from skillopt.store.projector import Projector
 
@@ -44,7 +44,7 @@ def test_every_kind_of_candidate_tells_how_it_met_the_gate_in_the_same_words(
             move="epoch_01", epoch=1, before=INITIAL.digest, after=FIRST.digest, decision=met
         ),
     ]
-    cache = Cache(layout.cache)
+    cache = SqliteCache(layout.cache)
     Projector(layout, cache, {}).rebuild(facts)
     cache.close()
     step = json.loads(layout.step(STEP.step).record.read_bytes())

@@ -11,7 +11,7 @@ from skillopt.datasets.manifests import write_manifest
 from skillopt.datasets.rows import read_rows
 from skillopt.datasets.splits import by_ratio
 from skillopt.errors import DataError, StoreError
-from skillopt.store.cache import Cache
+from skillopt.store.cache import SqliteCache
 from skillopt.store.lock import RunLock
 from skillopt.testing.simulator import Simulator
 
@@ -86,7 +86,7 @@ async def test_a_folder_with_finished_work_and_no_record_yet_is_ours(tmp_path: P
     async def answer() -> Reply:
         return Reply(text="yes")
 
-    cache = Cache(tmp_path / "cache.sqlite")
+    cache = SqliteCache(tmp_path / "cache.sqlite")
     await cache.reply("key", role="target", stage="rollout", make=answer)
     cache.close()
     with RunLock(tmp_path):

@@ -14,7 +14,7 @@ from skillopt.core.skill import Skill, Text
 from skillopt.core.task import Task
 from skillopt.engine.series import RolloutKey
 from skillopt.errors import SkillError, StoreError
-from skillopt.store.cache import Cache
+from skillopt.store.cache import SqliteCache
 from skillopt.store.events import EventFile
 from skillopt.store.layout import Layout
 from skillopt.store.packages import LARGEST, read_skill, skill_files
@@ -134,7 +134,7 @@ def test_a_record_from_before_packages_loads_and_gives_the_same_skills(tmp_path:
     assert [each.skill.digest for each in candidates] == [
         each.evaluation.skill for each in candidates
     ]
-    cache = Cache(layout.cache)
+    cache = SqliteCache(layout.cache)
     Projector(layout, cache, {}).rebuild(EventFile(layout.events).events())
     cache.close()
     best = layout.best_skill.read_bytes()

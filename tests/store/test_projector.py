@@ -13,21 +13,21 @@ from support_store import CONFIG, FIRST, GUIDED, INITIAL, REJECTED, fill, keep_r
 from skillopt.core.chat import Reply, Usage
 from skillopt.core.events import Begun, Event, Fact, FinalTested, Started, Stepped, Ticked
 from skillopt.core.state import State
-from skillopt.store.cache import Cache
+from skillopt.store.cache import SqliteCache
 from skillopt.store.layout import Layout
 from skillopt.store.projector import Projector
 
 
 @contextmanager
 def projecting(root: Path) -> Generator[Projector, None, None]:
-    cache = Cache(Layout(root).cache)
+    cache = SqliteCache(Layout(root).cache)
     yield Projector(Layout(root), cache, CONFIG)
     cache.close()
 
 
 async def run(root: Path, events: Iterable[Event]) -> Layout:
     """Let a projector see a run as it happens."""
-    cache = Cache(Layout(root).cache)
+    cache = SqliteCache(Layout(root).cache)
     await fill(cache)
     projector = Projector(Layout(root), cache, CONFIG)
     for event in events:
@@ -120,7 +120,7 @@ async def test_changed_settings_and_later_calls_are_taken_in_without_a_report(
     tmp_path: Path,
 ) -> None:
     layout = await run(tmp_path, story())
-    cache = Cache(layout.cache)
+    cache = SqliteCache(layout.cache)
     cache.enter("step_0005")
     await keep_reply(cache, "later", stage="rollout")
     changed = {**CONFIG, "num_epochs": 3}
@@ -386,7 +386,7 @@ async def test_the_summary_gives_scores_with_their_number_of_items(tmp_path: Pat
 async def test_the_receipt_tells_what_was_paid_and_what_was_free_by_role_and_stage(
     tmp_path: Path,
 ) -> None:
-    cache = Cache(Layout(tmp_path).cache)
+    cache = SqliteCache(Layout(tmp_path).cache)
     await fill(cache)
     await keep_reply(cache, "r2", stage="analyst")
     projector = Projector(Layout(tmp_path), cache, CONFIG)
@@ -416,7 +416,7 @@ async def test_the_summary_tells_what_was_tried_and_what_has_no_score(tmp_path: 
 
 
 async def test_dollars_that_nobody_knows_are_null_and_never_zero(tmp_path: Path) -> None:
-    cache = Cache(Layout(tmp_path).cache)
+    cache = SqliteCache(Layout(tmp_path).cache)
     await keep_reply(cache, "r1")
 
     async def free() -> Reply:
@@ -441,7 +441,7 @@ async def test_others_may_add_to_the_summary(tmp_path: Path) -> None:
         return {"interval": [0.1, state.best.value]}
 
     layout = await run(tmp_path, story())
-    cache = Cache(layout.cache)
+    cache = SqliteCache(layout.cache)
     assert list(map(str, Projector(layout, cache, CONFIG, extra=extra).rebuild(story()))) == [
         "summary.json"
     ]

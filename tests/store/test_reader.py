@@ -9,14 +9,14 @@ from skillopt.core.events import Begun, Fact, Stepped
 from skillopt.core.skill import Skill
 from skillopt.core.state import replay
 from skillopt.errors import SkillError, StoreError
-from skillopt.store.cache import Cache
+from skillopt.store.cache import SqliteCache
 from skillopt.store.events import EventFile
 from skillopt.store.layout import Layout
 from skillopt.store.reader import RunReader
 
 
 async def a_run(root: Path, until: int | None = None) -> Path:
-    log, cache = EventFile(Layout(root).events), Cache(Layout(root).cache)
+    log, cache = EventFile(Layout(root).events), SqliteCache(Layout(root).cache)
     for event in story()[:until]:
         log.append(event)
     await fill(cache)
@@ -134,7 +134,7 @@ async def test_a_run_under_way_can_be_read_and_is_not_touched(tmp_path: Path) ->
     layout = Layout(await a_run(tmp_path, until=7))
     whole = layout.events.read_bytes()
     layout.events.write_bytes(whole[:-9])
-    writer = Cache(layout.cache)
+    writer = SqliteCache(layout.cache)
     with RunReader(tmp_path) as reader:
         assert list(reader.events) == story()[:6]
         assert reader.rollouts(task="v1")

@@ -17,7 +17,7 @@ from skillopt.model.meter import Meter
 from skillopt.model.purse import Caps, Purse, worst_case
 from skillopt.model.scripted import Scripted
 from skillopt.model.wrap import Metered, NonEmpty, Recorded, Retrying
-from skillopt.store.cache import Cache
+from skillopt.store.cache import SqliteCache
 
 ASK = Request(stage="rollout", messages=(Message("user", "Why?"),))
 ANSWER = Reply(text="So.", usage=Usage(1, 10, 2))
@@ -30,7 +30,7 @@ async def at_once(_: float) -> None:
     """No time passes."""
 
 
-def whole(model: Model, cache: Cache, caps: Caps = LIMITED) -> Model:
+def whole(model: Model, cache: SqliteCache, caps: Caps = LIMITED) -> Model:
     """What a run puts around a model, without its waits."""
     purse = Purse(Meter.after(cache.spent()), caps, cache)
     metered = Metered(model, "target", purse, None, 100)
@@ -49,7 +49,7 @@ async def test_a_call_is_on_disk_before_it_is_sent_and_gone_once_its_reply_is_ke
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "c"
-    cache, sent = Cache(path), list[list[str]]()
+    cache, sent = SqliteCache(path), list[list[str]]()
 
     def look(_: Request) -> Reply:
         sent.append(rows(path))
@@ -64,7 +64,7 @@ async def test_a_call_is_on_disk_before_it_is_sent_and_gone_once_its_reply_is_ke
 
 async def test_without_a_limit_nothing_is_written_before_an_answer(tmp_path: Path) -> None:
     path = tmp_path / "c"
-    cache, there = Cache(path), list[bool]()
+    cache, there = SqliteCache(path), list[bool]()
 
     def look(_: Request) -> Reply:
         there.append(path.exists())
@@ -83,14 +83,14 @@ from skillopt.model.meter import Meter
 from skillopt.model.purse import Caps, Purse
 from skillopt.model.scripted import Scripted
 from skillopt.model.wrap import Metered, Recorded
-from skillopt.store.cache import Cache
+from skillopt.store.cache import SqliteCache
 
 async def call(request):
     print("sent", flush=True)
     await asyncio.Event().wait()
 
 async def main():
-    cache = Cache(Path(sys.argv[1]))
+    cache = SqliteCache(Path(sys.argv[1]))
     purse = Purse(Meter(), Caps(calls=100), cache)
     model = Recorded(Metered(Scripted(call), "target", purse, None, 100), "target", cache)
     asks = [Request(stage="rollout", messages=(Message("user", "Why?"),), replicate=n)
@@ -112,11 +112,11 @@ def test_calls_under_way_at_a_kill_count_at_their_worst_case_in_every_later_proc
             assert process.stdout is not None
             for _ in range(3):
                 assert process.stdout.readline() == b"sent\n"
-            reader = Cache(path, read_only=True)
+            reader = SqliteCache(path, read_only=True)
             assert reader.interrupted().calls == 3 * (kills - 1), "those of a live process are open"
             reader.close()
             process.kill()
-        cache = Cache(path)
+        cache = SqliteCache(path)
         lost = cache.interrupted()
         assert lost == Usage(3 * kills, 3 * kills * WORST.input, 3 * kills * WORST.output)
         assert Purse(Meter(), LIMITED, cache).interrupted == lost
@@ -125,7 +125,7 @@ def test_calls_under_way_at_a_kill_count_at_their_worst_case_in_every_later_proc
 
 
 async def test_a_call_that_is_cancelled_counts_and_one_that_fails_does_not(tmp_path: Path) -> None:
-    cache, sent = Cache(tmp_path / "c"), asyncio.Event()
+    cache, sent = SqliteCache(tmp_path / "c"), asyncio.Event()
 
     async def hang(_: Request) -> str:
         sent.set()
@@ -152,7 +152,7 @@ async def test_a_call_that_is_cancelled_counts_and_one_that_fails_does_not(tmp_p
 async def test_replies_that_were_paid_and_are_of_no_use_are_paid_in_later_processes_too(
     caps: Caps, tmp_path: Path
 ) -> None:
-    cache = Cache(tmp_path / "c")
+    cache = SqliteCache(tmp_path / "c")
     cache.enter("step_0001")
     script: Iterator[Reply] = iter([EMPTY, ANSWER, EMPTY, EMPTY])
     model = whole(Scripted(lambda _: next(script)), cache, caps)
@@ -162,7 +162,7 @@ async def test_replies_that_were_paid_and_are_of_no_use_are_paid_in_later_proces
     with pytest.raises(Unusable):
         await model.complete(Request(stage="rollout", messages=()))
     cache.close()
-    again = Cache(tmp_path / "c")
+    again = SqliteCache(tmp_path / "c")
     assert again.spent() == {place: Usage(4, 40, 17)}
     assert again.interrupted() == Usage()
     again.close()
@@ -170,7 +170,7 @@ async def test_replies_that_were_paid_and_are_of_no_use_are_paid_in_later_proces
 
 async def test_a_start_whose_first_call_fails_leaves_no_file(tmp_path: Path) -> None:
     path = tmp_path / "c"
-    cache, there = Cache(path), list[bool]()
+    cache, there = SqliteCache(path), list[bool]()
 
     def fail(_: Request) -> str:
         there.append(path.exists())
@@ -185,16 +185,16 @@ async def test_a_start_whose_first_call_fails_leaves_no_file(tmp_path: Path) -> 
 
 async def test_a_file_without_reservations_is_read_and_continued(tmp_path: Path) -> None:
     path = tmp_path / "c"
-    cache = Cache(path)
+    cache = SqliteCache(path)
     await whole(Scripted(lambda _: ANSWER), cache).complete(ASK)
     cache.close()
     db = sqlite3.connect(path)
     db.execute("DROP TABLE reservations")
     db.close()
-    reader = Cache(path, read_only=True)
+    reader = SqliteCache(path, read_only=True)
     assert (len(reader.spent()), reader.interrupted()) == (1, Usage())
     reader.close()
-    again = Cache(path)
+    again = SqliteCache(path)
     other = Request(stage="rollout", messages=())
     assert (await whole(Scripted(lambda _: ANSWER), again).complete(other)).text == "So."
     again.close()

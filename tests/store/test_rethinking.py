@@ -8,7 +8,7 @@ from support_store import FIRST, draft, measured, story
 from skillopt.core.edits import Append
 from skillopt.core.events import Begun, Decision, MetaReflected
 from skillopt.core.proposal import Draft
-from skillopt.store.cache import Cache
+from skillopt.store.cache import SqliteCache
 from skillopt.store.codec import events
 from skillopt.store.layout import Layout
 from skillopt.store.projector import Projector
@@ -44,7 +44,7 @@ def test_a_meta_reflection_leaves_its_result_its_candidate_and_its_evaluation(
         decision=None,
     )
     layout = Layout(tmp_path)
-    cache = Cache(layout.cache)
+    cache = SqliteCache(layout.cache)
     Projector(layout, cache, {}).rebuild([BEGUN, THOUGHT, nothing])
     cache.close()
     folder = layout.meta_reflect(1)

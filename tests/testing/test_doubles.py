@@ -6,7 +6,7 @@ import pytest
 
 from skillopt.core.chat import Reply, Usage
 from skillopt.core.events import Started, Stopped
-from skillopt.core.ports import EventLog, Work
+from skillopt.core.ports import EventLog, RolloutCache
 from skillopt.core.rollout import Failure, Rollout, Score
 from skillopt.errors import ModelError
 from skillopt.testing.doubles import MemoryCache, MemoryLog
@@ -24,7 +24,7 @@ def test_a_record_gives_back_what_was_appended_in_order() -> None:
 
 
 async def test_a_scored_rollout_is_made_once_and_a_failed_one_again() -> None:
-    work: Work = MemoryCache()
+    work: RolloutCache = MemoryCache()
     coming = [FAILED, SCORED]
 
     async def make() -> Rollout:

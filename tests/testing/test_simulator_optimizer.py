@@ -8,7 +8,7 @@ import pytest
 
 from skillopt.core.chat import Message
 from skillopt.core.edits import Append, Delete, Edit, Replace
-from skillopt.core.memory import Entry, Memory
+from skillopt.core.memory import Memory, MemoryEntry
 from skillopt.core.proposal import Proposal
 from skillopt.core.rollout import Pair, Rollout, Score, Trajectory
 from skillopt.core.skill import Skill
@@ -168,7 +168,7 @@ def test_a_wrong_rule_is_replaced_and_a_contradicting_one_deleted() -> None:
 def test_rejected_words_are_not_used_again() -> None:
     rules = BY_LABEL["room code"].form("letter_first").rules
     rejected: tuple[Edit, ...] = tuple(Append(f"- {rule}") for rule in rules[:2])
-    entry = Entry(step=1, action="reject", n_total=4, n_fail=2, rejected=rejected)
+    entry = MemoryEntry(step=1, action="reject", n_total=4, n_fail=2, rejected=rejected)
     user = reflection(about("room code"), memory=Memory((entry,)))
     assert [edit["content"] for edit in edits_of(ask("reflection", user))] == [f"- {rules[2]}"]
 
@@ -178,8 +178,10 @@ def test_meta_reflection_learns_from_what_was_accepted_and_rejected() -> None:
     wrong, right = (f"- {field.form(name).rules[0]}" for name in ("floor_first", "letter_first"))
     week = BY_LABEL["planning week"].form("short").rules
     steps = (
-        Entry(step=1, action="accept", n_total=4, n_fail=2, accepted=(Append(right),)),
-        Entry(step=2, action="reject", n_total=4, n_fail=2, rejected=(Append(f"- {week[0]}"),)),
+        MemoryEntry(step=1, action="accept", n_total=4, n_fail=2, accepted=(Append(right),)),
+        MemoryEntry(
+            step=2, action="reject", n_total=4, n_fail=2, rejected=(Append(f"- {week[0]}"),)
+        ),
     )
     idle = "- Consider the context of the request."
     sections = [
