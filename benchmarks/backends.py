@@ -20,7 +20,7 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
 
-from skillopt.build.models import Switchboard, plug
+from skillopt.build.models import ModelFactory, provider_model
 from skillopt.cli.render import Screen
 from skillopt.cli.tables import Table
 from skillopt.config.load import load_config
@@ -138,8 +138,8 @@ async def models(url: str, backend: str) -> AsyncGenerator[tuple[Model, Model]]:
     role = load_config(overrides=overrides).model.role("target")
     secrets = Secrets(KEYS)
     async with Http() as http:
-        board = Switchboard(secrets, http, MemoryCache(), Purse(Meter()))
-        yield plug(role, secrets, http).wire, board.connect(role)
+        board = ModelFactory(secrets, http, MemoryCache(), Purse(Meter()))
+        yield provider_model(role, secrets, http).wire, board.connect(role)
 
 
 async def cpu_per_call(model: Model, calls: int, at_once: int, first: int) -> float:

@@ -13,15 +13,15 @@ from shlex import quote
 from typing import ParamSpec, TypeAlias, TypeVar
 
 from skillopt.aio import run_blocking
-from skillopt.build.attributing import Inquiry, inquire
+from skillopt.build.attributing import AttributionPlan, plan_attribution
 from skillopt.build.attributing import attribute as leave_out
-from skillopt.build.brief import ROLES, Brief, Supplied, prepare
+from skillopt.build.brief import ROLES, RunSpec, SuppliedParts, prepare
 from skillopt.build.calibrating import calibrate as measure_noise
 from skillopt.build.calibrating import terms
-from skillopt.build.checkup import Check, check_data, check_disk, check_models
+from skillopt.build.checkup import DoctorFinding, check_data, check_disk, check_models
 from skillopt.build.data import data_of
 from skillopt.build.estimate import estimate as run_estimate
-from skillopt.build.evaluating import Examinee, Verdict
+from skillopt.build.evaluating import EvalRequest, EvalResult
 from skillopt.build.evaluating import evaluate as run_evaluation
 from skillopt.build.integrity import Spending, check_config, check_skill
 from skillopt.build.outlay import Estimate
@@ -181,7 +181,7 @@ class Inputs:
     out: str | Path | None = None
     settings: Mapping[str, object] | None = None
 
-    def configure(self) -> tuple[Config, Supplied]:
+    def configure(self) -> tuple[Config, SuppliedParts]:
         """The configuration, and the objects that were given in Python."""
         settings = dict(self.settings or {})
         splits = _splits(self.train, self.val, self.test, self.data, settings)
@@ -201,9 +201,9 @@ class Inputs:
             "optimizer": _callable(self.optimizer),
         }
         own: dict[Role, Model] = {role: model for role, model in given.items() if model is not None}
-        return settled, Supplied(splits=splits, models=own, skill=_skill(self.skill))
+        return settled, SuppliedParts(splits=splits, models=own, skill=_skill(self.skill))
 
-    def prepare(self, secrets: Secrets | None = None) -> Brief:
+    def prepare(self, secrets: Secrets | None = None) -> RunSpec:
         """Read and check everything; writes no file and calls no model."""
         settled, supplied = self.configure()
         return prepare(settled, supplied, secrets or _variables(self.config))
@@ -268,7 +268,7 @@ async def train_async(
 
 
 async def _shown_training(
-    brief: Brief, watch: Watcher, shown: Progress, secrets: Secrets
+    brief: RunSpec, watch: Watcher, shown: Progress, secrets: Secrets
 ) -> Result:
     """The same with lines about what it is, its warnings and its result."""
 
@@ -287,7 +287,7 @@ async def _shown_training(
 
 
 async def run_training(
-    brief: Brief,
+    brief: RunSpec,
     *,
     watch: Watcher,
     warn: Callable[[str], None] = _unheard,
@@ -367,7 +367,7 @@ async def estimate_async(
     return await estimate_training(brief)
 
 
-async def estimate_training(brief: Brief) -> Estimate:
+async def estimate_training(brief: RunSpec) -> Estimate:
     """The same for a training that was read and checked already."""
     return await run_estimate(brief)
 
@@ -385,7 +385,7 @@ async def evaluate_async(
     watch: Watcher | None = None,
     progress: bool = True,
     secrets: Secrets | None = None,
-) -> Verdict:
+) -> EvalResult:
     """Evaluate a skill on rows, or on a split of the data of the configuration.
 
     `evaluate` is the synchronous version. Arguments as in `train`. The result has hard and soft
@@ -394,7 +394,7 @@ async def evaluate_async(
     splits = None if rows is None else Splits((), (), tuple(rows_of(rows, "rows")))
     settled = _configure(config, settings, splits=splits, scorer=scorer, target=target, out=out)
     document = _skill(skill)
-    examinee = Examinee(
+    examinee = EvalRequest(
         skill=document if document is not None else Skill(),
         name=str(skill) if isinstance(skill, Path) else "",
         split="test" if rows is not None else split,
@@ -562,7 +562,7 @@ async def calibrate_async(
 
 
 async def noise_of(
-    brief: Brief,
+    brief: RunSpec,
     *,
     effect: float,
     power: float,
@@ -575,7 +575,7 @@ async def noise_of(
 
 
 async def attribute_async(
-    run: str | Path | Inquiry,
+    run: str | Path | AttributionPlan,
     *,
     tasks: int = 40,
     settings: Mapping[str, object] | None = None,
@@ -596,12 +596,12 @@ async def attribute_async(
         progress: As in `train`.
         secrets: Environment variables, if they are already loaded.
     """
-    if isinstance(run, Inquiry):
+    if isinstance(run, AttributionPlan):
         inquiry = run
     else:
         with RunReader(Path(run)) as reader:
             config = load_kept({**reader.config, **(settings or {})})
-            inquiry = inquire(config, reader, tasks)
+            inquiry = plan_attribution(config, reader, tasks)
     shown = Progress() if progress else None
     return await leave_out(inquiry, _watching(watch, shown), secrets)
 
@@ -612,7 +612,7 @@ async def doctor_async(
     offline: bool = False,
     settings: Mapping[str, object] | None = None,
     secrets: Secrets | None = None,
-) -> list[Check]:
+) -> list[DoctorFinding]:
     """Check what a run needs: data, disk, keys, servers and whether the models answer.
 
     `doctor` is the synchronous version. Without a configuration and settings, only the disk is

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from skillopt.build.brief import Brief, Supplied, prepare
+from skillopt.build.brief import RunSpec, SuppliedParts, prepare
 from skillopt.build.data import validation_tasks
 from skillopt.build.judging import metric
 from skillopt.build.models import preflight
@@ -26,10 +26,10 @@ from skillopt.store.reader import RunReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inquiry:
+class AttributionPlan:
     """What is to be found out, and what that takes."""
 
-    brief: Brief
+    brief: RunSpec
     skill: Skill
     rules: Mapping[Rule, Skill]
     """Each rule with the skill without it."""
@@ -68,16 +68,16 @@ class Inquiry:
         )
 
 
-def inquire(config: Config, reader: RunReader, count: int) -> Inquiry:
+def plan_attribution(config: Config, reader: RunReader, count: int) -> AttributionPlan:
     """Look at a run: its best skill, and up to so many of its val tasks. Asks no model.
 
     The tasks are the first ones of a seeded order, so that more of them include fewer.
     """
-    brief = prepare(config, Supplied(skill=reader.state.initial.skill))
+    brief = prepare(config, SuppliedParts(skill=reader.state.initial.skill))
     brief = replace(brief, out=reader.layout.root)
     skill = reader.state.best.skill
     val = validation_tasks(config, brief.world.environment)
-    found = Inquiry(
+    found = AttributionPlan(
         brief=brief,
         skill=skill,
         rules={rule: without(skill, [rule]) for rule in rules_in(skill)},
@@ -90,7 +90,7 @@ def inquire(config: Config, reader: RunReader, count: int) -> Inquiry:
 
 
 async def attribute(
-    inquiry: Inquiry, watch: Watcher, secrets: Secrets | None = None
+    inquiry: AttributionPlan, watch: Watcher, secrets: Secrets | None = None
 ) -> Attribution:
     """Try the skill without each of its rules, and keep what each of them is worth.
 
@@ -125,7 +125,7 @@ async def attribute(
     return attribution
 
 
-def _known(reader: RunReader, inquiry: Inquiry, skill: Skill) -> int:
+def _known(reader: RunReader, inquiry: AttributionPlan, skill: Skill) -> int:
     wanted = {task.id for task in inquiry.tasks}
     return len(
         {

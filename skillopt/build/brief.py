@@ -8,16 +8,16 @@ from pathlib import Path
 
 from skillopt.build.conflicts import check
 from skillopt.build.data import (
-    World,
+    OpenEnvironment,
     exam_tasks,
     few_to_decide,
     initial_skill,
     more_val,
-    open_world,
+    open_environment,
     other_size,
     validation_tasks,
 )
-from skillopt.build.doubts import doubts
+from skillopt.build.doubts import setting_warnings
 from skillopt.build.models import check_backends, settled
 from skillopt.build.places import out_root, seats, short
 from skillopt.build.policies import schedule, shape
@@ -40,7 +40,7 @@ ROLES: tuple[Role, ...] = ("target", "optimizer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Supplied:
+class SuppliedParts:
     """What the Python API brings along instead of naming it in the configuration."""
 
     splits: Splits | None = None
@@ -50,15 +50,15 @@ class Supplied:
 
 
 @dataclass(frozen=True, slots=True)
-class Brief:
+class RunSpec:
     """What is known before anything is spent: everything here was read and checked."""
 
     config: Config
-    world: World
+    world: OpenEnvironment
     skill: Skill
     plan: Plan
     prompts: Library
-    supplied: Supplied
+    supplied: SuppliedParts
     identity: Mapping[str, str]
     """Settings and fingerprints that make the run, without those of its models."""
     out: Path
@@ -69,21 +69,21 @@ class Brief:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What makes the run doubtful before it begins, each with what to do."""
-        return (*self.world.warnings, *doubts(self.config))
+        return (*self.world.warnings, *setting_warnings(self.config))
 
 
 def prepare(
-    config: Config, supplied: Supplied | None = None, secrets: Secrets | None = None
-) -> Brief:
+    config: Config, supplied: SuppliedParts | None = None, secrets: Secrets | None = None
+) -> RunSpec:
     """Read and check everything that a run needs; writes nothing and asks nobody."""
-    given = supplied or Supplied()
+    given = supplied or SuppliedParts()
     check_backends(config, [role for role in ROLES if role not in given.models])
     config = settled(config, secrets or Secrets.load())
     check(config)
     needs: list[Split] = ["train", "val"]
     if config.evaluation.eval_test:
         needs.append("test")
-    world = open_world(config, needs, given.splits)
+    world = open_environment(config, needs, given.splits)
     skill = given.skill or initial_skill(config, world.kind)
     train_tasks = world.environment.tasks("train")
     world = replace(world, warnings=(*world.warnings, *other_size(config, len(train_tasks))))
@@ -111,7 +111,7 @@ def prepare(
     out = out_root(config, "skillopt", "optimizer", {**identity, **seats(config, given.models)})
     prices = prices_of(config, ROLES, given.models)
     caps = caps_of(config, ROLES, prices)
-    return Brief(config, world, skill, plan, prompts, given, identity, out, prices, caps)
+    return RunSpec(config, world, skill, plan, prompts, given, identity, out, prices, caps)
 
 
 def at_fault(error: SkilloptError) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skillopt.build.brief import Brief
+from skillopt.build.brief import RunSpec
 from skillopt.build.judging import gates, halving_schedule, metric
 from skillopt.build.models import preflight
 from skillopt.build.training import open_training
@@ -16,7 +16,7 @@ from skillopt.evaluation.calibration import Calibration, Terms, calibrated
 from skillopt.evaluation.tested import Paired
 
 
-def terms(brief: Brief, *, power: float = 0.8, effect: float = 0.05) -> Terms:
+def terms(brief: RunSpec, *, power: float = 0.8, effect: float = 0.05) -> Terms:
     """The error rates that a configuration asks for."""
     return Terms(
         alpha=brief.config.evaluation.alpha,
@@ -33,12 +33,12 @@ def _shares(config: Config) -> int:
     return raced * (gate.looks if isinstance(gate, Paired) else 1)
 
 
-def noise(brief: Brief, evaluation: Evaluation) -> Calibration | None:
+def noise(brief: RunSpec, evaluation: Evaluation) -> Calibration | None:
     """What an evaluation tells about noise; None if no task was scored twice."""
     return calibrated(evaluation, metric(brief.config))
 
 
-async def calibrate(brief: Brief, watch: Watcher, secrets: Secrets | None = None) -> Calibration:
+async def calibrate(brief: RunSpec, watch: Watcher, secrets: Secrets | None = None) -> Calibration:
     """Measure the skill that training would start or go on from, at least twice.
 
     Attempts are kept in the run directory, so that training does not pay for them again.

@@ -15,8 +15,8 @@ from typing_extensions import assert_never
 
 from skillopt.aio import map_all
 from skillopt.build.brief import at_fault, prepare
-from skillopt.build.models import plug, roles_of, settled
-from skillopt.build.rehearsal import rehearse
+from skillopt.build.models import provider_model, roles_of, settled
+from skillopt.build.rehearsal import try_optimizer
 from skillopt.config.schema import Config, Role, RoleModel
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Message, Model, Reply, Request, Tool
@@ -42,7 +42,7 @@ _JSON = 'Reply with this JSON object and nothing else: {"ok": true}'
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class DoctorFinding:
     """The result of one check."""
 
     what: str
@@ -52,13 +52,13 @@ class Check:
     """What to do; empty if there is nothing to do."""
 
 
-async def check_models(config: Config, secrets: Secrets, *, offline: bool) -> list[Check]:
+async def check_models(config: Config, secrets: Secrets, *, offline: bool) -> list[DoctorFinding]:
     """Each role's backend, key and address; unless offline, its answers and the clock, too."""
     config = settled(config, secrets)
     async with Http() as http:
         ears = _Listening(http)
 
-        async def one(role: Role) -> list[Check]:
+        async def one(role: Role) -> list[DoctorFinding]:
             return await _check_role(config, role, secrets, ears, offline=offline)
 
         found = await map_all(one, roles_of(config))
@@ -66,23 +66,25 @@ async def check_models(config: Config, secrets: Secrets, *, offline: bool) -> li
     return [*checks, *ears.clock()]
 
 
-def check_data(config: Config) -> list[Check]:
+def check_data(config: Config) -> list[DoctorFinding]:
     """The data, the first skill and the place for results."""
     try:
         brief = prepare(config)
     except SkilloptError as error:
         part, found = at_fault(error)
-        return [Check(part, "failure", found, str(error))]
+        return [DoctorFinding(part, "failure", found, str(error))]
     splits = brief.world.splits
     sizes = f"{len(splits.train)} train, {len(splits.val)} val, {len(splits.test)} test items"
-    checks = [Check("data", "ok", f"{config.env.name}: {sizes}")]
-    checks += [Check("data", "warning", "suspicious", each) for each in brief.world.warnings]
+    checks = [DoctorFinding("data", "ok", f"{config.env.name}: {sizes}")]
+    checks += [
+        DoctorFinding("data", "warning", "suspicious", each) for each in brief.world.warnings
+    ]
     length = len(brief.skill.render())
-    checks.append(Check("first skill", "ok", f"{length:,} characters"))
+    checks.append(DoctorFinding("first skill", "ok", f"{length:,} characters"))
     return [*checks, check_disk(brief.out)]
 
 
-def check_disk(folder: Path) -> Check:
+def check_disk(folder: Path) -> DoctorFinding:
     """Whether there is room, and leave to use it, where the folder is or will be."""
     there = folder.absolute()
     while not there.exists():
@@ -90,11 +92,13 @@ def check_disk(folder: Path) -> Check:
     free = shutil.disk_usage(there).free
     found = f"{free / 1e9:.1f} GB free in {there}"
     if not os.access(there, os.W_OK):
-        return Check("disk", "failure", f"{there} is not writable", "choose another env.out_root")
+        return DoctorFinding(
+            "disk", "failure", f"{there} is not writable", "choose another env.out_root"
+        )
     if free < _LITTLE:
         state: State = "failure" if free < _NO_DISK else "warning"
-        return Check("disk", state, found, "make room, or choose another env.out_root")
-    return Check("disk", "ok", found)
+        return DoctorFinding("disk", state, found, "make room, or choose another env.out_root")
+    return DoctorFinding("disk", "ok", found)
 
 
 def limited(role: RoleModel) -> RoleModel:
@@ -106,84 +110,88 @@ def limited(role: RoleModel) -> RoleModel:
 
 async def _check_role(
     config: Config, name: Role, secrets: Secrets, http: Transport, *, offline: bool
-) -> list[Check]:
+) -> list[DoctorFinding]:
     what = f"{name} model"
     try:
         role = limited(config.model.role(name))
         if role.backend == "handoff":
             advice = "prompts will be written to the run directory and wait there for answers"
-            return [Check(what, "note", f"{role.model} by handoff", advice)]
-        plugged = plug(role, secrets, http)
+            return [DoctorFinding(what, "note", f"{role.model} by handoff", advice)]
+        plugged = provider_model(role, secrets, http)
     except SkilloptError as error:
-        return [Check(what, "failure", "cannot be set up", str(error))]
+        return [DoctorFinding(what, "failure", "cannot be set up", str(error))]
     settings = plugged.settings
     where = f" at {place(plugged.url)}" if plugged.url else ""
     key = f", key from {settings.key_source}" if settings.key_source else ""
     known = f"{role.model} by {role.backend}{where}{key}"
     if offline:
-        return [Check(what, "note", f"{known}; not called")]
+        return [DoctorFinding(what, "note", f"{known}; not called")]
     return await _ask(what, known, config, role, plugged.wire)
 
 
-async def _ask(what: str, known: str, config: Config, role: RoleModel, model: Model) -> list[Check]:
+async def _ask(
+    what: str, known: str, config: Config, role: RoleModel, model: Model
+) -> list[DoctorFinding]:
     """A tiny question, one that wants a tool called, and one of the kind that a run asks."""
     start = time.perf_counter()
     try:
         await _say(model, _HELLO, 16)
     except Refused as error:
-        return [Check(what, "warning", f"{known}; refuses a short test request", str(error))]
+        return [
+            DoctorFinding(what, "warning", f"{known}; refuses a short test request", str(error))
+        ]
     except SkilloptError as error:
-        return [Check(what, "failure", f"{known}; no answer", str(error))]
+        return [DoctorFinding(what, "failure", f"{known}; no answer", str(error))]
     seconds = time.perf_counter() - start
     slow = "slow: a run makes hundreds of calls" if seconds > _SLOW else ""
     took = f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
     answered = f"{known}; answered in {took}"
-    first = Check(what, "warning" if slow else "ok", answered, slow)
+    first = DoctorFinding(what, "warning" if slow else "ok", answered, slow)
     optimizer = role.role == "optimizer"
     fit = await (_reflection(config, model) if optimizer else _json(role, model))
     return [first, fit, await _tools(role, model)]
 
 
-async def _reflection(config: Config, model: Model) -> Check:
+async def _reflection(config: Config, model: Model) -> DoctorFinding:
     """A question about failed attempts, as the configured proposer asks it."""
     what = "optimizer, reflection"
     try:
         prompts = prepare(config).prompts
     except SkilloptError:
         prompts = Library()  # what is wrong with the data is told elsewhere
-    found = await rehearse(config, model, prompts)
+    found = await try_optimizer(config, model, prompts)
     kind = f"a reflection request (gradient.proposer: {found.asked})"
     match found.outcome:
         case "usable":
-            return Check(what, "ok", f"{kind} got a usable reply")
+            return DoctorFinding(what, "ok", f"{kind} got a usable reply")
         case "not asked":
-            return Check(what, "note", "the configured proposer calls no model")
+            return DoctorFinding(what, "note", "the configured proposer calls no model")
         case "nothing proposed":
             advice = "it read three simple failures and proposed nothing; try another model"
-            return Check(what, "warning", f"{kind} got no proposal", advice)
+            return DoctorFinding(what, "warning", f"{kind} got no proposal", advice)
         case "no answer":
-            return Check(what, "failure", f"{kind} got no reply", found.told)
+            return DoctorFinding(what, "failure", f"{kind} got no reply", found.told)
         case "unusable":
             advice = (
                 f"{found.told}. Choose a more capable model.optimizer, raise "
                 "model.optimizer_max_tokens, or set gradient.proposer=instruct for a small model"
             )
-            return Check(what, "failure", f"{kind} got no usable reply", advice)
+            return DoctorFinding(what, "failure", f"{kind} got no usable reply", advice)
     assert_never(found.outcome)
 
 
-async def _json(role: RoleModel, model: Model) -> Check:
+async def _json(role: RoleModel, model: Model) -> DoctorFinding:
     what = f"{role.role}, JSON"
     try:
         reply = await _say(model, _JSON, role.max_tokens)
     except ModelError as error:
-        return Check(what, "warning", "no answer", str(error))
+        return DoctorFinding(what, "warning", "no answer", str(error))
     if read_object(reply.text, {"ok"}) is not None:
-        return Check(what, "ok", "answers with JSON when asked to")
-    return Check(what, "note", "does not answer with JSON; few environments need it")
+        return DoctorFinding(what, "ok", "answers with JSON when asked to")
+    return DoctorFinding(what, "note", "does not answer with JSON; few environments need it")
 
 
-async def _tools(role: RoleModel, model: Model) -> Check:
+async def _tools(role: RoleModel, model: Model) -> DoctorFinding:
     what = f"{role.role}, tools"
     asked = Request(
         stage="preflight",
@@ -194,10 +202,10 @@ async def _tools(role: RoleModel, model: Model) -> Check:
     try:
         reply = await model.complete(asked)
     except SkilloptError:
-        return Check(what, "note", "does not support tools; only agent harnesses need them")
+        return DoctorFinding(what, "note", "does not support tools; only agent harnesses need them")
     if any(call.name == _CLOCK.name for call in reply.calls):
-        return Check(what, "ok", "calls tools")
-    return Check(
+        return DoctorFinding(what, "ok", "calls tools")
+    return DoctorFinding(
         what, "note", "did not call the tool it was offered; only agent harnesses need tools"
     )
 
@@ -228,12 +236,14 @@ class _Listening:
     async def get(self, url: str, *, headers: Mapping[str, str], timeout: float) -> Answer:
         return await self.inner.get(url, headers=headers, timeout=timeout)
 
-    def clock(self) -> list[Check]:
+    def clock(self) -> list[DoctorFinding]:
         """Whether our clock agrees with the servers'; nothing where none told the time."""
         if self.skew is None:
             return []
         if abs(self.skew) <= _SKEW:
-            return [Check("clock", "ok", "agrees with the servers")]
+            return [DoctorFinding("clock", "ok", "agrees with the servers")]
         way = "ahead of" if self.skew > 0 else "behind"
         found = f"{abs(self.skew) / 60:.0f} min {way} the servers"
-        return [Check("clock", "warning", found, "set it: tokens and certificates depend on it")]
+        return [
+            DoctorFinding("clock", "warning", found, "set it: tokens and certificates depend on it")
+        ]

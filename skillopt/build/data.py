@@ -58,7 +58,7 @@ ENVIRONMENTS = Registry[EnvironmentKind]("skillopt.environments", "environment",
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class OpenEnvironment:
     """An opened environment with what comes along with it."""
 
     kind: EnvironmentKind
@@ -67,7 +67,9 @@ class World:
     warnings: tuple[str, ...]
 
 
-def open_world(config: Config, needs: Sequence[Split], splits: Splits | None = None) -> World:
+def open_environment(
+    config: Config, needs: Sequence[Split], splits: Splits | None = None
+) -> OpenEnvironment:
     """Read and check the data; `splits` stands in for files when the rows are already here."""
     if not config.env.name:
         known = ", ".join(ENVIRONMENTS.names)
@@ -89,7 +91,7 @@ def open_world(config: Config, needs: Sequence[Split], splits: Splits | None = N
             dropped += [text for _, text in bad.faults]
             rows = require(without(rows, [row for row, _ in bad.faults]), needs)
     warnings = (*_told_dropped(dropped), *getattr(environment, "warnings", ()))
-    return World(kind, environment, rows, warnings)
+    return OpenEnvironment(kind, environment, rows, warnings)
 
 
 def _told_dropped(rows: Sequence[str]) -> list[str]:

@@ -10,7 +10,7 @@ from skillopt.config.schema import Config, RoleModel
 from skillopt.evaluation.gates import Strict
 
 
-def doubts(config: Config) -> list[str]:
+def setting_warnings(config: Config) -> list[str]:
     """Each with what to do about it."""
     return [*_races(config), *_replicates(config), *_guesses(config)]
 

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from skillopt.aio import map_all
-from skillopt.build.brief import ROLES, Brief
+from skillopt.build.brief import ROLES, RunSpec
 from skillopt.build.data import validation_tasks
 from skillopt.build.judging import halving_schedule, replication
-from skillopt.build.outlay import MAYBE, Estimate, Line, Range, summed
+from skillopt.build.outlay import MAYBE, CostLine, Estimate, Range, summed_lines
 from skillopt.build.policies import form_of, rate_control
-from skillopt.build.proposing import MANY, Proposing, bound, merges, proposing
+from skillopt.build.proposing import MANY, ProposerCalls, bound, merges, proposer_calls
 from skillopt.build.speculating import speculates
 from skillopt.build.speed import Speed, speed_of
 from skillopt.config.schema import Role, RoleModel
@@ -62,20 +62,20 @@ _MEMORY = 4000
 """Tokens of lessons and history at most."""
 
 
-async def estimate(brief: Brief) -> Estimate:
+async def estimate(brief: RunSpec) -> Estimate:
     """Look at the data and the prompts; no model is asked."""
-    outlook = await look_ahead(brief)
+    outlook = await cost_model(brief)
     lines = [*outlook.start(), *outlook.moves(brief.plan.moves)]
-    return Estimate(tuple(summed(lines)), brief.prices, brief.warnings)
+    return Estimate(tuple(summed_lines(lines)), brief.prices, brief.warnings)
 
 
-async def look_ahead(brief: Brief) -> Outlook:
+async def cost_model(brief: RunSpec) -> CostModel:
     """Look at the data; the skill is the one that the run starts or goes on with."""
     answers: dict[Role, Range] = {
         role: answer_tokens(brief.config.model.role(role)) for role in ROLES
     }
     speeds: dict[Role, Speed] = {role: speed_of(brief.config.model.role(role)) for role in ROLES}
-    return Outlook(brief, answers, speeds, await _request_tokens(brief))
+    return CostModel(brief, answers, speeds, await _request_tokens(brief))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +89,10 @@ class Requests:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class CostModel:
     """A run phase by phase, as it lies ahead."""
 
-    brief: Brief
+    brief: RunSpec
     answers: Mapping[Role, Range]
     speeds: Mapping[Role, Speed]
     requests: Requests
@@ -102,7 +102,7 @@ class Outlook:
         """Tokens of what a task shows the agent, without the skill, on average."""
         return self.requests.whole
 
-    def start(self) -> Iterator[Line]:
+    def start(self) -> Iterator[CostLine]:
         """What comes before the first move."""
         yield from self._preflight()
         evidence = replication(self.brief.config)
@@ -113,7 +113,7 @@ class Outlook:
     def _val(self) -> int:
         return len(validation_tasks(self.brief.config, self.brief.world.environment))
 
-    def moves(self, moves: Sequence[Move], fruitless: int = 0) -> Iterator[Line]:
+    def moves(self, moves: Sequence[Move], fruitless: int = 0) -> Iterator[CostLine]:
         """Every phase of these moves, after so many steps in a row that changed nothing."""
         evidence = replication(self.brief.config)
         once = CANDIDATES * self._val * evidence.replicates
@@ -143,12 +143,12 @@ class Outlook:
                     once = len(tasks) * evidence.replicates
                     yield self._attempts("final test", Range(once, 3 * once, 2 * once), edits)
 
-    def _preflight(self) -> Iterator[Line]:
+    def _preflight(self) -> Iterator[CostLine]:
         for role in ROLES:
             if role not in self.brief.supplied.models:
-                yield Line("preflight", role, Range(1, 1), Range(4, 40), Range(1, 16))
+                yield CostLine("preflight", role, Range(1, 1), Range(4, 40), Range(1, 16))
 
-    def _step(self, move: Step, edits: int) -> Iterator[Line]:
+    def _step(self, move: Step, edits: int) -> Iterator[CostLine]:
         optimizer = self.brief.config.optimizer
         tasks = sum(map(len, move.batches))
         # In a later epoch all attempts are known already if the skill has not changed meanwhile.
@@ -166,10 +166,10 @@ class Outlook:
             yield self._question("reminders", "appendix_consolidate", MAYBE, edits, 2000)
         yield from self._race(tasks, edits + self._used(move))
 
-    def _choice(self, move: Step, edits: int, tasks: int) -> Iterator[Line]:
+    def _choice(self, move: Step, edits: int, tasks: int) -> Iterator[CostLine]:
         """From attempts to chosen proposals."""
         config, form = self.brief.config, form_of(self.brief.config)
-        found = proposing(self.brief, move)
+        found = proposer_calls(self.brief, move)
         yield from self._probes(tasks, edits)
         yield from self._reflection(found, edits)
         if config.gradient.merge_mode == "model":
@@ -190,7 +190,7 @@ class Outlook:
         elif move.budget is not None:
             yield self._question("ranking", f"ranking{form.suffix}", MAYBE, edits, 2000)
 
-    def _race(self, tasks: int, edits: int) -> Iterator[Line]:
+    def _race(self, tasks: int, edits: int) -> Iterator[CostLine]:
         """Several candidates: screened on the tasks of the step, raced on validation tasks."""
         way = halving_schedule(self.brief.config)
         if way is None:
@@ -200,7 +200,7 @@ class Outlook:
         yield self._attempts("screening", Range(0, screened), edits)
         yield self._attempts("race on val", Range(0, raced, _SELDOM * raced), edits)
 
-    def _probes(self, tasks: int, edits: int) -> Iterator[Line]:
+    def _probes(self, tasks: int, edits: int) -> Iterator[CostLine]:
         gradient = self.brief.config.gradient
         if not gradient.use_deep_reflect:
             return
@@ -212,7 +212,7 @@ class Outlook:
         yield self._question("probes", "probe", asked, edits, 2 * self._attempt)
         yield self._attempts("probed", Range(0, probes * turns), edits)
 
-    def _pruning(self, tasks: int, edits: int) -> Line:
+    def _pruning(self, tasks: int, edits: int) -> CostLine:
         """Every rule alone, then one after the other; the whole skill on what speaks for each."""
         rules = len(rules_in(self.brief.skill)) + edits
         most = rules * tasks + rules * tasks + (tasks + rules * (tasks // 2))
@@ -223,20 +223,20 @@ class Outlook:
         asked = rate_control(self.brief.config.optimizer) == "autonomous"
         return max(MANY, bound(move.budget)) if asked else bound(move.budget)
 
-    def _candidate(self, gate: Range, edits: int, texts: int) -> Iterator[Line]:
+    def _candidate(self, gate: Range, edits: int, texts: int) -> Iterator[CostLine]:
         """What meets the gate, after so many texts that may be too long."""
         if self.brief.config.optimizer.max_skill_tokens:
             most = Range(0, texts, _SELDOM * texts)
             yield self._question("compress", "compress_skill", most, edits, 0, whole=True)
         yield self._attempts("gate on val", gate, edits)
 
-    def _ahead(self, following: Move | None, edits: int) -> Iterator[Line]:
+    def _ahead(self, following: Move | None, edits: int) -> Iterator[CostLine]:
         """Attempts under a skill that is then replaced."""
         if isinstance(following, Step) and speculates(self.brief.config):
             tasks = sum(map(len, following.batches))
             yield self._attempts("speculative rollout", Range(0, tasks, 0.1 * tasks), edits)
 
-    def _reflection(self, found: Proposing, edits: int) -> Iterator[Line]:
+    def _reflection(self, found: ProposerCalls, edits: int) -> Iterator[CostLine]:
         gradient = self.brief.config.gradient
         shown = gradient.minibatch_size * self._attempt
         if gradient.evidence_tokens:
@@ -257,7 +257,7 @@ class Outlook:
                 answer=Range(5, 160, _INSTRUCTION),
             )
 
-    def _epoch(self, move: EpochEnd, edits: int, gate: Range) -> Iterator[Line]:
+    def _epoch(self, move: EpochEnd, edits: int, gate: Range) -> Iterator[CostLine]:
         if not move.tasks:
             return
         optimizer = self.brief.config.optimizer
@@ -281,7 +281,7 @@ class Outlook:
         now = tokens_in(self.brief.skill.render())
         return Range(0.5 * now, now + edits * _EDIT, now + edits * _EDIT / 4)
 
-    def _attempts(self, phase: str, count: Range, edits: int) -> Line:
+    def _attempts(self, phase: str, count: Range, edits: int) -> CostLine:
         skill = self._skill(edits)
         asked = Range(
             0.8 * self.request + skill.low,
@@ -301,12 +301,12 @@ class Outlook:
         asked: Range,
         answer: Range,
         new: Range | None = None,
-    ) -> Line:
+    ) -> CostLine:
         """So many calls with so many tokens each; `new`: those not sent just before, if fewer."""
         config = self.brief.config
         workers = config.env.workers if role == "target" else config.gradient.analyst_workers
         seconds = self.speeds[role].seconds(count, new or asked, answer, workers)
-        return Line(phase, role, count, count * asked, count * answer, seconds)
+        return CostLine(phase, role, count, count * asked, count * answer, seconds)
 
     def _question(
         self,
@@ -317,7 +317,7 @@ class Outlook:
         shown: float,
         *,
         whole: bool = False,
-    ) -> Line:
+    ) -> CostLine:
         """`whole`: the answer holds a body, and not just what is to change in it."""
         fixed = tokens_in(self.brief.prompts.text(prompt))
         skill = self._skill(edits)
@@ -341,7 +341,7 @@ def answer_tokens(role: RoleModel) -> Range:
     return Range(min(found.low, longest), min(found.high, longest), usual)
 
 
-async def _request_tokens(brief: Brief) -> Requests:
+async def _request_tokens(brief: RunSpec) -> Requests:
     """How long requests are, from a few of them."""
     environment = brief.world.environment
     tasks: list[Task] = [*environment.tasks("train"), *environment.tasks("val")]

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import cast
 
-from skillopt.build.data import data_of, exam_tasks, open_world
+from skillopt.build.data import data_of, exam_tasks, open_environment
 from skillopt.build.judging import metric
 from skillopt.build.models import preflight, settled
 from skillopt.build.places import default_name, out_root, seats, short
@@ -39,7 +39,7 @@ _NOTHING: Mapping[str, Score] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class EvalResult:
     """The scores of a skill on each split."""
 
     skill: Skill
@@ -64,7 +64,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Examinee:
+class EvalRequest:
     """What is evaluated: the skill, under which name, on what."""
 
     skill: Skill
@@ -75,8 +75,8 @@ class Examinee:
 
 
 async def evaluate(
-    config: Config, examinee: Examinee, watch: Watcher, secrets: Secrets | None = None
-) -> Verdict:
+    config: Config, examinee: EvalRequest, watch: Watcher, secrets: Secrets | None = None
+) -> EvalResult:
     """Measure a skill; finished attempts are kept, so a cut evaluation goes on where it was."""
     secrets = secrets or Secrets.load()
     config = settled(config, secrets)
@@ -84,7 +84,7 @@ async def evaluate(
     wanted: Sequence[Split] = SPLITS if named == "all" else (named,)
     own: tuple[Role, ...] = () if examinee.target is None else ("target",)
     caps = caps_of(config, ("target",), prices_of(config, ("target",), own))
-    world = open_world(config, wanted, examinee.splits)
+    world = open_environment(config, wanted, examinee.splits)
     identity = _identity(config, examinee, world.environment)
     out = _out(config, identity)
     booked = short(f"{sorted(identity.items())} {examinee.split}")
@@ -94,7 +94,7 @@ async def evaluate(
         async with open_workshop(config, layout, caps, secrets, desk, watch) as shop:
             # A folder may hold several evaluations; each tells what it has paid itself.
             shop.cache.enter(booked)
-            target = shop.board.seat(config.model.role("target"), examinee.target)
+            target = shop.board.model_for(config.model.role("target"), examinee.target)
             if examinee.target is None:
                 await preflight(target)
             runner = shop.runner(target, world.environment, EventSink(NullLog(), watch))
@@ -113,7 +113,7 @@ async def evaluate(
             for split, rollouts in found.items()
         }
         warnings = (*world.warnings, exceeded) if exceeded else world.warnings
-        verdict = Verdict(examinee.skill, evaluations, spent, out, metric(config), warnings)
+        verdict = EvalResult(examinee.skill, evaluations, spent, out, metric(config), warnings)
         # Of several attempts at a task, the first is shown.
         first = [each for some in found.values() for each in some if each.replicate == 0]
         kept = {each.task: each for each in first}
@@ -129,7 +129,7 @@ def _tasks(config: Config, environment: Environment, split: Split) -> Sequence[T
     return environment.tasks(split)
 
 
-def _identity(config: Config, examinee: Examinee, environment: Environment) -> Mapping[str, str]:
+def _identity(config: Config, examinee: EvalRequest, environment: Environment) -> Mapping[str, str]:
     own: dict[Role, Model] = {} if examinee.target is None else {"target": examinee.target}
     return {
         **config.identity(),
@@ -159,7 +159,7 @@ async def _written(attempts: Attempts, folder: RolloutFolder) -> list[Rollout]:
     return rollouts
 
 
-def _summary(config: Config, examinee: Examinee, verdict: Verdict) -> dict[str, object]:
+def _summary(config: Config, examinee: EvalRequest, verdict: EvalResult) -> dict[str, object]:
     whole = verdict.whole
     return {
         "skill": examinee.name,

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from skillopt.build.brief import Brief, Supplied, at_fault, prepare
+from skillopt.build.brief import RunSpec, SuppliedParts, at_fault, prepare
 from skillopt.build.data import (
-    World,
+    OpenEnvironment,
     few_to_decide,
     more_val,
-    open_world,
+    open_environment,
     told_cut,
     validation_tasks,
 )
@@ -64,7 +64,7 @@ class Spending:
 
 
 async def check_config(
-    config: Config, spending: Spending | None = None, supplied: Supplied | None = None
+    config: Config, spending: Spending | None = None, supplied: SuppliedParts | None = None
 ) -> list[Finding]:
     """Everything about data, scorer and first skill; models are asked only with leave to spend."""
     try:
@@ -94,10 +94,10 @@ async def check_skill(
     Without the initial skill, that of the configuration is what it is compared with.
     """
     if initial is None:
-        brief = prepare(config, Supplied(splits=splits))
+        brief = prepare(config, SuppliedParts(splits=splits))
         world, initial = brief.world, brief.skill
     else:
-        world = open_world(config, LEARNING, splits)
+        world = open_environment(config, LEARNING, splits)
     return await scan_skill(world.environment, skill, initial)
 
 
@@ -185,7 +185,7 @@ def _spread(tasks: Sequence[Task], most: int) -> Sequence[Task]:
     return [tasks[k * len(tasks) // most] for k in range(most)] if len(tasks) > most else tasks
 
 
-async def _bare(brief: Brief, spending: Spending | None) -> Finding:
+async def _bare(brief: RunSpec, spending: Spending | None) -> Finding:
     if spending is None:
         asks = "calls the target model, which may cost money; add --spend"
         return Finding("bare prompt", "left out", asks)
@@ -197,14 +197,16 @@ async def _bare(brief: Brief, spending: Spending | None) -> Finding:
     return baseline(bare, first)
 
 
-async def _measure(brief: Brief, spending: Spending, folder: Path) -> tuple[Evaluation, Evaluation]:
+async def _measure(
+    brief: RunSpec, spending: Spending, folder: Path
+) -> tuple[Evaluation, Evaluation]:
     config, environment = brief.config, brief.world.environment
     tasks = _spread(validation_tasks(config, environment), spending.sample)
     own = brief.supplied.models.get("target")
     caps = caps_of(config, ("target",), brief.prices)
     sink = EventSink(NullLog(), spending.watch)
     async with open_workshop(config, Layout(folder), caps, spending.secrets) as shop:
-        target = shop.board.seat(config.model.role("target"), own)
+        target = shop.board.model_for(config.model.role("target"), own)
         if own is None:
             await preflight(target)
         runner = shop.runner(target, _Bare(environment), sink)
@@ -249,7 +251,7 @@ class _Uninstructed:
         return await self.inner.score(trajectory)
 
 
-def _val_size(brief: Brief, count: int) -> Finding:
+def _val_size(brief: RunSpec, count: int) -> Finding:
     name, found = "val size", f"{count} items decide what is kept"
     few = few_to_decide(count, more_val(brief.config, brief.world.splits, count))
     return Finding(name, "look" if few else "ok", found, "".join(few))
@@ -268,7 +270,7 @@ def _gate(config: Config, plan: Plan, val: int) -> Iterator[Finding]:
     yield Finding("gate", "ok", f"{found.gate}: {found.decisions} decisions, each accepts {wins}")
 
 
-def _sizes(world: World) -> str:
+def _sizes(world: OpenEnvironment) -> str:
     splits = world.splits
     sizes = f"{len(splits.train)} train, {len(splits.val)} val, {len(splits.test)} test items"
     told = told_cut(splits)

@@ -114,7 +114,7 @@ def _settle(provider: type[Provider], settings: ModelSettings) -> ModelSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Plug:
+class ProviderModel:
     """A model as its provider makes it, with nothing around it."""
 
     settings: ModelSettings
@@ -123,7 +123,9 @@ class Plug:
     """The address that it is called at; blank where there is none."""
 
 
-def plug(role: RoleModel, secrets: Secrets, http: Transport, desk: Desk | None = None) -> Plug:
+def provider_model(
+    role: RoleModel, secrets: Secrets, http: Transport, desk: Desk | None = None
+) -> ProviderModel:
     """Find the provider, the key and the address of a role; what is missing is an error now."""
     provider = provider_of(role)
     settings = _settle(provider, _settings(role, provider, secrets, desk))
@@ -136,7 +138,9 @@ def plug(role: RoleModel, secrets: Secrets, http: Transport, desk: Desk | None =
     wire = provider.create(settings, http)
     served = bool(provider.url_variables or provider.default_url)
     known = settings.base_url or provider.default_url
-    return Plug(settings, wire, wire.url if isinstance(wire, Remote) else known if served else "")
+    return ProviderModel(
+        settings, wire, wire.url if isinstance(wire, Remote) else known if served else ""
+    )
 
 
 def _key_names(role: RoleModel, provider: type[Provider], owner: Role) -> tuple[str, ...]:
@@ -184,7 +188,7 @@ def unwatched(_: Event | Signal) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Switchboard:
+class ModelFactory:
     """Connects roles to models.
 
     Two roles behind one server share its limits, unless each is given its own.
@@ -202,7 +206,7 @@ class Switchboard:
         default_factory=dict[tuple[object, ...], Endpoint]
     )
 
-    def seat(
+    def model_for(
         self, role: RoleModel, own: Model | None = None, *, concurrency: int | None = None
     ) -> Model:
         """The caller's own model in a role, or else the one that the settings name."""
@@ -210,7 +214,7 @@ class Switchboard:
 
     def connect(self, role: RoleModel, *, concurrency: int | None = None) -> Model:
         """The model of a role, from the wire up; `concurrency` bounds this role alone."""
-        plugged = plug(role, self.secrets, Considerate(self.http), self.desk)
+        plugged = provider_model(role, self.secrets, Considerate(self.http), self.desk)
         metered = self._metered(plugged.wire, role, price_of(role))
         endpoint = self._endpoint(role, plugged)
         model: Model = Limited(metered, endpoint)
@@ -238,7 +242,7 @@ class Switchboard:
     def _kept(self, model: Model, role: RoleModel) -> Model:
         return Recorded(model, role.role, self.cache)
 
-    def _endpoint(self, role: RoleModel, plugged: Plug) -> Endpoint:
+    def _endpoint(self, role: RoleModel, plugged: ProviderModel) -> Endpoint:
         limits = role.max_concurrency, role.requests_per_minute, role.tokens_per_minute
         place = (role.backend, plugged.url, plugged.settings.api_key, *limits)
         if place not in self.endpoints:

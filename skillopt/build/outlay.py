@@ -51,7 +51,7 @@ MAYBE = Range(0, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CostLine:
     """One phase of a run, as far as it asks one role."""
 
     phase: str
@@ -63,7 +63,7 @@ class Line:
     seconds: Range = NONE
     """Of wall-clock time."""
 
-    def perhaps(self) -> Line:
+    def perhaps(self) -> CostLine:
         """The same phase, if it comes up at all."""
         return replace(
             self,
@@ -73,9 +73,9 @@ class Line:
             seconds=self.seconds.perhaps(),
         )
 
-    def __add__(self, other: Line) -> Line:
+    def __add__(self, other: CostLine) -> CostLine:
         """The same phase, more of it."""
-        return Line(
+        return CostLine(
             self.phase,
             self.role,
             self.calls + other.calls,
@@ -89,15 +89,15 @@ class Line:
 class Estimate:
     """Estimated calls, tokens, time and, if prices are known, dollars of a whole run."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[CostLine, ...]
     prices: Mapping[Role, Tariff] = field(default_factory=dict[Role, Tariff])
     warnings: tuple[str, ...] = ()
     """Problems of the data and the settings, each with what to do."""
 
     @property
-    def roles(self) -> list[Line]:
+    def roles(self) -> list[CostLine]:
         """The total of each role."""
-        return summed(replace(line, phase="") for line in self.lines)
+        return summed_lines(replace(line, phase="") for line in self.lines)
 
     @property
     def calls(self) -> Range:
@@ -132,7 +132,7 @@ class Estimate:
         costs: dict[Role, Range | None] = {line.role: self.cost(line) for line in self.roles}
         return [role for role, cost in costs.items() if cost is not None and not cost.high]
 
-    def cost(self, line: Line) -> Range | None:
+    def cost(self, line: CostLine) -> Range | None:
         """Dollars of a phase; None if the price is unknown."""
         price = self.prices.get(line.role)
         if price is None:
@@ -152,9 +152,9 @@ class Estimate:
         )
 
 
-def summed(lines: Iterable[Line]) -> list[Line]:
+def summed_lines(lines: Iterable[CostLine]) -> list[CostLine]:
     """One line for each phase and role, without those that never come up."""
-    sums: dict[tuple[str, Role], Line] = {}
+    sums: dict[tuple[str, Role], CostLine] = {}
     for line in lines:
         key = line.phase, line.role
         sums[key] = sums[key] + line if key in sums else line

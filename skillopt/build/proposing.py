@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil
 
-from skillopt.build.brief import Brief
+from skillopt.build.brief import RunSpec
 from skillopt.build.outlay import NONE, Range
 from skillopt.engine.plan import Step
 from skillopt.gradient.groups import GROUPS
@@ -17,7 +17,7 @@ _RULES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Proposing:
+class ProposerCalls:
     """How many questions the proposers of a step ask, and what comes of them at most."""
 
     analyst: Range = NONE
@@ -28,14 +28,14 @@ class Proposing:
     proposals: int = 0
 
 
-def proposing(brief: Brief, move: Step) -> Proposing:
+def proposer_calls(brief: RunSpec, move: Step) -> ProposerCalls:
     """All proposers of a step together."""
     gradient = brief.config.gradient
     found = [_one(name, brief, move) for name in gradient.proposer]
     if len(found) > 1 and gradient.portfolio_after:
         # One of them has its turn; which one shows only then.
         found = [_perhaps(each) for each in found]
-    return Proposing(
+    return ProposerCalls(
         sum((each.analyst for each in found), NONE),
         sum((each.explore for each in found), NONE),
         sum((each.instruct for each in found), NONE),
@@ -49,7 +49,7 @@ def bound(budget: int | None) -> int:
     return MANY if budget is None else budget
 
 
-def _perhaps(found: Proposing) -> Proposing:
+def _perhaps(found: ProposerCalls) -> ProposerCalls:
     return replace(
         found,
         analyst=found.analyst.perhaps(),
@@ -58,7 +58,7 @@ def _perhaps(found: Proposing) -> Proposing:
     )
 
 
-def _one(name: str, brief: Brief, move: Step) -> Proposing:
+def _one(name: str, brief: RunSpec, move: Step) -> ProposerCalls:
     gradient = brief.config.gradient
     kinds = sum(len({task.kind for task in batch}) for batch in move.batches)
     match name:
@@ -66,21 +66,21 @@ def _one(name: str, brief: Brief, move: Step) -> Proposing:
             most = gradient.explore_turns
             turns = Range(0 if gradient.failure_only else 1, most, most / 3)
             asked = NONE if move.budget == 0 else turns
-            return Proposing(explore=asked, leaves=2, proposals=bound(move.budget))
+            return ProposerCalls(explore=asked, leaves=2, proposals=bound(move.budget))
         case "instruct":
             groups = sum(min(GROUPS, len(batch)) for batch in move.batches)
             most = groups * gradient.samples
-            return Proposing(instruct=Range(0, most), leaves=groups, proposals=most)
+            return ProposerCalls(instruct=Range(0, most), leaves=groups, proposals=most)
         case "patterns":
             leaves = kinds + len(move.batches)
-            return Proposing(leaves=leaves, proposals=_RULES * leaves)
+            return ProposerCalls(leaves=leaves, proposals=_RULES * leaves)
         case _:
             asked = sum((_minibatches(len(each), brief) for each in move.batches), NONE)
             most = round(asked.high)
-            return Proposing(analyst=asked, leaves=most, proposals=most * bound(move.budget))
+            return ProposerCalls(analyst=asked, leaves=most, proposals=most * bound(move.budget))
 
 
-def _minibatches(tasks: int, brief: Brief) -> Range:
+def _minibatches(tasks: int, brief: RunSpec) -> Range:
     """Questions about so many attempts, however many of them failed."""
     gradient = brief.config.gradient
     size, both = gradient.minibatch_size, not gradient.failure_only

@@ -29,7 +29,7 @@ _CASES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Rehearsal:
+class OptimizerTrial:
     """What came of the question."""
 
     asked: str
@@ -39,17 +39,17 @@ class Rehearsal:
     """The first proposal, or what was wrong."""
 
 
-async def rehearse(config: Config, model: Model, prompts: Library) -> Rehearsal:
+async def try_optimizer(config: Config, model: Model, prompts: Library) -> OptimizerTrial:
     """Put three plain failures to the configured proposers, and judge the reply as a run would."""
     names = [name for name in config.gradient.proposer if name not in ASKS_NO_MODEL]
     asked = " and ".join(names)
     if not names:
-        return Rehearsal(asked, "not asked")
+        return OptimizerTrial(asked, "not asked")
     asker = Asker(model, prompts, EventSink(NullLog(), _unseen), limits(config.gradient))
     try:
         findings = await proposer_of(config, asker)(_SKILL, [_Attempts()], Memory(), budget=4)
     except SkilloptError as error:
-        return Rehearsal(asked, "no answer", str(error))
+        return OptimizerTrial(asked, "no answer", str(error))
     own = [
         proposal
         for finding in findings
@@ -57,11 +57,11 @@ async def rehearse(config: Config, model: Model, prompts: Library) -> Rehearsal:
         if proposal.by not in ASKS_NO_MODEL
     ]
     if own:
-        return Rehearsal(asked, "usable", str(own[0].edit))
+        return OptimizerTrial(asked, "usable", str(own[0].edit))
     problems = [each.problem for each in findings if each.problem]
     if problems:
-        return Rehearsal(asked, "unusable", problems[0])
-    return Rehearsal(asked, "nothing proposed")
+        return OptimizerTrial(asked, "unusable", problems[0])
+    return OptimizerTrial(asked, "nothing proposed")
 
 
 class _Attempts:

@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import replace
 from math import ceil
 
-from skillopt.build.brief import ROLES, Brief
-from skillopt.build.estimate import look_ahead
-from skillopt.build.outlay import Estimate, Range, summed
+from skillopt.build.brief import ROLES, RunSpec
+from skillopt.build.estimate import cost_model
+from skillopt.build.outlay import Estimate, Range, summed_lines
 from skillopt.core.chat import Usage
 from skillopt.core.events import Remaining
 from skillopt.core.state import replay
@@ -24,7 +24,7 @@ _BYTES = 4
 """Of a token, as estimates count; what a call sets aside goes by bytes."""
 
 
-async def rest(brief: Brief) -> Remaining | None:
+async def rest(brief: RunSpec) -> Remaining | None:
     """What the run in its directory has still to take, from where it stands there.
 
     None when a task cannot be opened: that must not hide why the run has ended.
@@ -50,22 +50,22 @@ def _less(ahead: Estimate, kept: Usage) -> Remaining:
     )
 
 
-async def _ahead(brief: Brief) -> tuple[Estimate, Usage]:
+async def _ahead(brief: RunSpec) -> tuple[Estimate, Usage]:
     """All moves that are not closed, and what was paid for the one under way: it is kept."""
     layout = Layout(brief.out)
     state = replay(read_log(layout.events).events)
     if state is None:
-        outlook = await look_ahead(brief)
+        outlook = await cost_model(brief)
         lines = [*outlook.start(), *outlook.moves(brief.plan.moves)]
         under_way = set(_BEFORE)
     else:
-        outlook = await look_ahead(replace(brief, skill=state.current.skill))
+        outlook = await cost_model(replace(brief, skill=state.current.skill))
         left = brief.plan.left(state)
         lines = list(outlook.moves(left, state.memory.fruitless))
         under_way = {move.id for move in left[:1]}
     spent, _ = _spent(layout)
     kept = sum((used for (move, *_), used in spent.items() if move in under_way), Usage())
-    return Estimate(tuple(summed(lines)), brief.prices), kept
+    return Estimate(tuple(summed_lines(lines)), brief.prices), kept
 
 
 def _spent(layout: Layout) -> tuple[dict[tuple[str, str, str], Usage], Usage]:
@@ -77,7 +77,7 @@ def _spent(layout: Layout) -> tuple[dict[tuple[str, str, str], Usage], Usage]:
         cache.close()
 
 
-def raised(brief: Brief, left: Remaining) -> Mapping[str, str]:
+def raised(brief: RunSpec, left: Remaining) -> Mapping[str, str]:
     """Those of the limits that the rest may exceed, by key, as high as it may come to.
 
     Some room is added for what a single call sets aside and does not take.
@@ -98,7 +98,7 @@ def raised(brief: Brief, left: Remaining) -> Mapping[str, str]:
     return found
 
 
-def _room(brief: Brief) -> Usage:
+def _room(brief: RunSpec) -> Usage:
     """The most that a call may set aside, about."""
     config = brief.config
     longest = max(config.model.role(role).max_tokens for role in ROLES)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from skillopt.build.brief import Brief
+from skillopt.build.brief import RunSpec
 from skillopt.config.schema import Config
 from skillopt.engine.plan import Step
 
 
-def settled(brief: Brief) -> Config:
+def settled(brief: RunSpec) -> Config:
     """The configuration with the size of the train split and the place of the run directory."""
     config = brief.config
     size = len(brief.world.environment.tasks("train"))
@@ -20,7 +20,7 @@ def settled(brief: Brief) -> Config:
     )
 
 
-def told(brief: Brief) -> dict[str, object]:
+def told(brief: RunSpec) -> dict[str, object]:
     """The settings under their flat names, and what follows from them and the data."""
     steps = sum(isinstance(move, Step) and move.epoch == 1 for move in brief.plan.moves)
     config = settled(brief)

@@ -11,10 +11,10 @@ from typing import cast
 
 from skillopt import __version__
 from skillopt.aio import Nursery, map_all, nursery
-from skillopt.build.brief import ROLES, Brief
+from skillopt.build.brief import ROLES, RunSpec
 from skillopt.build.data import cut_folder, validation_tasks, write_cut
 from skillopt.build.judging import gates, halving_schedule, metric, parents, pruner, replication
-from skillopt.build.models import Switchboard, preflight
+from skillopt.build.models import ModelFactory, preflight
 from skillopt.build.policies import limits, meta_reflector, pipeline, reviewer, shortener
 from skillopt.build.reach import no_room
 from skillopt.build.rest import rest
@@ -56,7 +56,7 @@ from skillopt.store.projector import Projector
 class Training:
     """A run ready to go, or to go on."""
 
-    brief: Brief
+    brief: RunSpec
     run: Run
     purse: Purse
     layout: Layout
@@ -112,7 +112,7 @@ class Training:
 
 @asynccontextmanager
 async def open_training(
-    brief: Brief, watch: Watcher, secrets: Secrets | None = None
+    brief: RunSpec, watch: Watcher, secrets: Secrets | None = None
 ) -> AsyncGenerator[Training, None]:
     """Lock the run directory, connect the models, and put the run together."""
     layout = Layout(brief.out)
@@ -180,7 +180,7 @@ def _check_version(identity: Mapping[str, str], out: Path) -> None:
         )
 
 
-def identity_of(brief: Brief, harness: Harness, optimizer: Model) -> Mapping[str, str]:
+def identity_of(brief: RunSpec, harness: Harness, optimizer: Model) -> Mapping[str, str]:
     """What makes a run this run: its settings, and who takes part in its scores."""
     return {
         **brief.identity,
@@ -190,7 +190,7 @@ def identity_of(brief: Brief, harness: Harness, optimizer: Model) -> Mapping[str
 
 
 def _run(
-    brief: Brief,
+    brief: RunSpec,
     identity: Mapping[str, str],
     witness: LiveTargetProbe,
     asker: Asker,
@@ -223,23 +223,23 @@ def _run(
     )
 
 
-def _sources(brief: Brief) -> dict[str, str | None]:
+def _sources(brief: RunSpec) -> dict[str, str | None]:
     """Who says what each role costs; None: nobody."""
     return {role: brief.prices[role].source if role in brief.prices else None for role in ROLES}
 
 
-def _models(brief: Brief, board: Switchboard) -> Mapping[Role, Model]:
+def _models(brief: RunSpec, board: ModelFactory) -> Mapping[Role, Model]:
     config, own = brief.config, brief.supplied.models
     workers = config.gradient.analyst_workers
     return {
-        "target": board.seat(config.model.role("target"), own.get("target")),
-        "optimizer": board.seat(
+        "target": board.model_for(config.model.role("target"), own.get("target")),
+        "optimizer": board.model_for(
             config.model.role("optimizer"), own.get("optimizer"), concurrency=workers
         ),
     }
 
 
-def _cut(brief: Brief, hide: Callable[[str], str]) -> Watcher:
+def _cut(brief: RunSpec, hide: Callable[[str], str]) -> Watcher:
     """Writes the split manifest and the places of items once the run has really begun."""
 
     def watch(event: Event | Signal) -> None:
@@ -265,7 +265,7 @@ def _room(training: Training) -> Watcher:
     return watch
 
 
-def _check_cut(brief: Brief) -> None:
+def _check_cut(brief: RunSpec) -> None:
     """Find out now, not after the baseline was paid for, that the cut cannot be written down."""
     folder = cut_folder(brief.config, brief.out, brief.world.splits)
     if folder is not None and brief.supplied.splits is None:

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from skillopt.build.models import Switchboard, unwatched
+from skillopt.build.models import ModelFactory, unwatched
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model
@@ -24,12 +24,12 @@ from skillopt.store.layout import Layout
 
 
 @dataclass(frozen=True, slots=True)
-class Workshop:
+class RunResources:
     """The tools of one process in one directory."""
 
     config: Config
     cache: SqliteCache
-    board: Switchboard
+    board: ModelFactory
     purse: Purse
 
     def harness(self, target: Model) -> Harness:
@@ -57,15 +57,15 @@ async def open_workshop(
     secrets: Secrets | None = None,
     desk: Desk | None = None,
     watch: Watcher = unwatched,
-) -> AsyncGenerator[Workshop, None]:
+) -> AsyncGenerator[RunResources, None]:
     """Go on from what is finished and paid for in a directory; without a desk nobody is asked."""
     secrets = secrets or Secrets.load()
     cache = SqliteCache(layout.cache, hide=secrets.hide_values)
     try:
         async with Http() as http:
             purse = Purse(Meter.after(cache.spent()), caps, cache)
-            board = Switchboard(secrets, http, cache, purse, desk, watch)
-            yield Workshop(config, cache, board, purse)
+            board = ModelFactory(secrets, http, cache, purse, desk, watch)
+            yield RunResources(config, cache, board, purse)
     except Exception as error:
         hide_in_error(error, secrets.hide_values)
         raise

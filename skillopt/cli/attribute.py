@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.text import Text
 
 from skillopt.api import attribute_async
-from skillopt.build.attributing import Inquiry, inquire
+from skillopt.build.attributing import AttributionPlan, plan_attribution
 from skillopt.cli.arguments import Given
 from skillopt.cli.phrases import ACTIONS, consumed, count, gain, quoted, some, spelt
 from skillopt.cli.progress import reporting
@@ -38,7 +38,7 @@ def attribute(session: Session, given: Given, folder: Path, *, tasks: int, dry: 
         skill = reader.layout.best_skill
         config = of_run(reader, given, screen)
         try:
-            inquiry = inquire(config, reader, tasks)
+            inquiry = plan_attribution(config, reader, tasks)
         except (ConfigError, DataError) as error:
             raise type(error)(
                 f"{error}\nif the data has moved, give its new location: "
@@ -60,7 +60,7 @@ def attribute(session: Session, given: Given, folder: Path, *, tasks: int, dry: 
     screen.show(f"for each line of the skill: skillopt blame {quoted(skill)}")
 
 
-def foreseen(inquiry: Inquiry) -> str:
+def foreseen(inquiry: AttributionPlan) -> str:
     """What is tried, and what that takes."""
     tried = f"{count(len(inquiry.rules), 'rule')}, each removed on {len(inquiry.tasks)} val tasks"
     if not inquiry.new:

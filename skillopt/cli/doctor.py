@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from skillopt.api import doctor_async
-from skillopt.build.checkup import Check, State
+from skillopt.build.checkup import DoctorFinding, State
 from skillopt.cli.arguments import Given
 from skillopt.cli.machine import check_machine
 from skillopt.cli.phrases import count
@@ -38,7 +38,7 @@ def doctor(session: Session, given: Given, *, offline: bool) -> int:
     return 0
 
 
-def _show(checks: Sequence[Check], session: Session, screen: Screen) -> None:
+def _show(checks: Sequence[DoctorFinding], session: Session, screen: Screen) -> None:
     made = Table("check", "state", "found", wrap=["found"])
     for each in checks:
         state = Text(each.state, style=_STYLES[each.state])

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Sequence
 
 from skillopt.api import Inputs, estimate_training
-from skillopt.build.brief import ROLES, Brief
+from skillopt.build.brief import ROLES, RunSpec
 from skillopt.build.estimate import CANDIDATES, answer_tokens
-from skillopt.build.outlay import Estimate, Line, Range
+from skillopt.build.outlay import CostLine, Estimate, Range
 from skillopt.build.pricing import missing_prices
 from skillopt.build.speed import Speed, speed_of
 from skillopt.cli.arguments import Given
@@ -42,7 +42,7 @@ def show_estimate(given: Given) -> None:
     screen.tell(f"next: {given.command('train', {})}")
 
 
-def estimated(brief: Brief) -> Estimate:
+def estimated(brief: RunSpec) -> Estimate:
     """The estimate, for callers that have no event loop."""
     return asyncio.run(estimate_training(brief))
 
@@ -76,13 +76,13 @@ def _bounds(found: Estimate) -> str:
     return f"At least and at most: {spans(found.calls, found.tokens, found.dollars)}."
 
 
-def _note(brief: Brief) -> str:
+def _note(brief: RunSpec) -> str:
     model = brief.config.model
     target, optimizer = (round(answer_tokens(model.role(role)).expected) for role in ROLES)
     return _NOTE.format(share=f"{100 * CANDIDATES:.0f} %", target=target, optimizer=optimizer)
 
 
-def _time(brief: Brief, found: Estimate) -> str:
+def _time(brief: RunSpec, found: Estimate) -> str:
     likely = found.seconds.likely(_SECONDS)
     expected, low, high = map(duration, (likely.expected, likely.low, likely.high))
     told: dict[str, list[str]] = {}
@@ -92,7 +92,7 @@ def _time(brief: Brief, found: Estimate) -> str:
     return "\n".join([_TIME.format(expected=expected, low=low, high=high), *assumed])
 
 
-def _speed(speed: Speed, brief: Brief) -> str:
+def _speed(speed: Speed, brief: RunSpec) -> str:
     workers = brief.config.env.workers
     at_once = speed.at_once(workers)
     if speed.cores is None:
@@ -119,7 +119,7 @@ def spans(calls: Range, tokens: Range, dollars: Range | None) -> str:
     return f"{size}, {_money(dollars)}" if dollars.high else size
 
 
-def price_notes(brief: Brief, found: Estimate) -> list[str]:
+def price_notes(brief: RunSpec, found: Estimate) -> list[str]:
     """Where prices come from, which are missing, and how to give them."""
     paid = {role: price for role, price in found.prices.items() if role not in found.free}
     known = [f"{role}: {price.source}" for role, price in paid.items()]
@@ -131,7 +131,7 @@ def price_notes(brief: Brief, found: Estimate) -> list[str]:
     return notes
 
 
-def _row(made: Table, line: Line, found: Estimate, style: str = "") -> None:
+def _row(made: Table, line: CostLine, found: Estimate, style: str = "") -> None:
     money = [_likely_money(found.cost(line))] if _costs(found) else []
     cells: Sequence[str] = [
         line.phase or "all",

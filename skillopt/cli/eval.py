@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.text import Text
 
 from skillopt.api import evaluate_async, is_simulated, load_evaluation
-from skillopt.build.evaluating import Verdict
+from skillopt.build.evaluating import EvalResult
 from skillopt.cli.arguments import Given
 from skillopt.cli.phrases import paid
 from skillopt.cli.progress import reporting
@@ -32,7 +32,7 @@ def evaluate(session: Session, given: Given, skill: Path, split: str) -> None:
     secrets = unlocked(session, given.config)
     config = configured(given, screen)
 
-    async def measure() -> Verdict:
+    async def measure() -> EvalResult:
         with reporting(screen) as watch:
             return await evaluate_async(
                 skill, config, split=split, watch=watch, progress=False, secrets=secrets

@@ -7,7 +7,7 @@ import platform
 import shutil
 
 from skillopt import __version__
-from skillopt.build.checkup import Check
+from skillopt.build.checkup import DoctorFinding
 from skillopt.build.models import PROVIDERS
 from skillopt.cli.means import SERVERS, first_model
 from skillopt.config.schema import Role
@@ -27,10 +27,10 @@ _PROGRAMS = {
 _ROLES: tuple[Role, ...] = ("target", "optimizer", "judge")
 
 
-def check_machine(secrets: Secrets) -> list[Check]:
+def check_machine(secrets: Secrets) -> list[DoctorFinding]:
     """Everything that needs no configuration; nothing leaves the machine."""
     return [
-        Check("skillopt", "ok", f"{__version__}, Python {platform.python_version()}"),
+        DoctorFinding("skillopt", "ok", f"{__version__}, Python {platform.python_version()}"),
         _sandbox(secrets),
         _keys(secrets),
         _servers(),
@@ -39,20 +39,20 @@ def check_machine(secrets: Secrets) -> list[Check]:
     ]
 
 
-def _sandbox(secrets: Secrets) -> Check:
+def _sandbox(secrets: Secrets) -> DoctorFinding:
     if path := shutil.which("bwrap", path=secrets.setting("PATH")):
-        return Check("sandbox", "ok", path)
-    return Check(
+        return DoctorFinding("sandbox", "ok", path)
+    return DoctorFinding(
         "sandbox",
         "note",
         "bubblewrap (bwrap) is not installed; only environments that run code need it",
     )
 
 
-def _keys(secrets: Secrets) -> Check:
+def _keys(secrets: Secrets) -> DoctorFinding:
     """Names of variables, never their values."""
     found = sorted(name for name in key_variables() if secrets.get(name) is not None)
-    return Check("keys", "ok" if found else "note", ", ".join(found) or "none set")
+    return DoctorFinding("keys", "ok" if found else "note", ", ".join(found) or "none set")
 
 
 def key_variables() -> set[str]:
@@ -68,34 +68,36 @@ def key_variables() -> set[str]:
     return names
 
 
-def _servers() -> Check:
+def _servers() -> DoctorFinding:
     found = [
         f"{model} by {name} on port {port}"
         for name, port in SERVERS
         if (model := first_model(f"http://127.0.0.1:{port}/v1"))
     ]
     told = ", ".join(found) or "none on the usual ports of this machine"
-    return Check("servers", "ok" if found else "note", told)
+    return DoctorFinding("servers", "ok" if found else "note", told)
 
 
-def _programs(secrets: Secrets) -> Check:
+def _programs(secrets: Secrets) -> DoctorFinding:
     path = secrets.setting("PATH")
     found = [
         f"{program} (backend {backend})"
         for program, backend in _PROGRAMS.items()
         if shutil.which(program, path=path)
     ]
-    return Check("programs", "ok" if found else "note", ", ".join(found) or "none on PATH")
+    return DoctorFinding("programs", "ok" if found else "note", ", ".join(found) or "none on PATH")
 
 
-def _weights(secrets: Secrets) -> Check:
+def _weights(secrets: Secrets) -> DoctorFinding:
     folder = Folder(default_root(secrets.setting))
     found = [each.name for each in CATALOGUE if folder.has(each)]
     if not found:
-        return Check("weights", "note", "none; `skillopt model list` shows what can be downloaded")
+        return DoctorFinding(
+            "weights", "note", "none; `skillopt model list` shows what can be downloaded"
+        )
     if importlib.util.find_spec("xllamacpp") is None:
         advice = install_command("local")
-        return Check(
+        return DoctorFinding(
             "weights", "warning", f"{', '.join(found)}; llama.cpp is not installed", advice
         )
-    return Check("weights", "ok", ", ".join(found))
+    return DoctorFinding("weights", "ok", ", ".join(found))

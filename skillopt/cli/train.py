@@ -11,7 +11,7 @@ from rich.text import Text
 
 from skillopt import __version__
 from skillopt.api import Inputs, Result, run_training
-from skillopt.build.brief import Brief
+from skillopt.build.brief import RunSpec
 from skillopt.build.calibrating import noise, terms
 from skillopt.build.data import told_cut, validation_tasks
 from skillopt.build.integrity import scan_skill
@@ -71,7 +71,9 @@ def insist(result: Result) -> None:
         raise Unusable(result.problem)
 
 
-def conduct(config: Config, screen: Screen, secrets: Secrets, again: Given) -> tuple[Brief, Result]:
+def conduct(
+    config: Config, screen: Screen, secrets: Secrets, again: Given
+) -> tuple[RunSpec, Result]:
     """Run a training to its end, with progress; `again` is how it is continued."""
     brief = Inputs(config=config).prepare(secrets)
     _introduce(brief, screen)
@@ -85,7 +87,7 @@ def conduct(config: Config, screen: Screen, secrets: Secrets, again: Given) -> t
     return brief, result
 
 
-def _onwards(brief: Brief, again: Given) -> str:
+def _onwards(brief: RunSpec, again: Given) -> str:
     """What the rest would take, and the command for it; empty where nobody can tell."""
     left = asyncio.run(rest(brief))
     if left is None:
@@ -119,7 +121,7 @@ def summarise(out: Path, screen: Screen, *, label: str = "") -> None:
         )
 
 
-def _distrust(brief: Brief, result: Result, screen: Screen) -> None:
+def _distrust(brief: RunSpec, result: Result, screen: Screen) -> None:
     """Warn if the best skill recites items, where right answers are there to compare with."""
     environment = brief.world.environment
     best, initial = result.state.best.skill, result.state.initial.skill
@@ -132,7 +134,7 @@ def _distrust(brief: Brief, result: Result, screen: Screen) -> None:
             screen.warn(told)
 
 
-async def _train(brief: Brief, screen: Screen, secrets: Secrets) -> Result:
+async def _train(brief: RunSpec, screen: Screen, secrets: Secrets) -> Result:
     found: list[ReuseCount] = []
     with reporting(screen) as watch:
 
@@ -162,13 +164,13 @@ async def _train(brief: Brief, screen: Screen, secrets: Secrets) -> Result:
                     screen.tell(told)
 
 
-def _calibration(brief: Brief, begun: Begun, screen: Screen) -> None:
+def _calibration(brief: RunSpec, begun: Begun, screen: Screen) -> None:
     found = noise(brief, begun.initial.evaluation)
     if found is not None:
         screen.show(*report(found, terms(brief)), "")
 
 
-def _introduce(brief: Brief, screen: Screen) -> None:
+def _introduce(brief: RunSpec, screen: Screen) -> None:
     config, moves = brief.config, brief.plan.moves
     sizes = Counter({name: len(getattr(brief.world.splits, name)) for name in ("train", "val")})
     steps = sum(isinstance(move, Step) for move in moves)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from skillopt.build.brief import Supplied, prepare
+from skillopt.build.brief import SuppliedParts, prepare
 from skillopt.build.calibrating import calibrate
 from skillopt.config.load import load_config
 from skillopt.core.events import Event, Signal
@@ -37,7 +37,7 @@ async def test_with_a_target_of_the_callers_no_other_model_is_needed(tmp_path: P
             "model.retries": 0,
         }
     )
-    supplied = Supplied(
+    supplied = SuppliedParts(
         splits=Splits(tuple(rows[:2]), tuple(rows[2:]), ()),
         models={"target": from_callable(target)},
         skill=Skill.parse("Add.\n"),

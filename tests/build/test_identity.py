@@ -13,8 +13,8 @@ from support_wire import WireServer, completion, says
 
 import skillopt
 from skillopt.build.brief import prepare
-from skillopt.build.evaluating import Examinee, evaluate
-from skillopt.build.models import Switchboard
+from skillopt.build.evaluating import EvalRequest, evaluate
+from skillopt.build.models import ModelFactory
 from skillopt.build.training import identity_of
 from skillopt.config.load import load_config
 from skillopt.config.secrets import Secrets
@@ -65,7 +65,7 @@ async def identity(
     own = [f"env.data_path={make_rows(folder)}", "env.name=custom", "env.skill_init=blank"]
     brief = prepare(load_config(overrides=[*own, *overrides]), secrets=secrets)
     async with Http() as http:
-        board = Switchboard(secrets, http, MemoryCache(), Purse(Meter()))
+        board = ModelFactory(secrets, http, MemoryCache(), Purse(Meter()))
         target, optimizer = (
             board.connect(brief.config.model.role(role)) for role in ("target", "optimizer")
         )
@@ -204,7 +204,7 @@ async def test_the_model_that_is_asked_is_the_model_that_is_told(
         config = load_config(overrides=[*own, *more])
         secrets = Secrets(variables)
         if backend != "claude_chat":  # whose answers have another shape
-            examinee = Examinee(skill=Skill(), name="", split="val")
+            examinee = EvalRequest(skill=Skill(), name="", split="val")
             await evaluate(config, examinee, lambda _: None, secrets)
             assert {seen.body["model"] for seen in server.seen} == {name}
     brief = prepare(config, secrets=secrets)

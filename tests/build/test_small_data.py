@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skillopt.build.brief import Brief, prepare
+from skillopt.build.brief import RunSpec, prepare
 from skillopt.config.load import load_config
 from skillopt.datasets.rows import rows_of
 from skillopt.datasets.splits import by_ratio
@@ -14,7 +14,7 @@ from skillopt.errors import DataError
 from skillopt.store.layout import Layout
 
 
-def brief_of(folder: Path, rows: Sequence[Mapping[str, object]], **env: object) -> Brief:
+def brief_of(folder: Path, rows: Sequence[Mapping[str, object]], **env: object) -> RunSpec:
     lines = "\n".join(json.dumps(each) for each in rows)
     (folder / "tickets.jsonl").write_text(lines, encoding="utf-8")
     return prepare(settings(folder, {"data_path": str(folder / "tickets.jsonl"), **env}))

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from support_wire import WireServer, completion, says
 
-from skillopt.build.models import PROVIDERS, Switchboard
+from skillopt.build.models import PROVIDERS, ModelFactory
 from skillopt.config.load import load_config
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Message, Model, Request
@@ -32,7 +32,7 @@ def connect(
     http: Http, variables: Mapping[str, str], *overrides: str, role: Role = "target"
 ) -> Model:
     config = load_config(overrides=list(overrides))
-    board = Switchboard(Secrets(variables), http, MemoryCache(), Purse(Meter()))
+    board = ModelFactory(Secrets(variables), http, MemoryCache(), Purse(Meter()))
     return board.connect(config.model.role(role))
 
 
@@ -287,7 +287,7 @@ async def test_two_roles_on_different_servers_share_no_limits() -> None:
         ]
     )
     async with Http() as http:
-        board = Switchboard(Secrets({}), http, MemoryCache(), Purse(Meter()))
+        board = ModelFactory(Secrets({}), http, MemoryCache(), Purse(Meter()))
         board.connect(config.model.role("optimizer"))
         board.connect(config.model.role("target"))
         assert len(board.endpoints) == 2

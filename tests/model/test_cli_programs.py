@@ -14,7 +14,7 @@ import pytest
 from support_agents import PLANTED, User, installed, make_user, processes_in
 from support_cli import until
 
-from skillopt.build.models import plug
+from skillopt.build.models import provider_model
 from skillopt.config.secrets import Secrets
 from skillopt.config.sections import ModelSection
 from skillopt.core.chat import Message, Model, Request
@@ -72,7 +72,7 @@ def model_of(
         **settings,
     }
     role = ModelSection.model_validate(chosen).role("target")
-    return plug(role, Secrets(shell), Http()).wire
+    return provider_model(role, Secrets(shell), Http()).wire
 
 
 @every_program

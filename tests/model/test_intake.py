@@ -8,7 +8,7 @@ import json
 import pytest
 from support_wire import WireServer, completion, says
 
-from skillopt.build.models import plug
+from skillopt.build.models import provider_model
 from skillopt.config.load import load_config
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Message, Reply, Request, Usage
@@ -26,7 +26,9 @@ async def ask(server: WireServer) -> Reply:
     settings = ["model.backend=openai_compatible", f"model.base_url={server.url}"]
     secrets = Secrets({"OPENAI_COMPATIBLE_API_KEY": KEY})
     async with Http() as http:
-        wire = plug(load_config(overrides=settings).model.role("target"), secrets, http).wire
+        wire = provider_model(
+            load_config(overrides=settings).model.role("target"), secrets, http
+        ).wire
         return await Cleaned(wire, secrets.hide_values).complete(HELLO)
 
 
