@@ -28,7 +28,7 @@ from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Message, Model, Request
 from skillopt.model.http import Http
 from skillopt.model.meter import Meter
-from skillopt.model.purse import Purse
+from skillopt.model.purse import Budget
 from skillopt.testing.doubles import MemoryCache
 
 PROMPT, ANSWER = "Rule: be brief and say why. " * 70, "It is so because it was so. " * 35
@@ -138,7 +138,7 @@ async def models(url: str, backend: str) -> AsyncGenerator[tuple[Model, Model]]:
     role = load_config(overrides=overrides).model.role("target")
     secrets = Secrets(KEYS)
     async with Http() as http:
-        board = ModelFactory(secrets, http, MemoryCache(), Purse(Meter()))
+        board = ModelFactory(secrets, http, MemoryCache(), Budget(Meter()))
         yield provider_model(role, secrets, http).wire, board.connect(role)
 
 

@@ -32,7 +32,7 @@ from skillopt.datasets.splits import Splits
 from skillopt.engine.plan import Plan, digest
 from skillopt.errors import ConfigError, SkillError, SkilloptError
 from skillopt.model.prices import Tariff
-from skillopt.model.purse import Caps
+from skillopt.model.purse import Limits
 from skillopt.prompts.library import Library
 
 ROLES: tuple[Role, ...] = ("target", "optimizer")
@@ -64,7 +64,7 @@ class RunSpec:
     out: Path
     prices: Mapping[Role, Tariff]
     """Those that are known."""
-    caps: Caps
+    caps: Limits
 
     @property
     def warnings(self) -> tuple[str, ...]:

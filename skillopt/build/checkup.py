@@ -23,7 +23,7 @@ from skillopt.core.chat import Message, Model, Reply, Request, Tool
 from skillopt.errors import ModelError, Refused, SkilloptError
 from skillopt.model.failures import place
 from skillopt.model.http import Http
-from skillopt.model.provider import Answer, Transport
+from skillopt.model.provider import HttpAnswer, Transport
 from skillopt.prompts.jsonish import read_object
 from skillopt.prompts.library import Library
 
@@ -224,7 +224,7 @@ class _Listening:
 
     async def post(
         self, url: str, *, headers: Mapping[str, str], body: bytes, timeout: float
-    ) -> Answer:
+    ) -> HttpAnswer:
         answer = await self.inner.post(url, headers=headers, body=body, timeout=timeout)
         try:
             told = parsedate_to_datetime(answer.headers.get("Date", ""))
@@ -233,7 +233,7 @@ class _Listening:
             pass
         return answer
 
-    async def get(self, url: str, *, headers: Mapping[str, str], timeout: float) -> Answer:
+    async def get(self, url: str, *, headers: Mapping[str, str], timeout: float) -> HttpAnswer:
         return await self.inner.get(url, headers=headers, timeout=timeout)
 
     def clock(self) -> list[DoctorFinding]:

@@ -28,7 +28,7 @@ from skillopt.engine.series import Attempts
 from skillopt.evaluation.gates import Metric
 from skillopt.evaluation.report import HARD, outcome
 from skillopt.store.artefacts import conversation_files, result_rows
-from skillopt.store.desk import QuestionDesk
+from skillopt.store.desk import FolderQueue
 from skillopt.store.evaluations import spent_under
 from skillopt.store.files import BackgroundWriter, write_atomic, write_json
 from skillopt.store.layout import Layout, RolloutFolder
@@ -89,9 +89,9 @@ async def evaluate(
     out = _out(config, identity)
     booked = short(f"{sorted(identity.items())} {examinee.split}")
     layout, folder = Layout(out), RolloutFolder(out)
-    desk = QuestionDesk(layout.handoff)
+    queue = FolderQueue(layout.handoff)
     with RunLock(out):
-        async with open_workshop(config, layout, caps, secrets, desk, watch) as shop:
+        async with open_workshop(config, layout, caps, secrets, queue, watch) as shop:
             # A folder may hold several evaluations; each tells what it has paid itself.
             shop.cache.enter(booked)
             target = shop.board.model_for(config.model.role("target"), examinee.target)
@@ -107,7 +107,7 @@ async def evaluate(
                 ):
                     found[split] = await _written(attempts, folder)
             spent = spent_under(shop.cache, booked)
-            exceeded = shop.purse.exceeded
+            exceeded = shop.budget.exceeded
         evaluations: dict[Split, Evaluation] = {
             split: Evaluation.of(examinee.skill.digest, split, rollouts)
             for split, rollouts in found.items()

@@ -18,14 +18,14 @@ from skillopt.core.chat import Message, Model, Request
 from skillopt.core.events import Event, Signal
 from skillopt.core.ports import RolloutCache, Watcher
 from skillopt.errors import ConfigError, Refused
-from skillopt.model.endpoint import Endpoint, Pulse
-from skillopt.model.handoff import Desk
+from skillopt.model.endpoint import CircuitBreaker, Endpoint
+from skillopt.model.handoff import HandoffQueue
 from skillopt.model.prices import Tariff
 from skillopt.model.provider import Provider, Settles, Transport
-from skillopt.model.purse import Purse
+from skillopt.model.purse import Budget
 from skillopt.model.remote import Remote
 from skillopt.model.settings import ModelSettings, names_for
-from skillopt.model.throttle import Considerate
+from skillopt.model.throttle import AdaptiveConcurrency
 from skillopt.model.weights.folder import default_root
 from skillopt.model.wrap import Cleaned, Limited, Metered, NonEmpty, Recorded, Retrying
 
@@ -124,11 +124,11 @@ class ProviderModel:
 
 
 def provider_model(
-    role: RoleModel, secrets: Secrets, http: Transport, desk: Desk | None = None
+    role: RoleModel, secrets: Secrets, http: Transport, queue: HandoffQueue | None = None
 ) -> ProviderModel:
     """Find the provider, the key and the address of a role; what is missing is an error now."""
     provider = provider_of(role)
-    settings = _settle(provider, _settings(role, provider, secrets, desk))
+    settings = _settle(provider, _settings(role, provider, secrets, queue))
     if settings.api_key is None and (provider.key_required or role.api_key_env):
         names = _key_names(role, provider, settings.owner or role.role)
         raise ConfigError(
@@ -148,7 +148,7 @@ def _key_names(role: RoleModel, provider: type[Provider], owner: Role) -> tuple[
 
 
 def _settings(
-    role: RoleModel, provider: type[Provider], secrets: Secrets, desk: Desk | None = None
+    role: RoleModel, provider: type[Provider], secrets: Secrets, queue: HandoffQueue | None = None
 ) -> ModelSettings:
     owner = _owner(role, provider, secrets)
     names = _key_names(role, provider, owner)
@@ -169,7 +169,7 @@ def _settings(
         max_tokens=role.max_tokens,
         effort=_effort(role, provider),
         timeout=role.timeout_seconds,
-        extra={"folder": default_root(secrets.setting), "desk": desk, **role.extra},
+        extra={"folder": default_root(secrets.setting), "desk": queue, **role.extra},
         left_open=_left_open(role),
         owner=owner,
         variables=secrets,
@@ -197,8 +197,8 @@ class ModelFactory:
     secrets: Secrets
     http: Transport
     cache: RolloutCache
-    purse: Purse
-    desk: Desk | None = None
+    budget: Budget
+    queue: HandoffQueue | None = None
     """Where questions for people go; None: nowhere."""
     watch: Watcher = unwatched
     """Hears of servers that are down."""
@@ -214,7 +214,7 @@ class ModelFactory:
 
     def connect(self, role: RoleModel, *, concurrency: int | None = None) -> Model:
         """The model of a role, from the wire up; `concurrency` bounds this role alone."""
-        plugged = provider_model(role, self.secrets, Considerate(self.http), self.desk)
+        plugged = provider_model(role, self.secrets, AdaptiveConcurrency(self.http), self.queue)
         metered = self._metered(plugged.wire, role, price_of(role))
         endpoint = self._endpoint(role, plugged)
         model: Model = Limited(metered, endpoint)
@@ -237,7 +237,7 @@ class ModelFactory:
 
     def _metered(self, model: Model, role: RoleModel, price: Tariff | None) -> Model:
         cleaned = Cleaned(model, self.secrets.hide_values)
-        return Metered(cleaned, role.role, self.purse, price, role.max_tokens)
+        return Metered(cleaned, role.role, self.budget, price, role.max_tokens)
 
     def _kept(self, model: Model, role: RoleModel) -> Model:
         return Recorded(model, role.role, self.cache)
@@ -252,7 +252,7 @@ class ModelFactory:
                 concurrency=role.max_concurrency,
                 requests_per_minute=role.requests_per_minute,
                 tokens_per_minute=role.tokens_per_minute,
-                pulse=Pulse(name, patience=role.outage_seconds, tell=self.watch),
+                pulse=CircuitBreaker(name, patience=role.outage_seconds, tell=self.watch),
             )
         return self.endpoints[place]
 

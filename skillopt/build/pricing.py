@@ -8,7 +8,7 @@ from typing import Final
 from skillopt.config.schema import Config, Role, RoleModel
 from skillopt.core.extras import install_command
 from skillopt.model.prices import Price, Tariff, has_list, listed
-from skillopt.model.purse import Caps
+from skillopt.model.purse import Limits
 
 FREE: Final = {"local", "handoff"}
 """Backends whose answers nobody is paid for."""
@@ -59,14 +59,14 @@ def prices_of(
     return found
 
 
-def caps_of(config: Config, roles: Sequence[Role], prices: Mapping[Role, Tariff]) -> Caps:
+def caps_of(config: Config, roles: Sequence[Role], prices: Mapping[Role, Tariff]) -> Limits:
     """The limits of a run with these models; one in dollars needs all their prices."""
     limits = config.limits
     unknown: list[Role] = [role for role in roles if role not in prices]
     if limits.dollars is not None and unknown:
         what = f"cannot be kept: {missing_prices(config, unknown)} Or limit tokens or calls instead"
         raise config.complaint("limits.dollars", what)
-    return Caps(
+    return Limits(
         dollars=limits.dollars,
         tokens=limits.tokens,
         calls=limits.calls,

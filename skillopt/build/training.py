@@ -39,12 +39,12 @@ from skillopt.engine.witness import LiveTargetProbe
 from skillopt.errors import BudgetSpent, StoreError
 from skillopt.evaluation.report import figures
 from skillopt.model.meter import Meter
-from skillopt.model.purse import Purse
+from skillopt.model.purse import Budget
 from skillopt.prompts.ask import Asker
 from skillopt.store import codec
 from skillopt.store.cache import ReuseCount
 from skillopt.store.chronicle import RunHistory
-from skillopt.store.desk import QuestionDesk
+from skillopt.store.desk import FolderQueue
 from skillopt.store.events import EventFile
 from skillopt.store.files import write_json
 from skillopt.store.layout import Layout
@@ -58,7 +58,7 @@ class Training:
 
     brief: RunSpec
     run: Run
-    purse: Purse
+    budget: Budget
     layout: Layout
     repaired: tuple[Path, ...]
     """Files of the run directory that were missing or damaged and were written anew."""
@@ -82,7 +82,7 @@ class Training:
     @property
     def meter(self) -> Meter:
         """What was paid so far."""
-        return self.purse.meter
+        return self.budget.meter
 
     async def go(self) -> State:
         """Train to the end of the plan, from wherever the record ends."""
@@ -103,7 +103,7 @@ class Training:
                 why = f"{type(error).__name__}: {error}".strip(": ")
                 self.run.sink.note(Stopped(why, _now(), left))
             raise
-        if exceeded := self.purse.exceeded:
+        if exceeded := self.budget.exceeded:
             self.warn([exceeded])
         if unfinished:
             self.run.sink.note(Finished(_now()))
@@ -119,8 +119,8 @@ async def open_training(
     with RunLock(brief.out):
         _check_cut(brief)
         record = EventFile(layout.events)
-        config, desk = brief.config, QuestionDesk(layout.handoff)
-        workshop = open_workshop(config, layout, brief.caps, secrets, desk, watch)
+        config, queue = brief.config, FolderQueue(layout.handoff)
+        workshop = open_workshop(config, layout, brief.caps, secrets, queue, watch)
         async with workshop as shop, nursery() as group:
             models = _models(brief, shop.board)
             hide = shop.board.secrets.hide_values
@@ -150,7 +150,7 @@ async def open_training(
             own = brief.supplied.models
             called: dict[Role, Model] = {role: models[role] for role in ROLES if role not in own}
             reused = shop.cache.reused
-            training = Training(brief, run, shop.purse, layout, repaired, reused, called)
+            training = Training(brief, run, shop.budget, layout, repaired, reused, called)
             sink.watch = _all(projector, _cut(brief, hide), watch, _room(training))
             yield training
 

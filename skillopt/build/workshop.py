@@ -15,10 +15,10 @@ from skillopt.core.ports import Environment, Harness, Watcher
 from skillopt.engine.bench import RolloutRunner
 from skillopt.errors import hide_in_error
 from skillopt.harness.chat import Chat
-from skillopt.model.handoff import Desk
+from skillopt.model.handoff import HandoffQueue
 from skillopt.model.http import Http
 from skillopt.model.meter import Meter
-from skillopt.model.purse import Caps, Purse
+from skillopt.model.purse import Budget, Limits
 from skillopt.store.cache import SqliteCache
 from skillopt.store.layout import Layout
 
@@ -30,7 +30,7 @@ class RunResources:
     config: Config
     cache: SqliteCache
     board: ModelFactory
-    purse: Purse
+    budget: Budget
 
     def harness(self, target: Model) -> Harness:
         """How this model works on tasks."""
@@ -53,9 +53,9 @@ class RunResources:
 async def open_workshop(
     config: Config,
     layout: Layout,
-    caps: Caps,
+    caps: Limits,
     secrets: Secrets | None = None,
-    desk: Desk | None = None,
+    queue: HandoffQueue | None = None,
     watch: Watcher = unwatched,
 ) -> AsyncGenerator[RunResources, None]:
     """Go on from what is finished and paid for in a directory; without a desk nobody is asked."""
@@ -63,9 +63,9 @@ async def open_workshop(
     cache = SqliteCache(layout.cache, hide=secrets.hide_values)
     try:
         async with Http() as http:
-            purse = Purse(Meter.after(cache.spent()), caps, cache)
-            board = ModelFactory(secrets, http, cache, purse, desk, watch)
-            yield RunResources(config, cache, board, purse)
+            budget = Budget(Meter.after(cache.spent()), caps, cache)
+            board = ModelFactory(secrets, http, cache, budget, queue, watch)
+            yield RunResources(config, cache, board, budget)
     except Exception as error:
         hide_in_error(error, secrets.hide_values)
         raise

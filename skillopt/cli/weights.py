@@ -13,7 +13,7 @@ from skillopt.cli.render import Screen
 from skillopt.cli.tables import Table
 from skillopt.config.secrets import Secrets
 from skillopt.model.weights.catalogue import CATALOGUE, Weights, find
-from skillopt.model.weights.fetch import Fetcher, Progress
+from skillopt.model.weights.fetch import Fetcher, FetchProgress
 from skillopt.model.weights.folder import Folder, default_root
 
 _STEP = 0.1
@@ -64,7 +64,7 @@ def _size(count: int) -> str:
 
 
 @contextmanager
-def _reporting(weights: Weights, screen: Screen) -> Generator[Progress, None, None]:
+def _reporting(weights: Weights, screen: Screen) -> Generator[FetchProgress, None, None]:
     if not screen.live:
         yield _Lines(weights, screen)
         return

@@ -13,7 +13,15 @@ from skillopt.errors import AccessError, ConfigError, Refused
 from skillopt.model.credentials import Key
 from skillopt.model.memo import recall, remember
 from skillopt.model.provider import Json, Transport
-from skillopt.model.remote import JSON_HEADERS, Line, Nonsense, Remote, address, checked, key_hint
+from skillopt.model.remote import (
+    JSON_HEADERS,
+    Connection,
+    MalformedReply,
+    Remote,
+    address,
+    checked,
+    key_hint,
+)
 from skillopt.model.settings import ModelSettings, filled, names_for, variable
 
 Block: TypeAlias = dict[str, object]
@@ -68,7 +76,7 @@ class ClaudeChat:
             "claude_chat",
             settings,
             Messages(settings, thinking),
-            Line(http, url, key, hint),
+            Connection(http, url, key, hint),
             quirk,
             headers={**JSON_HEADERS, "anthropic-version": _VERSION},
         )
@@ -146,9 +154,9 @@ class Messages:
                 stop = _STOPS.get(reason, "end") if isinstance(reason, str) else "end"
                 return _reply(blocks, stop, _usage(rest.get("usage")))
             case {"type": "error"} | {"error": _}:
-                raise Nonsense("the server reports an error")
+                raise MalformedReply("the server reports an error")
             case _:
-                raise Nonsense("the answer has no content")
+                raise MalformedReply("the answer has no content")
 
 
 def _parted(messages: Sequence[Message]) -> tuple[list[Block], list[Message]]:

@@ -15,7 +15,7 @@ from skillopt.core.intake import read_json
 from skillopt.errors import AccessError, ConfigError, ModelError
 from skillopt.model.cli.process import run
 from skillopt.model.credentials import Credentials, Key, Token, Tokens
-from skillopt.model.provider import Answer, Json, Transport
+from skillopt.model.provider import HttpAnswer, Json, Transport
 from skillopt.model.settings import ModelSettings
 
 DEFAULT_VERSION: Final = "2024-12-01-preview"
@@ -165,14 +165,14 @@ async def cli_token(scope: str, environment: Mapping[str, str]) -> Token:
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ManagedIdentity:
     """Where a managed identity is asked for its token."""
 
     url: str
     headers: Mapping[str, str]
 
 
-def _identity(settings: ModelSettings, scope: str, client_id: str) -> Identity:
+def _identity(settings: ModelSettings, scope: str, client_id: str) -> ManagedIdentity:
     find = settings.variables.setting
     wanted = {"resource": scope.removesuffix("/.default")}
     if client_id:
@@ -181,13 +181,13 @@ def _identity(settings: ModelSettings, scope: str, client_id: str) -> Identity:
     header = settings.variables.get("IDENTITY_HEADER")
     if endpoint and header:
         query = urlencode({"api-version": "2019-08-01", **wanted})
-        return Identity(f"{endpoint}?{query}", {"X-IDENTITY-HEADER": header})
+        return ManagedIdentity(f"{endpoint}?{query}", {"X-IDENTITY-HEADER": header})
     host = (find("AZURE_POD_IDENTITY_AUTHORITY_HOST") or _IMDS).rstrip("/")
     query = urlencode({"api-version": "2018-02-01", **wanted})
-    return Identity(f"{host}/metadata/identity/oauth2/token?{query}", {"Metadata": "true"})
+    return ManagedIdentity(f"{host}/metadata/identity/oauth2/token?{query}", {"Metadata": "true"})
 
 
-async def identity_token(source: Identity, http: Transport) -> Token:
+async def identity_token(source: ManagedIdentity, http: Transport) -> Token:
     """A token for the identity of the machine that we run on."""
     answer = await http.get(source.url, headers=source.headers, timeout=_TOKEN_SECONDS)
     where = urlsplit(source.url).netloc
@@ -203,7 +203,7 @@ async def identity_token(source: Identity, http: Transport) -> Token:
     return _token(_json(answer), "access_token", where)
 
 
-def _json(answer: Answer) -> Json:
+def _json(answer: HttpAnswer) -> Json:
     try:
         return answer.json()
     except ValueError:

@@ -11,7 +11,7 @@ from skillopt.core.chat import Image, Message, Reply, Request, Stop, Tool, ToolC
 from skillopt.errors import Refused
 from skillopt.model.abilities import Ability, check_abilities
 from skillopt.model.provider import Json
-from skillopt.model.remote import Nonsense
+from skillopt.model.remote import MalformedReply
 from skillopt.model.settings import ModelSettings
 
 LimitField: TypeAlias = Literal["max_tokens", "max_completion_tokens"]
@@ -74,14 +74,14 @@ class Completions:
         """Take an answer apart; one that is cut, empty or of another shape is worth a retry."""
         match data:
             case {"choices": [{"finish_reason": "error" | "abort"}, *_]}:
-                raise Nonsense("the answer is incomplete")
+                raise MalformedReply("the answer is incomplete")
             case {"choices": [{"message": {**message}, **choice}, *_], **rest}:
                 usage = _usage(rest.get("usage"))
                 return self._reply(message, choice.get("finish_reason"), usage)
             case {"error": _}:
-                raise Nonsense("the server reports an error")
+                raise MalformedReply("the server reports an error")
             case _:
-                raise Nonsense("the answer has no choices")
+                raise MalformedReply("the answer has no choices")
 
     def _reply(self, message: Mapping[str, Json], finish: Json, usage: Usage) -> Reply:
         text = joined_text(message.get("content"))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from skillopt.core.chat import Model, Reply, Request, Usage
 from skillopt.core.events import Waiting
 from skillopt.errors import AccessError, ConfigError, ModelError, Unavailable
-from skillopt.model.failures import Down, Unreached
+from skillopt.model.failures import Down, Unreachable
 from skillopt.model.tokens import estimate_input
 
 DEAD_CALLS = 20
@@ -25,7 +25,7 @@ ABSENT_SECONDS = 3.0
 
 
 @dataclass(slots=True)
-class Pace:
+class RateLimiter:
     """Spreads units evenly: each taker starts once all units taken before it are worked off."""
 
     per_minute: float
@@ -50,7 +50,7 @@ def _nobody(_: Waiting) -> None:
 
 
 @dataclass(slots=True)
-class Pulse:
+class CircuitBreaker:
     """Tells when a server is dead, so that no item waits through its own retries to find out."""
 
     name: str
@@ -129,7 +129,7 @@ class Endpoint:
         concurrency: int | None = None,
         requests_per_minute: float | None = None,
         tokens_per_minute: float | None = None,
-        pulse: Pulse | None = None,
+        pulse: CircuitBreaker | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -142,7 +142,7 @@ class Endpoint:
         self._requests = _pace(requests_per_minute, clock)
         self._tokens = _pace(tokens_per_minute, clock)
         self._sleep = sleep
-        self.pulse = Pulse(name, clock) if pulse is None else pulse
+        self.pulse = CircuitBreaker(name, clock) if pulse is None else pulse
 
     async def call(self, model: Model, request: Request) -> Reply:
         """Ask the model within the limits; `AccessError` once the server counts as dead."""
@@ -152,7 +152,7 @@ class Endpoint:
             self.pulse.check()
             try:
                 reply = await model.complete(request)
-            except Unreached:
+            except Unreachable:
                 self.pulse.missed()
                 self.pulse.check()
                 raise
@@ -184,8 +184,8 @@ class Endpoint:
             raise
 
 
-def _pace(per_minute: float | None, clock: Callable[[], float]) -> Pace | None:
-    return None if per_minute is None else Pace(per_minute, clock)
+def _pace(per_minute: float | None, clock: Callable[[], float]) -> RateLimiter | None:
+    return None if per_minute is None else RateLimiter(per_minute, clock)
 
 
 def _really(usage: Usage, estimate: int) -> int:

@@ -15,7 +15,7 @@ from skillopt.core.intake import ERROR_BYTES, clean_text
 from skillopt.errors import AccessError, ModelError, Refused
 from skillopt.model.complaints import Mistake, advice, mistake_in, of_one_request, parameter_in
 from skillopt.model.credentials import Credentials, Key
-from skillopt.model.provider import Answer, Json
+from skillopt.model.provider import HttpAnswer, Json
 
 QUOTED = 300
 """Characters of a server's own words that an error repeats."""
@@ -26,7 +26,7 @@ _UNKNOWN_MODEL = "model or path unknown; check the model's name and base_url"
 _TAG = re.compile(r"<[^<>]*>")
 
 
-class Unreached(ModelError):
+class Unreachable(ModelError):
     """No answer came at all: refused, dropped, or silent past the deadline. Retryable."""
 
     def __init__(self, message: str) -> None:
@@ -56,7 +56,7 @@ class Caller:
         """A message on one line."""
         return self.credentials.hide(f"{self.who}: {what}")
 
-    def quote(self, answer: Answer) -> str:
+    def quote(self, answer: HttpAnswer) -> str:
         """The server's own words, short enough for a line; blank when it has none."""
         words = " ".join(_TAG.sub(" ", _server_message(answer)).split())
         said = self.credentials.hide(words)
@@ -69,7 +69,7 @@ def place(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
-def classify(answer: Answer, caller: Caller) -> ModelError | AccessError:
+def classify(answer: HttpAnswer, caller: Caller) -> ModelError | AccessError:
     """The error that an answer other than 200 stands for."""
     status = answer.status
     said = caller.quote(answer)
@@ -88,7 +88,7 @@ def classify(answer: Answer, caller: Caller) -> ModelError | AccessError:
     return (Refused if of_one_request(parameter) else AccessError)(caller.say(what))
 
 
-def _no_access(answer: Answer, caller: Caller) -> str | None:
+def _no_access(answer: HttpAnswer, caller: Caller) -> str | None:
     """Why no further call can succeed either; None when one may."""
     denied = f"access denied; check {caller.key_hint}"
     match answer.status:
@@ -113,7 +113,7 @@ def _no_access(answer: Answer, caller: Caller) -> str | None:
     return meanings.get(mistake, usual)
 
 
-def _parameter(answer: Answer) -> str | None:
+def _parameter(answer: HttpAnswer) -> str | None:
     if answer.status not in (400, 422):
         return None
     message = _server_message(answer)
@@ -157,7 +157,7 @@ def _timestamp(text: str | None) -> float | None:
     return moment.timestamp()
 
 
-def _server_message(answer: Answer) -> str:
+def _server_message(answer: HttpAnswer) -> str:
     """The server's own words, cut to a length that can be searched."""
     match _error(answer):
         case {"message": str(message)} if message.strip():
@@ -168,7 +168,7 @@ def _server_message(answer: Answer) -> str:
             return clean_text(answer.body[:ERROR_BYTES].decode("utf-8", "replace"))
 
 
-def _error(answer: Answer) -> Json:
+def _error(answer: HttpAnswer) -> Json:
     """The `error` member of a JSON body, or the body itself where it has none."""
     try:
         data = answer.json()

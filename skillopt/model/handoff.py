@@ -14,7 +14,7 @@ from skillopt.model.wrap import call_key
 
 
 @runtime_checkable
-class Desk(Protocol):
+class HandoffQueue(Protocol):
     """Where questions are laid out and answers are found."""
 
     def answer(self, role: str, stage: str, key: str) -> str | None:
@@ -37,20 +37,20 @@ class Handoff:
     takes_shared_effort: ClassVar[bool] = False
 
     settings: ModelSettings
-    desk: Desk
+    queue: HandoffQueue
     fingerprint: str
 
     @classmethod
     def create(cls, settings: ModelSettings, http: Transport) -> Handoff:
         """A model ready to be asked; `settings.extra` holds the desk."""
         del http
-        desk = settings.extra.get("desk")
-        if not isinstance(desk, Desk):
+        queue = settings.extra.get("desk")
+        if not isinstance(queue, HandoffQueue):
             raise ConfigError(
                 f"backend handoff of the {settings.role} model needs a run directory; "
                 "it works in train and eval only"
             )
-        return cls(settings, desk, f"handoff/{settings.name}")
+        return cls(settings, queue, f"handoff/{settings.name}")
 
     async def complete(self, request: Request) -> Reply:
         """The answer if it is there."""
@@ -59,7 +59,7 @@ class Handoff:
         check_abilities(request, "backend handoff")
         role = self.settings.role
         key = call_key(role, self.fingerprint, request)
-        text = self.desk.answer(role, request.stage, key)
+        text = self.queue.answer(role, request.stage, key)
         if text is None:
-            raise self.desk.ask(role, self.settings.name, request, key)
+            raise self.queue.ask(role, self.settings.name, request, key)
         return Reply(text=text, usage=Usage(1))

@@ -10,8 +10,8 @@ import aiohttp
 
 from skillopt.core.intake import BODY_BYTES, ERROR_BYTES, size
 from skillopt.errors import AccessError, ModelError
-from skillopt.model.failures import Unreached, place
-from skillopt.model.provider import Answer
+from skillopt.model.failures import Unreachable, place
+from skillopt.model.provider import HttpAnswer
 
 CONNECT_SECONDS = 10.0
 """A server that does not accept a connection by then is not there."""
@@ -41,7 +41,7 @@ class Http:
 
     async def post(
         self, url: str, *, headers: Mapping[str, str], body: bytes, timeout: float
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Send and read all; past `timeout` seconds the request is cancelled.
 
         Raises:
@@ -51,22 +51,22 @@ class Http:
         """
         return await self._send("POST", url, headers, body, timeout)
 
-    async def get(self, url: str, *, headers: Mapping[str, str], timeout: float) -> Answer:
+    async def get(self, url: str, *, headers: Mapping[str, str], timeout: float) -> HttpAnswer:
         """Fetch and read all, as `post` does."""
         return await self._send("GET", url, headers, None, timeout)
 
     async def _send(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, timeout: float
-    ) -> Answer:
+    ) -> HttpAnswer:
         limits = aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_SECONDS)
         try:
             async with self._pool().request(
                 method, url, headers=headers, data=body, timeout=limits, allow_redirects=False
             ) as response:
-                return Answer(response.status, response.headers, await _body(response, url))
+                return HttpAnswer(response.status, response.headers, await _body(response, url))
         except asyncio.TimeoutError as error:
             late = "accept a connection" if _connecting(error) else f"answer within {timeout:g} s"
-            raise Unreached(f"{place(url)} did not {late}") from error
+            raise Unreachable(f"{place(url)} did not {late}") from error
         except (aiohttp.ClientError, OSError) as error:
             raise _explain(error, place(url)) from error
 
@@ -137,6 +137,6 @@ def _explain(error: aiohttp.ClientError | OSError, where: str) -> ModelError | A
         case aiohttp.ClientResponseError():
             return ModelError(f"{where}: the answer is not HTTP", retryable=True)
         case aiohttp.ClientConnectorError():
-            return Unreached(f"{where} cannot be reached ({error.os_error}); is it running?")
+            return Unreachable(f"{where} cannot be reached ({error.os_error}); is it running?")
         case _:
-            return Unreached(f"{where} closed the connection without an answer")
+            return Unreachable(f"{where} closed the connection without an answer")

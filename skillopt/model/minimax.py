@@ -12,7 +12,7 @@ from skillopt.model.completions import Completions
 from skillopt.model.credentials import Key
 from skillopt.model.openai import COMPLETIONS
 from skillopt.model.provider import Json, Transport
-from skillopt.model.remote import Line, Remote, Told, address, checked, key_hint
+from skillopt.model.remote import Connection, ErrorReply, Remote, address, checked, key_hint
 from skillopt.model.settings import (
     ModelSettings,
     filled,
@@ -72,7 +72,7 @@ class MiniMaxChat:
             thinks_aloud=True,
             additions={**sent, "reasoning_split": True},
         )
-        line = Line(http, url, key, hint)
+        line = Connection(http, url, key, hint)
         return Remote.of("minimax_chat", settings, MiniMax(dialect), line, f"thinking={thinking}")
 
 
@@ -94,7 +94,9 @@ class MiniMax:
         match data:
             case {"base_resp": {"status_code": int(code), **told}} if code != 0:
                 status = 503 if code in _MAY_PASS else _STATUSES.get(code, 400)
-                raise Told(status, f"{told.get('status_msg', 'no reason given')} (code {code})")
+                raise ErrorReply(
+                    status, f"{told.get('status_msg', 'no reason given')} (code {code})"
+                )
             case _:
                 return self.usual.reply(data)
 

@@ -11,7 +11,7 @@ from skillopt.model.azure import Azure
 from skillopt.model.completions import Completions
 from skillopt.model.credentials import Key
 from skillopt.model.provider import Transport
-from skillopt.model.remote import Line, Remote, address, checked, key_hint
+from skillopt.model.remote import Connection, Remote, address, checked, key_hint
 from skillopt.model.responses import Responses
 from skillopt.model.settings import ModelSettings, filled, names_for, one_of, variable
 
@@ -96,7 +96,7 @@ class OpenAIChat:
         address(url, path)  # only to refuse what is none
         credentials = azure.credentials(settings, http)
         hint = f"{' or '.join(azure.key_names)} and the auth mode, which is {azure.auth_mode}"
-        return cls._remote(settings, Line(http, url, credentials, hint), "azure")
+        return cls._remote(settings, Connection(http, url, credentials, hint), "azure")
 
     @classmethod
     def _at(cls, settings: ModelSettings, url: str, key: Key, hint: str, http: Transport) -> Remote:
@@ -107,10 +107,10 @@ class OpenAIChat:
                 "environment or in .env; for Azure OpenAI, set AZURE_OPENAI_ENDPOINT or "
                 "model.azure_openai_endpoint"
             )
-        return cls._remote(settings, Line(http, url, checked(key, url, hint), hint))
+        return cls._remote(settings, Connection(http, url, checked(key, url, hint), hint))
 
     @classmethod
-    def _remote(cls, settings: ModelSettings, line: Line, *quirks: str) -> Remote:
+    def _remote(cls, settings: ModelSettings, line: Connection, *quirks: str) -> Remote:
         if line.url.partition("?")[0].endswith(RESPONSES):
             return Remote.of(
                 "openai_chat", settings, Responses(settings), line, *quirks, "responses"
@@ -124,7 +124,7 @@ def completions_at(
 ) -> Remote:
     """A model that speaks chat completions at an address, with the key of its settings."""
     settings = dialect.settings
-    line = Line(http, url, checked(Key(settings.api_key), url, hint), hint)
+    line = Connection(http, url, checked(Key(settings.api_key), url, hint), hint)
     return Remote.of(backend, settings, dialect, line, *quirks)
 
 

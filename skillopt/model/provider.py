@@ -10,7 +10,7 @@ from skillopt.core.intake import Json, read_json
 from skillopt.model.settings import ModelSettings
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """A complete HTTP response."""
 
     status: int
@@ -27,14 +27,14 @@ class Transport(Protocol):
 
     async def post(
         self, url: str, *, headers: Mapping[str, str], body: bytes, timeout: float
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Send a request and read the whole response, within `timeout` seconds.
 
         Raises `Unreached` if there is no answer, `ModelError` if it is incomplete.
         """
         ...
 
-    async def get(self, url: str, *, headers: Mapping[str, str], timeout: float) -> Answer:
+    async def get(self, url: str, *, headers: Mapping[str, str], timeout: float) -> HttpAnswer:
         """Like `post`, with the method GET."""
         ...
 

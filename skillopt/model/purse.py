@@ -24,7 +24,7 @@ _KEPT = "Finished work is saved"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Caps:
+class Limits:
     """Limits set by the user; None is no limit."""
 
     dollars: float | None = None
@@ -35,7 +35,7 @@ class Caps:
 
 
 @dataclass(slots=True)
-class Purse:
+class Budget:
     """Sets aside the worst case of a call before it starts, and gives back what it did not take.
 
     A call that does not fit beside those under way waits for them. One that does not fit even
@@ -47,7 +47,7 @@ class Purse:
     """
 
     meter: Meter
-    caps: Caps = field(default_factory=Caps)
+    limits: Limits = field(default_factory=Limits)
     reservations: Reservations | None = None
     """Where they are written down; None: nowhere."""
     clock: Callable[[], float] = time.monotonic
@@ -66,12 +66,12 @@ class Purse:
     def __post_init__(self) -> None:
         """Time runs from now; what earlier processes left open counts."""
         self.start = self.clock()
-        self._limits = _limits(self.caps)
+        self._limits = _limits(self.limits)
         written = self.reservations
         self.interrupted = Usage() if written is None else written.interrupted()
 
     @asynccontextmanager
-    async def hold(self, worst: Usage, role: str, stage: str) -> AsyncGenerator[Held, None]:
+    async def hold(self, worst: Usage, role: str, stage: str) -> AsyncGenerator[Hold, None]:
         """Start a call as soon as there is enough for it; `BudgetSpent` when there never will be.
 
         An answer must be paid before the block ends.
@@ -86,7 +86,7 @@ class Purse:
         try:
             reserved = self._reserve(worst, role, stage)
             try:
-                yield Held(worst, role, stage, reserved)
+                yield Hold(worst, role, stage, reserved)
             except Exception:
                 if reserved is not None:
                     reserved.failed()
@@ -110,12 +110,12 @@ class Purse:
 
     def counted(self, usage: Usage, request: Request, answer: str) -> Usage:
         """What a call took; estimated where the server does not count and a limit depends on it."""
-        if tokens(usage) or (self.caps.tokens is None and self.caps.dollars is None):
+        if tokens(usage) or (self.limits.tokens is None and self.limits.dollars is None):
             return usage
         given = sum(estimate(each.text) for each in request.messages)
         return replace(usage, input=given, output=estimate(answer), estimated=1)
 
-    def pay(self, held: Held, usage: Usage) -> None:
+    def pay(self, held: Hold, usage: Usage) -> None:
         """Count what a call took, and remember whether that is more than it could take at most."""
         self.meter.add(held.role, held.stage, usage)
         self.overrun = max(self.overrun, tokens(usage) - tokens(held.worst))
@@ -145,7 +145,7 @@ class Purse:
             for limit in self._limits:
                 if limit.of(after) > limit.cap:
                     return self._reached(limit, worst, what)
-        minutes = self.caps.minutes
+        minutes = self.limits.minutes
         if minutes is not None and self.clock() - self.start >= minutes * 60:
             over = f"limits.minutes is reached: {minutes:g} allowed, the time is up"
             return f"{over}. {_KEPT}; to resume, run the same command again."
@@ -176,7 +176,7 @@ class Purse:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Hold:
     """One call for which there is enough."""
 
     worst: Usage
@@ -196,14 +196,16 @@ class _Limit:
     verb: str
 
 
-def _limits(caps: Caps) -> tuple[_Limit, ...]:
+def _limits(limits: Limits) -> tuple[_Limit, ...]:
     found: list[_Limit] = []
-    if caps.calls is not None:
-        found.append(_Limit("calls", caps.calls, lambda usage: usage.calls, _whole, "made"))
-    if caps.tokens is not None:
-        found.append(_Limit("tokens", caps.tokens, tokens, _whole, "used"))
-    if caps.dollars is not None:
-        found.append(_Limit("dollars", caps.dollars, lambda usage: usage.dollars, _money, "spent"))
+    if limits.calls is not None:
+        found.append(_Limit("calls", limits.calls, lambda usage: usage.calls, _whole, "made"))
+    if limits.tokens is not None:
+        found.append(_Limit("tokens", limits.tokens, tokens, _whole, "used"))
+    if limits.dollars is not None:
+        found.append(
+            _Limit("dollars", limits.dollars, lambda usage: usage.dollars, _money, "spent")
+        )
     return tuple(found)
 
 

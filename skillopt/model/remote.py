@@ -12,7 +12,7 @@ from skillopt.core.chat import Reply, Request
 from skillopt.errors import AccessError, ConfigError, ModelError
 from skillopt.model.credentials import Credentials, Key
 from skillopt.model.failures import Caller, classify, place
-from skillopt.model.provider import Answer, Json, Transport
+from skillopt.model.provider import HttpAnswer, Json, Transport
 from skillopt.model.settings import ModelSettings
 from skillopt.model.tokens import counted
 
@@ -22,11 +22,11 @@ JSON_HEADERS: Final[Mapping[str, str]] = {
 }
 
 
-class Nonsense(Exception):
+class MalformedReply(Exception):
     """An answer without the format of the API; will be retried."""
 
 
-class Told(Exception):
+class ErrorReply(Exception):
     """An answer with HTTP status 200 whose body contains an error."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -35,7 +35,7 @@ class Told(Exception):
         """The HTTP status that corresponds to the error."""
 
 
-class Dialect(Protocol):
+class WireFormat(Protocol):
     """The format of an API: how requests are written and answers are read."""
 
     def body(self, request: Request) -> dict[str, object]:
@@ -47,7 +47,7 @@ class Dialect(Protocol):
         ...
 
 
-class Line(NamedTuple):
+class Connection(NamedTuple):
     """The connection to a server: transport, address, credentials, hint for error messages."""
 
     http: Transport
@@ -61,7 +61,7 @@ class Remote:
     """A model behind an HTTP API: one POST request for each reply."""
 
     fingerprint: str
-    dialect: Dialect
+    dialect: WireFormat
     caller: Caller
     http: Transport = field(repr=False)
     url: str = field(repr=False)
@@ -73,8 +73,8 @@ class Remote:
         cls,
         backend: str,
         settings: ModelSettings,
-        dialect: Dialect,
-        line: Line,
+        dialect: WireFormat,
+        line: Connection,
         *quirks: str,
         headers: Mapping[str, str] = JSON_HEADERS,
     ) -> Remote:
@@ -102,14 +102,14 @@ class Remote:
         return counted(request, understood(answer, self.dialect, self.caller))
 
 
-def understood(answer: Answer, dialect: Dialect, caller: Caller) -> Reply:
+def understood(answer: HttpAnswer, dialect: WireFormat, caller: Caller) -> Reply:
     """Read an answer with status 200; raises an error if it is not valid."""
     try:
         return dialect.reply(answer.json())
-    except Told as error:
+    except ErrorReply as error:
         body = json.dumps({"error": {"message": str(error)}}).encode()
         raise classify(answer._replace(status=error.status, body=body), caller) from None
-    except Nonsense as error:
+    except MalformedReply as error:
         what = str(error)
     except ValueError:
         what = "the answer is not JSON"

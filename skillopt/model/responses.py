@@ -12,7 +12,7 @@ from skillopt.model.abilities import check_abilities
 from skillopt.model.completions import EVERYTHING, cached_tokens, data_url, named_schema
 from skillopt.model.memo import recall, remember
 from skillopt.model.provider import Json
-from skillopt.model.remote import Nonsense, Told
+from skillopt.model.remote import ErrorReply, MalformedReply
 from skillopt.model.settings import ModelSettings
 
 _STOPS: Final[dict[str, Stop]] = {"max_output_tokens": "length", "content_filter": "filter"}
@@ -58,12 +58,12 @@ class Responses:
         """Take an answer apart."""
         match data:
             case {"status": "failed", "error": {"code": str(code), "message": str(message)}}:
-                raise Told(429 if code == "rate_limit_exceeded" else 500, message)
+                raise ErrorReply(429 if code == "rate_limit_exceeded" else 500, message)
             case {"status": "completed" | "incomplete" as status, "output": [*output], **rest}:
                 reason = rest.get("incomplete_details") if status == "incomplete" else None
                 return _reply(output, _stop(reason), _usage(rest.get("usage")))
             case _:
-                raise Nonsense("the answer has no output")
+                raise MalformedReply("the answer has no output")
 
 
 def _reply(output: Iterable[Json], stop: Stop, usage: Usage) -> Reply:

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Final
 
 from skillopt.model.failures import retry_after
-from skillopt.model.provider import Answer, Transport
+from skillopt.model.provider import HttpAnswer, Transport
 
 LONGEST_HOLD: Final = 60.0
 """Seconds; a longer wait is the business of each call's own retries."""
@@ -33,7 +33,7 @@ _COUNTERS: Final = tuple(
 
 
 @dataclass(slots=True)
-class Throttle:
+class ConcurrencyWindow:
     """Calls at a time: as many as come, until the server complains.
 
     After a complaint, half of those that were under way; with each good answer a little more, one
@@ -52,7 +52,7 @@ class Throttle:
     _waiting: deque[asyncio.Future[None]] = field(default_factory=deque[asyncio.Future[None]])
 
     @asynccontextmanager
-    async def turn(self) -> AsyncGenerator[Callable[[Answer], None], None]:
+    async def turn(self) -> AsyncGenerator[Callable[[HttpAnswer], None], None]:
         """Wait for a place; tell what came of it by calling what is given."""
         await self._enter()
         try:
@@ -88,7 +88,7 @@ class Throttle:
                 self.active += 1
                 place.set_result(None)
 
-    def _learn(self, answer: Answer, round_: int) -> None:
+    def _learn(self, answer: HttpAnswer, round_: int) -> None:
         if answer.status in _OVERLOADED:
             if round_ == self._round:
                 self._round += 1
@@ -114,22 +114,22 @@ class Throttle:
 
 
 @dataclass(frozen=True, slots=True)
-class Considerate:
+class AdaptiveConcurrency:
     """A transport that asks no faster than the server likes; one per model."""
 
     inner: Transport
-    throttle: Throttle = field(default_factory=Throttle)
+    throttle: ConcurrencyWindow = field(default_factory=ConcurrencyWindow)
 
     async def post(
         self, url: str, *, headers: Mapping[str, str], body: bytes, timeout: float
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Send when it is this call's turn; waiting does not count against `timeout`."""
         async with self.throttle.turn() as tell:
             answer = await self.inner.post(url, headers=headers, body=body, timeout=timeout)
             tell(answer)
             return answer
 
-    async def get(self, url: str, *, headers: Mapping[str, str], timeout: float) -> Answer:
+    async def get(self, url: str, *, headers: Mapping[str, str], timeout: float) -> HttpAnswer:
         """Fetch at once: not the model is asked, but somebody who vouches for us."""
         return await self.inner.get(url, headers=headers, timeout=timeout)
 

@@ -14,7 +14,7 @@ from skillopt.errors import ConfigError
 from skillopt.model.completions import Completions
 from skillopt.model.credentials import Key
 from skillopt.model.failures import Caller, classify
-from skillopt.model.provider import Answer, Transport
+from skillopt.model.provider import HttpAnswer, Transport
 from skillopt.model.remote import understood
 from skillopt.model.settings import ModelSettings
 from skillopt.model.tokens import counted
@@ -79,14 +79,14 @@ class LiteLLM:
             )
         except Exception as error:  # noqa: BLE001 - the package raises what its providers raise
             raise classify(_failed(error), self.caller) from None
-        answer = Answer(200, {}, response.model_dump_json().encode())
+        answer = HttpAnswer(200, {}, response.model_dump_json().encode())
         return counted(request, understood(answer, dialect, self.caller))
 
 
-def _failed(error: Exception) -> Answer:
+def _failed(error: Exception) -> HttpAnswer:
     status = getattr(error, "status_code", None)
     status = status if isinstance(status, int) and status >= 400 else _UNKNOWN
-    return Answer(status, {}, str(error).encode("utf-8", "replace"))
+    return HttpAnswer(status, {}, str(error).encode("utf-8", "replace"))
 
 
 def _package() -> Any:  # noqa: ANN401 - a foreign package without types

@@ -19,9 +19,9 @@ from skillopt.core.chat import Model, Reply, Request, ToolCall
 from skillopt.core.intake import clean_reply, is_blank
 from skillopt.core.ports import RolloutCache
 from skillopt.errors import ModelError, Refused, Unusable
-from skillopt.model.endpoint import Endpoint, Pulse
+from skillopt.model.endpoint import CircuitBreaker, Endpoint
 from skillopt.model.prices import Tariff
-from skillopt.model.purse import Purse, worst_case
+from skillopt.model.purse import Budget, worst_case
 
 LONGEST_ASKED = 120.0
 """Seconds; a server that asks for a longer wait is not waited for."""
@@ -42,7 +42,7 @@ class Retrying:
     max_wait: float = 30.0
     patience: float | None = None
     """Seconds after which no further try starts."""
-    server: Pulse | None = None
+    server: CircuitBreaker | None = None
     """Whether the server is down: such an outage is waited for, however many tries it takes."""
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -174,7 +174,7 @@ class Metered:
 
     inner: Model
     role: str
-    purse: Purse
+    budget: Budget
     price: Tariff | None = None
     """None: unknown, and counted as what the model itself says, if it does."""
     max_tokens: int = 0
@@ -189,12 +189,12 @@ class Metered:
         """Answer, with `calls` and `dollars` set, unless it might cost more than there is."""
         worst = worst_case(request, self.max_tokens)
         most = worst.dollars if self.price is None else self.price.most(worst)
-        async with self.purse.hold(replace(worst, dollars=most), self.role, request.stage) as held:
+        async with self.budget.hold(replace(worst, dollars=most), self.role, request.stage) as held:
             reply = await self.inner.complete(request)
-            used = self.purse.counted(reply.usage, request, reply.text)
+            used = self.budget.counted(reply.usage, request, reply.text)
             dollars = used.dollars if self.price is None else self.price.cost(used)
             usage = replace(used, calls=1, dollars=dollars)
-            self.purse.pay(held, usage)
+            self.budget.pay(held, usage)
         return replace(reply, usage=usage)
 
 

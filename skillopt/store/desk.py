@@ -13,7 +13,7 @@ _NAME = 16
 """Characters of a key: enough to tell questions apart, short enough for a person."""
 
 
-class QuestionDesk:
+class FolderQueue:
     """One folder per role and stage, one file per question, named by what is asked.
 
     A question that lies there already is not written again.

@@ -23,7 +23,7 @@ from skillopt.errors import StoreError
 from skillopt.harness.chat import Chat
 from skillopt.model.http import Http
 from skillopt.model.meter import Meter
-from skillopt.model.purse import Purse
+from skillopt.model.purse import Budget
 from skillopt.testing.doubles import MemoryCache
 
 ROWS: list[dict[str, object]] = [
@@ -65,7 +65,7 @@ async def identity(
     own = [f"env.data_path={make_rows(folder)}", "env.name=custom", "env.skill_init=blank"]
     brief = prepare(load_config(overrides=[*own, *overrides]), secrets=secrets)
     async with Http() as http:
-        board = ModelFactory(secrets, http, MemoryCache(), Purse(Meter()))
+        board = ModelFactory(secrets, http, MemoryCache(), Budget(Meter()))
         target, optimizer = (
             board.connect(brief.config.model.role(role)) for role in ("target", "optimizer")
         )

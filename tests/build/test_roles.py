@@ -16,7 +16,7 @@ from skillopt.core.chat import Message, Request
 from skillopt.errors import ConfigError
 from skillopt.model.http import Http
 from skillopt.model.meter import Meter
-from skillopt.model.purse import Purse
+from skillopt.model.purse import Budget
 from skillopt.testing.doubles import MemoryCache
 from skillopt.testing.simulator import Simulator
 
@@ -26,7 +26,7 @@ HELLO = Request(stage="test", messages=(Message("user", "hello"),))
 async def ask(role: Role, variables: dict[str, str], *settings: str) -> Meter:
     meter = Meter()
     async with Http() as http:
-        board = ModelFactory(Secrets(variables), http, MemoryCache(), Purse(meter))
+        board = ModelFactory(Secrets(variables), http, MemoryCache(), Budget(meter))
         model = board.connect(load_config(overrides=settings).model.role(role))
         await model.complete(HELLO)
     return meter
@@ -92,7 +92,7 @@ async def test_a_key_named_by_the_configuration_is_not_sent_where_an_env_file_sa
     (tmp_path / ".env").write_text("OPENAI_BASE_URL=https://elsewhere.example\n", "utf-8")
     role = load_config(overrides=["model.api_key_env=MY_OWN"]).model.role("target")
     async with Http() as http:
-        board = ModelFactory(Secrets.load(tmp_path), http, MemoryCache(), Purse(Meter()))
+        board = ModelFactory(Secrets.load(tmp_path), http, MemoryCache(), Budget(Meter()))
         with pytest.raises(ConfigError, match="MY_OWN comes from the environment, but OPENAI_BASE"):
             board.connect(role)
         confirmed = ["model.api_key_env=MY_OWN", "model.base_url=https://elsewhere.example"]

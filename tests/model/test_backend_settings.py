@@ -16,7 +16,7 @@ from skillopt.core.chat import Message, Model, Request
 from skillopt.errors import AccessError, ConfigError
 from skillopt.model.http import Http
 from skillopt.model.meter import Meter
-from skillopt.model.purse import Purse
+from skillopt.model.purse import Budget
 from skillopt.model.settings import Role
 from skillopt.testing.doubles import MemoryCache
 
@@ -32,7 +32,7 @@ def connect(
     http: Http, variables: Mapping[str, str], *overrides: str, role: Role = "target"
 ) -> Model:
     config = load_config(overrides=list(overrides))
-    board = ModelFactory(Secrets(variables), http, MemoryCache(), Purse(Meter()))
+    board = ModelFactory(Secrets(variables), http, MemoryCache(), Budget(Meter()))
     return board.connect(config.model.role(role))
 
 
@@ -287,7 +287,7 @@ async def test_two_roles_on_different_servers_share_no_limits() -> None:
         ]
     )
     async with Http() as http:
-        board = ModelFactory(Secrets({}), http, MemoryCache(), Purse(Meter()))
+        board = ModelFactory(Secrets({}), http, MemoryCache(), Budget(Meter()))
         board.connect(config.model.role("optimizer"))
         board.connect(config.model.role("target"))
         assert len(board.endpoints) == 2

@@ -18,7 +18,7 @@ from skillopt.errors import AccessError, ConfigError, ModelError, Refused
 from skillopt.model.cli.claude import ClaudeCli
 from skillopt.model.cli.codex import CodexCli
 from skillopt.model.cli.copilot import CopilotChat
-from skillopt.model.failures import Unreached
+from skillopt.model.failures import Unreachable
 from skillopt.model.http import Http
 from skillopt.model.settings import ModelSettings
 from skillopt.testing.contracts.models import check_model
@@ -274,7 +274,7 @@ async def test_a_program_that_takes_too_long_is_an_endpoint_that_does_not_answer
     tmp_path: Path,
 ) -> None:
     program = made(tmp_path, "claude", "time.sleep(600)")
-    with pytest.raises(Unreached, match=r"did not answer within 0\.2 s"):
+    with pytest.raises(Unreachable, match=r"did not answer within 0\.2 s"):
         await model_of("claude", program, timeout=0.2).complete(ASKED)
 
 

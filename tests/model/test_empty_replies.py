@@ -24,7 +24,7 @@ from skillopt.model.meter import Meter
 from skillopt.model.minimax import MiniMaxChat
 from skillopt.model.openai import OpenAIChat, OpenAICompatible
 from skillopt.model.provider import Provider
-from skillopt.model.purse import Purse
+from skillopt.model.purse import Budget
 from skillopt.model.qwen import QwenChat
 from skillopt.model.scripted import Scripted
 from skillopt.model.settings import ModelSettings
@@ -114,7 +114,7 @@ async def at_once(_: float) -> None:
 
 def whole(model: Model, meter: Meter, work: MemoryCache) -> Model:
     """What a run puts around a wire, without its waits."""
-    metered = Metered(model, "target", Purse(meter))
+    metered = Metered(model, "target", Budget(meter))
     return Recorded(Retrying(NonEmpty(metered, "target"), tries=3, sleep=at_once), "target", work)
 
 

@@ -9,8 +9,8 @@ import pytest
 from skillopt.aio import map_all
 from skillopt.core.chat import Message, Reply, Request, Usage
 from skillopt.errors import AccessError, ConfigError, ModelError, Unavailable
-from skillopt.model.endpoint import Endpoint, Pulse
-from skillopt.model.failures import Unreached
+from skillopt.model.endpoint import CircuitBreaker, Endpoint
+from skillopt.model.failures import Unreachable
 from skillopt.model.scripted import Scripted
 
 ASK = Request(stage="rollout", messages=(Message("user", "x" * 400),))
@@ -31,7 +31,7 @@ class Time:
 
 
 def unreached(_: Request) -> str:
-    raise Unreached("nobody there")
+    raise Unreachable("nobody there")
 
 
 def overloaded(_: Request) -> str:
@@ -83,10 +83,10 @@ async def test_a_caller_that_goes_away_gives_its_place_back() -> None:
 
 async def test_a_dead_server_is_given_up_for_everybody() -> None:
     time = Time()
-    endpoint = Endpoint("http://h", pulse=Pulse("http://h", time.clock, 30.0))
+    endpoint = Endpoint("http://h", pulse=CircuitBreaker("http://h", time.clock, 30.0))
     await endpoint.call(UP, ASK)
     for _ in range(19):
-        with pytest.raises(Unreached):
+        with pytest.raises(Unreachable):
             await endpoint.call(DOWN, ASK)
     time.now = 31.0
     with pytest.raises(Unavailable, match=r"http://h has not answered for 31 s \(20 calls"):
@@ -98,7 +98,7 @@ async def test_a_dead_server_is_given_up_for_everybody() -> None:
 async def test_a_server_that_never_answered_is_given_up_within_seconds() -> None:
     time = Time()
     endpoint = Endpoint("http://h", clock=time.clock)
-    with pytest.raises(Unreached):
+    with pytest.raises(Unreachable):
         await endpoint.call(DOWN, ASK)
     time.now = 4.0
     with pytest.raises(AccessError, match=r"has not answered for 4 s \(2 calls in a row\)"):
@@ -109,7 +109,7 @@ async def test_many_failures_in_a_short_time_are_not_yet_death() -> None:
     time = Time()
     endpoint = Endpoint("e", clock=time.clock)
     for _ in range(100):
-        with pytest.raises(Unreached):
+        with pytest.raises(Unreachable):
             await endpoint.call(DOWN, ASK)
     assert (await endpoint.call(UP, ASK)).text == "fine"
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from skillopt.errors import AccessError, ModelError
 from skillopt.model.failures import Caller, classify, place, retry_after
-from skillopt.model.provider import Answer
+from skillopt.model.provider import HttpAnswer
 
 CALLER = Caller("target model 'm' at http://h", "MY_KEY")
 
@@ -71,7 +71,7 @@ def test_no_header_is_too_strange_to_read(value: str, date: str) -> None:
 
 @given(st.integers(300, 599), st.binary(max_size=200))
 def test_every_answer_that_is_not_200_is_an_error_on_one_line(status: int, body: bytes) -> None:
-    error = classify(Answer(status, {}, body), CALLER)
+    error = classify(HttpAnswer(status, {}, body), CALLER)
     assert isinstance(error, ModelError | AccessError)
     assert len(str(error).splitlines()) == 1
     assert f"HTTP {status}" in str(error)

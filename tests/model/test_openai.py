@@ -16,10 +16,10 @@ from support_wire import Behaviour, WireServer, completion, drops, says, stalls,
 from skillopt.core.chat import Message, Reply, Request, Usage
 from skillopt.errors import AccessError, ConfigError, ModelError
 from skillopt.model.completions import Completions
-from skillopt.model.failures import Unreached, classify
+from skillopt.model.failures import Unreachable, classify
 from skillopt.model.http import Http
 from skillopt.model.openai import COMPLETIONS, OpenAIChat, OpenAICompatible
-from skillopt.model.provider import Answer, Provider
+from skillopt.model.provider import HttpAnswer, Provider
 from skillopt.model.remote import Remote, address, understood
 from skillopt.model.settings import ModelSettings, names_for
 from skillopt.testing.contracts.models import check_model
@@ -296,13 +296,13 @@ async def test_an_answer_without_sense_is_retryable(body: bytes, what: str) -> N
     error = await error_of(says(body))
     assert isinstance(error, ModelError)
     assert error.retryable
-    assert not isinstance(error, Unreached)
+    assert not isinstance(error, Unreachable)
     assert what in str(error)
 
 
 async def test_a_dropped_connection_is_retryable() -> None:
     error = await error_of(drops)
-    assert isinstance(error, Unreached)
+    assert isinstance(error, Unreachable)
     assert error.retryable
 
 
@@ -319,7 +319,7 @@ async def test_nobody_listening_is_retryable_and_names_the_address() -> None:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         async with Http() as http:
             model = OpenAICompatible.create(replace(SETTINGS, base_url=url), http)
-            with pytest.raises(Unreached, match=re.escape(f"{url}/v1")) as caught:
+            with pytest.raises(Unreachable, match=re.escape(f"{url}/v1")) as caught:
                 await model.complete(QUESTION)
     assert caught.value.retryable
 
@@ -328,7 +328,7 @@ async def test_a_server_without_tls_is_named_when_tls_was_asked_for() -> None:
     async with WireServer([says(completion())]) as server, Http() as http:
         url = server.url.replace("http:", "https:")
         model = OpenAICompatible.create(replace(SETTINGS, base_url=url), http)
-        with pytest.raises(Unreached, match=re.escape(f"{url}/v1")):
+        with pytest.raises(Unreachable, match=re.escape(f"{url}/v1")):
             await model.complete(QUESTION)
 
 
@@ -363,7 +363,7 @@ async def test_a_pool_that_was_never_used_closes_without_ado() -> None:
 async def test_a_timeout_covers_the_body_and_cancels_the_request() -> None:
     settings = replace(SETTINGS, timeout=0.2)
     async with wire(stalls, settings=settings) as (server, model):
-        with pytest.raises(Unreached, match=r"did not answer within 0\.2 s"):
+        with pytest.raises(Unreachable, match=r"did not answer within 0\.2 s"):
             await model.complete(QUESTION)
         await asyncio.wait_for(server.abandoned.wait(), 60)
 
@@ -421,7 +421,7 @@ KEYS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=5, m
 )
 def test_no_error_shows_the_key_that_a_server_echoes(key: str, status: int, template: str) -> None:
     echoed = json.dumps(key) if template.startswith("{") else key
-    answer = Answer(status, {}, (template % echoed).encode())
+    answer = HttpAnswer(status, {}, (template % echoed).encode())
     model = OpenAICompatible.create(replace(SETTINGS, base_url="http://h", api_key=key), Http())
     if status == 200:
         with pytest.raises(ModelError) as caught:

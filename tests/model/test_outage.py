@@ -14,13 +14,13 @@ import skillopt
 from skillopt.core.chat import Message, Reply, Request
 from skillopt.core.events import Event, Signal, Waiting
 from skillopt.errors import AccessError, ModelError, Unavailable
-from skillopt.model.endpoint import Endpoint, Pulse
-from skillopt.model.failures import Down, Unreached
+from skillopt.model.endpoint import CircuitBreaker, Endpoint
+from skillopt.model.failures import Down, Unreachable
 from skillopt.model.wrap import Limited, Retrying
 from skillopt.testing.simulator import Simulator
 
 ASK = Request(stage="rollout", messages=(Message("user", "Why?"),))
-REFUSED, BUSY = Unreached("http://h cannot be reached"), Down("HTTP 503")
+REFUSED, BUSY = Unreachable("http://h cannot be reached"), Down("HTTP 503")
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Line:
         self.now += seconds
 
     def model(self, patience: float = 600.0) -> Retrying:
-        endpoint = Endpoint("h", pulse=Pulse("h", self.clock, patience, self.told.append))
+        endpoint = Endpoint("h", pulse=CircuitBreaker("h", self.clock, patience, self.told.append))
         return Retrying(
             Limited(self, endpoint),
             clock=self.clock,

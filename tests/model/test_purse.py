@@ -15,7 +15,7 @@ from skillopt.core.chat import Message, Reply, Request, Usage
 from skillopt.errors import BudgetSpent, ModelError
 from skillopt.model.meter import Meter
 from skillopt.model.prices import Price
-from skillopt.model.purse import Caps, Purse, worst_case
+from skillopt.model.purse import Budget, Limits, worst_case
 from skillopt.model.scripted import Scripted
 from skillopt.model.wrap import Metered
 
@@ -46,7 +46,7 @@ calls = st.lists(
     max_size=25,
 )
 caps = st.builds(
-    Caps,
+    Limits,
     dollars=st.none() | st.floats(0.0001, 0.02),
     tokens=st.none() | st.integers(1, 6000),
     calls=st.none() | st.integers(1, 20),
@@ -57,9 +57,9 @@ def request_for(call: Call) -> Request:
     return Request(stage="rollout", messages=(Message("user", "é" * call.letters),))
 
 
-async def spend(todo: list[Call], limits: Caps) -> tuple[Usage, int]:
+async def spend(todo: list[Call], limits: Limits) -> tuple[Usage, int]:
     """What was paid, and how many calls were turned away."""
-    purse = Purse(Meter(), limits)
+    budget = Budget(Meter(), limits)
 
     async def one(call: Call) -> int:
         async def answer(request: Request) -> Reply:
@@ -70,23 +70,23 @@ async def spend(todo: list[Call], limits: Caps) -> tuple[Usage, int]:
             most = worst_case(request, LONGEST).input
             return Reply(text="", usage=Usage(0, int(most * call.share), call.written))
 
-        model = Metered(Scripted(answer), "target", purse, PRICE, LONGEST)
+        model = Metered(Scripted(answer), "target", budget, PRICE, LONGEST)
         try:
             await model.complete(request_for(call))
         except BudgetSpent:
-            assert purse.held == Usage(), "a run ends only when no call is under way"
+            assert budget.held == Usage(), "a run ends only when no call is under way"
             return 1
         except ModelError:
             pass
         return 0
 
     refused = sum(await map_all(one, todo))
-    assert purse.held == Usage()
-    return purse.meter.total, refused
+    assert budget.held == Usage()
+    return budget.meter.total, refused
 
 
 @given(calls, caps)
-def test_what_is_paid_never_exceeds_a_limit(todo: list[Call], limits: Caps) -> None:
+def test_what_is_paid_never_exceeds_a_limit(todo: list[Call], limits: Limits) -> None:
     spent, _ = asyncio.run(spend(todo, limits))
     assert limits.dollars is None or spent.dollars <= limits.dollars
     assert limits.tokens is None or spent.input + spent.output <= limits.tokens
@@ -97,14 +97,14 @@ def test_what_is_paid_never_exceeds_a_limit(todo: list[Call], limits: Caps) -> N
 def test_calls_wait_for_each_other_before_one_is_turned_away(todo: list[Call]) -> None:
     most = [worst_case(request_for(each), LONGEST) for each in todo]
     enough = sum(usage.input + usage.output for usage in most)
-    _, refused = asyncio.run(spend(todo, Caps(tokens=max(1, enough))))
+    _, refused = asyncio.run(spend(todo, Limits(tokens=max(1, enough))))
     assert refused == 0
 
 
 async def test_a_call_waits_for_what_the_others_leave() -> None:
     one = worst_case(request_for(Call(10, 0, 0, 0, fails=False)), LONGEST)
     todo = [Call(10, 0.1, 1, 3, fails=False)] * 5
-    spent, refused = await spend(todo, Caps(tokens=2 * (one.input + one.output)))
+    spent, refused = await spend(todo, Limits(tokens=2 * (one.input + one.output)))
     assert (spent.calls, refused) == (5, 0)
 
 
@@ -112,14 +112,16 @@ async def test_once_a_call_is_refused_no_other_starts_that_would_be_cut_off() ->
     small = worst_case(request_for(Call(0, 0, 0, 0, fails=False)), LONGEST)
     todo = [Call(0, 0.1, 1, 3, fails=False), Call(400, 0.1, 1, 0, fails=False)]
     todo += [Call(0, 0.1, 1, 0, fails=False)] * 3
-    spent, refused = await spend(todo, Caps(tokens=small.input + small.output + 20))
+    spent, refused = await spend(todo, Limits(tokens=small.input + small.output + 20))
     assert (spent.calls, refused) == (1, 4)
 
 
 async def test_the_message_says_what_is_missing_and_how_to_go_on() -> None:
-    purse = Purse(Meter.after({("", "target", "rollout"): Usage(7, 9, 9, 0, 1.5)}), Caps(dollars=1))
+    budget = Budget(
+        Meter.after({("", "target", "rollout"): Usage(7, 9, 9, 0, 1.5)}), Limits(dollars=1)
+    )
     asked = Request(stage="slow_update", messages=(Message("user", "x" * 1000),))
-    model = Metered(Scripted(lambda _: "late"), "optimizer", purse, PRICE, 10_000)
+    model = Metered(Scripted(lambda _: "late"), "optimizer", budget, PRICE, 10_000)
     with pytest.raises(BudgetSpent) as told:
         await model.complete(asked)
     assert str(told.value) == (
@@ -131,7 +133,7 @@ async def test_the_message_says_what_is_missing_and_how_to_go_on() -> None:
 
 async def test_time_is_up_for_new_calls_and_not_for_those_under_way() -> None:
     now = 0.0
-    purse = Purse(Meter(), Caps(minutes=1), clock=lambda: now)
+    budget = Budget(Meter(), Limits(minutes=1), clock=lambda: now)
     started, go = asyncio.Event(), asyncio.Event()
 
     async def slow(_: Request) -> str:
@@ -139,7 +141,7 @@ async def test_time_is_up_for_new_calls_and_not_for_those_under_way() -> None:
         await go.wait()
         return "done"
 
-    model = Metered(Scripted(slow), "target", purse)
+    model = Metered(Scripted(slow), "target", budget)
     ask = Request(stage="rollout", messages=())
     first = asyncio.ensure_future(model.complete(ask))
     await started.wait()
@@ -157,10 +159,10 @@ async def test_tokens_are_estimated_where_the_server_does_not_count_and_a_limit_
     None
 ):
     asked = Request(stage="rollout", messages=(Message("user", "x" * 400),))
-    for limits, found in ((Caps(), 0), (Caps(calls=5), 0), (Caps(tokens=9999), 100 + 2)):
-        purse = Purse(Meter(), limits)
-        await Metered(Scripted(lambda _: "12345678"), "target", purse).complete(asked)
-        assert purse.meter.total.input + purse.meter.total.output == found
+    for limits, found in ((Limits(), 0), (Limits(calls=5), 0), (Limits(tokens=9999), 100 + 2)):
+        budget = Budget(Meter(), limits)
+        await Metered(Scripted(lambda _: "12345678"), "target", budget).complete(asked)
+        assert budget.meter.total.input + budget.meter.total.output == found
 
 
 def test_the_worst_price_is_charged_whatever_the_provider_had_cached() -> None:
@@ -170,9 +172,9 @@ def test_the_worst_price_is_charged_whatever_the_provider_had_cached() -> None:
 
 
 async def test_a_model_that_writes_more_than_it_may_ends_the_run_and_is_told() -> None:
-    purse = Purse(Meter(), Caps(tokens=2000))
+    budget = Budget(Meter(), Limits(tokens=2000))
     long = Reply(text="and so on", usage=Usage(1, 10, 5000))
-    model = Metered(Scripted(lambda _: long), "target", purse, None, 100)
+    model = Metered(Scripted(lambda _: long), "target", budget, None, 100)
     asked = Request(stage="rollout", messages=(Message("user", "Why?"),))
     await model.complete(asked)
     with pytest.raises(BudgetSpent) as told:

@@ -17,7 +17,7 @@ from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Image, Message, Model, Reply, Request, Tool, ToolCall, Usage
 from skillopt.errors import AccessError, ModelError, Refused
 from skillopt.model.anthropic import ClaudeChat
-from skillopt.model.failures import Unreached
+from skillopt.model.failures import Unreachable
 from skillopt.model.http import Http
 from skillopt.model.minimax import MiniMaxChat
 from skillopt.model.openai import OpenAIChat, OpenAICompatible
@@ -205,7 +205,7 @@ async def test_every_documented_error_is_told_apart(backend: str, error: str) ->
         case _:
             assert isinstance(caught.value, ModelError)
             assert caught.value.retryable
-            assert not isinstance(caught.value, Unreached)
+            assert not isinstance(caught.value, Unreachable)
     assert KEY not in str(caught.value)
     assert "target model 'm' at http://127.0.0.1" in str(caught.value)
 
@@ -238,7 +238,7 @@ async def test_an_answer_in_pieces_is_worth_a_retry(backend: str, fault: Behavio
 @pytest.mark.parametrize("backend", BACKENDS)
 async def test_a_slow_body_is_given_up_and_cancelled(backend: str) -> None:
     async with BACKENDS[backend].at(stalls, timeout=0.2) as place:
-        with pytest.raises(Unreached, match=r"did not answer within 0\.2 s"):
+        with pytest.raises(Unreachable, match=r"did not answer within 0\.2 s"):
             await place.model.complete(REQUESTS["plain"])
         await asyncio.wait_for(place.server.abandoned.wait(), 60)
 

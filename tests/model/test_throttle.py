@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from skillopt.aio import map_all
-from skillopt.model.provider import Answer
-from skillopt.model.throttle import Considerate, Throttle, seconds_until
+from skillopt.model.provider import HttpAnswer
+from skillopt.model.throttle import AdaptiveConcurrency, ConcurrencyWindow, seconds_until
 
-GOOD, BUSY = Answer(200, {}, b""), Answer(429, {}, b"")
+GOOD, BUSY = HttpAnswer(200, {}, b""), HttpAnswer(429, {}, b"")
 
 
 @dataclass
@@ -32,14 +32,14 @@ class Clock:
 class Server:
     """Answers when it is told to, and counts how many wait at a time."""
 
-    answer: Answer = GOOD
+    answer: HttpAnswer = GOOD
     active: int = 0
     arrived: int = 0
     gate: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def post(
         self, url: str, *, headers: Mapping[str, str], body: bytes, timeout: float
-    ) -> Answer:
+    ) -> HttpAnswer:
         del url, headers, body, timeout
         self.active += 1
         self.arrived += 1
@@ -49,16 +49,16 @@ class Server:
             self.active -= 1
         return self.answer
 
-    async def get(self, url: str, *, headers: Mapping[str, str], timeout: float) -> Answer:
+    async def get(self, url: str, *, headers: Mapping[str, str], timeout: float) -> HttpAnswer:
         del url, headers, timeout
         return self.answer
 
 
-def throttle(clock: Clock) -> Throttle:
-    return Throttle(clock=clock, sleep=clock.sleep, now=clock)
+def throttle(clock: Clock) -> ConcurrencyWindow:
+    return ConcurrencyWindow(clock=clock, sleep=clock.sleep, now=clock)
 
 
-async def burst(polite: Considerate, calls: int) -> None:
+async def burst(polite: AdaptiveConcurrency, calls: int) -> None:
     await map_all(lambda _: polite.post("u", headers={}, body=b"", timeout=1.0), list(range(calls)))
 
 
@@ -69,7 +69,7 @@ async def settle() -> None:
 
 async def test_without_complaints_nobody_waits() -> None:
     server, clock = Server(), Clock()
-    polite = Considerate(server, throttle(clock))
+    polite = AdaptiveConcurrency(server, throttle(clock))
     calls = asyncio.ensure_future(burst(polite, 40))
     await settle()
     assert server.active == 40
@@ -81,7 +81,7 @@ async def test_without_complaints_nobody_waits() -> None:
 
 async def test_after_complaints_half_as_many_go_at_a_time_and_later_more() -> None:
     server, clock = Server(answer=BUSY), Clock()
-    polite = Considerate(server, throttle(clock))
+    polite = AdaptiveConcurrency(server, throttle(clock))
     calls = asyncio.ensure_future(burst(polite, 16))
     await settle()
     assert server.active == 16
@@ -101,7 +101,7 @@ async def test_after_complaints_half_as_many_go_at_a_time_and_later_more() -> No
 
 async def test_at_least_one_call_goes_on() -> None:
     server, clock = Server(answer=BUSY), Clock()
-    polite = Considerate(server, throttle(clock))
+    polite = AdaptiveConcurrency(server, throttle(clock))
     server.gate.set()
     for _ in range(5):
         await burst(polite, 3)
@@ -112,10 +112,10 @@ async def test_at_least_one_call_goes_on() -> None:
 @pytest.mark.parametrize(
     ("answer", "wait"),
     [
-        (Answer(429, {"Retry-After": "7"}, b""), 7.0),
-        (Answer(529, {"Retry-After": "7"}, b""), 7.0),
+        (HttpAnswer(429, {"Retry-After": "7"}, b""), 7.0),
+        (HttpAnswer(529, {"Retry-After": "7"}, b""), 7.0),
         (
-            Answer(
+            HttpAnswer(
                 200,
                 {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6s"},
                 b"",
@@ -123,7 +123,7 @@ async def test_at_least_one_call_goes_on() -> None:
             6.0,
         ),
         (
-            Answer(
+            HttpAnswer(
                 200,
                 {
                     "anthropic-ratelimit-tokens-remaining": "0",
@@ -136,10 +136,10 @@ async def test_at_least_one_call_goes_on() -> None:
     ],
 )
 async def test_nobody_starts_before_the_moment_that_the_server_named(
-    answer: Answer, wait: float
+    answer: HttpAnswer, wait: float
 ) -> None:
     server, clock = Server(answer=answer), Clock()
-    polite = Considerate(server, throttle(clock))
+    polite = AdaptiveConcurrency(server, throttle(clock))
     server.gate.set()
     await burst(polite, 1)
     assert clock.slept == []
@@ -162,8 +162,8 @@ async def test_nobody_starts_before_the_moment_that_the_server_named(
 async def test_a_server_with_room_or_without_a_moment_holds_nobody(
     headers: Mapping[str, str],
 ) -> None:
-    server, clock = Server(answer=Answer(200, headers, b"")), Clock()
-    polite = Considerate(server, throttle(clock))
+    server, clock = Server(answer=HttpAnswer(200, headers, b"")), Clock()
+    polite = AdaptiveConcurrency(server, throttle(clock))
     server.gate.set()
     await burst(polite, 1)
     await burst(polite, 1)
@@ -172,7 +172,7 @@ async def test_a_server_with_room_or_without_a_moment_holds_nobody(
 
 async def test_a_caller_that_goes_away_while_waiting_takes_no_place() -> None:
     server = Server()
-    polite = Considerate(server, Throttle(window=1.0))
+    polite = AdaptiveConcurrency(server, ConcurrencyWindow(window=1.0))
     one = asyncio.ensure_future(burst(polite, 1))
     await settle()
     two = asyncio.ensure_future(burst(polite, 1))
@@ -190,8 +190,8 @@ async def test_a_caller_that_goes_away_while_waiting_takes_no_place() -> None:
 async def test_a_slow_model_does_not_hold_up_another() -> None:
     slow, quick = Server(answer=BUSY), Server()
     quick.gate.set()
-    stuck = asyncio.ensure_future(burst(Considerate(slow, Throttle()), 4))
-    await burst(Considerate(quick, Throttle()), 4)
+    stuck = asyncio.ensure_future(burst(AdaptiveConcurrency(slow, ConcurrencyWindow()), 4))
+    await burst(AdaptiveConcurrency(quick, ConcurrencyWindow()), 4)
     assert slow.active == 4
     slow.gate.set()
     await stuck

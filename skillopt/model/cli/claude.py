@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from skillopt.core.chat import Model, Usage
 from skillopt.core.intake import read_json
-from skillopt.model.cli.dialect import Asked, Command, Heard, events, number
+from skillopt.model.cli.dialect import Command, ProgramCall, ProgramReply, events, number
 from skillopt.model.cli.home import Place
 from skillopt.model.cli.text import TextProgram
 from skillopt.model.provider import Json, Transport
@@ -70,11 +70,11 @@ class ClaudeCli:
         del http
         return TextProgram.create(settings, cls())
 
-    def credentials(self, asked: Asked) -> tuple[str, ...]:
+    def credentials(self, asked: ProgramCall) -> tuple[str, ...]:
         """The file of the log-in, where that is not in a keyring."""
         return () if asked.base_url else (".credentials.json",)
 
-    def command(self, asked: Asked, place: Place) -> Command:
+    def command(self, asked: ProgramCall, place: Place) -> Command:
         """The prompt goes to standard input, instructions into a file."""
         instructions = place.side / "instructions.md"
         instructions.write_text(asked.system or _PLAIN, encoding="utf-8")
@@ -88,19 +88,19 @@ class ClaudeCli:
         server = {"ANTHROPIC_BASE_URL": asked.base_url} if asked.base_url else {}
         return Command(arguments, asked.prompt, {**_QUIET, **server})
 
-    def read(self, out: str, place: Place) -> Heard:
+    def read(self, out: str, place: Place) -> ProgramReply:
         """The `result` event, alone or the last of a list."""
         del place
         match _result(out):
             case {"is_error": True, **rest}:
                 problem = rest.get("result") or rest.get("subtype")
-                return Heard(None, problem=str(problem or "an error without a message"))
+                return ProgramReply(None, problem=str(problem or "an error without a message"))
             case {"result": str(text), **rest}:
-                return Heard(text, _usage(rest))
+                return ProgramReply(text, _usage(rest))
             case {"subtype": str(kind)}:
-                return Heard(None, problem=kind)
+                return ProgramReply(None, problem=kind)
             case _:
-                return Heard(None)
+                return ProgramReply(None)
 
 
 def _result(out: str) -> Json:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import ClassVar, Final, cast
 
 from skillopt.core.chat import Model, Usage
-from skillopt.model.cli.dialect import Asked, Command, Heard, events, number
+from skillopt.model.cli.dialect import Command, ProgramCall, ProgramReply, events, number
 from skillopt.model.cli.home import Place
 from skillopt.model.cli.text import TextProgram
 from skillopt.model.provider import Json, Transport
@@ -69,13 +69,13 @@ class CodexCli:
         del http
         return TextProgram.create(settings, cls())
 
-    def credentials(self, asked: Asked) -> tuple[str, ...]:
+    def credentials(self, asked: ProgramCall) -> tuple[str, ...]:
         """The file of the log-in, and the profile if one is asked for."""
         profile = asked.extra.get("profile")
         chosen = (f"{profile}.config.toml",) if profile else ()
         return chosen if asked.base_url else ("auth.json", *chosen)
 
-    def command(self, asked: Asked, place: Place) -> Command:
+    def command(self, asked: ProgramCall, place: Place) -> Command:
         """Everything goes to standard input."""
         instructions = place.side / "instructions.md"
         instructions.write_text(_PLAIN, encoding="utf-8")
@@ -96,7 +96,7 @@ class CodexCli:
             arguments += ["-c", f"{key}={_toml(value)}"]
         return Command([*arguments, "-"], asked.whole)
 
-    def read(self, out: str, place: Place) -> Heard:
+    def read(self, out: str, place: Place) -> ProgramReply:
         """The last message of the agent; the turn must have been completed."""
         del place
         text: str | None = None
@@ -122,10 +122,10 @@ class CodexCli:
                     problem = said
                 case _:
                     pass
-        return Heard(text, usage, problem, tool)
+        return ProgramReply(text, usage, problem, tool)
 
 
-def _provider(asked: Asked) -> dict[str, object]:
+def _provider(asked: ProgramCall) -> dict[str, object]:
     """OpenAI as the program knows it, but without retries of its own, which take a while."""
     provider: dict[str, object] = {
         "name": "OpenAI",

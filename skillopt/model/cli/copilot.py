@@ -7,7 +7,7 @@ import re
 from typing import ClassVar, Final, cast
 
 from skillopt.core.chat import Model, Usage
-from skillopt.model.cli.dialect import Asked, Command, Heard, events, number
+from skillopt.model.cli.dialect import Command, ProgramCall, ProgramReply, events, number
 from skillopt.model.cli.home import Place
 from skillopt.model.cli.text import TextProgram
 from skillopt.model.provider import Json, Transport
@@ -57,12 +57,12 @@ class CopilotChat:
         del http
         return TextProgram.create(settings, cls())
 
-    def credentials(self, asked: Asked) -> tuple[str, ...]:
+    def credentials(self, asked: ProgramCall) -> tuple[str, ...]:
         """None as it is: the file of the log-in holds settings too."""
         del asked
         return ()
 
-    def command(self, asked: Asked, place: Place) -> Command:
+    def command(self, asked: ProgramCall, place: Place) -> Command:
         """Everything goes to standard input."""
         if not asked.base_url:
             _log_in(place)
@@ -76,7 +76,7 @@ class CopilotChat:
         quiet = {"COPILOT_AUTO_UPDATE": "false", "XDG_CACHE_HOME": str(place.owner.cache)}
         return Command(arguments, asked.whole, {**quiet, **_server(asked)})
 
-    def read(self, out: str, place: Place) -> Heard:
+    def read(self, out: str, place: Place) -> ProgramReply:
         """All messages of the assistant, joined."""
         said: list[str] = []
         problem = tool = ""
@@ -96,10 +96,10 @@ class CopilotChat:
                     problem = text
                 case _:
                     pass
-        return Heard("".join(said) if said else None, _usage(place), problem, tool)
+        return ProgramReply("".join(said) if said else None, _usage(place), problem, tool)
 
 
-def _server(asked: Asked) -> dict[str, str]:
+def _server(asked: ProgramCall) -> dict[str, str]:
     """Another provider than GitHub; nothing is then asked of GitHub."""
     if not asked.base_url:
         return {}

@@ -13,7 +13,7 @@ from skillopt.model.provider import Json
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ProgramCall:
     """One question as a program can be given it."""
 
     model: str
@@ -47,7 +47,7 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class ProgramReply:
     """What a program's output says."""
 
     text: str | None
@@ -60,7 +60,7 @@ class Heard:
     """A tool that it used although it was given none."""
 
 
-class Dialect(Protocol):
+class Program(Protocol):
     """One program."""
 
     backend: ClassVar[str]
@@ -84,18 +84,18 @@ class Dialect(Protocol):
     login: ClassVar[str]
     """How to log in."""
 
-    def credentials(self, asked: Asked) -> tuple[str, ...]:
+    def credentials(self, asked: ProgramCall) -> tuple[str, ...]:
         """Files of the program's folder that it may see, and nothing else of the user's.
 
         A log-in is for the provider's own server and for no other that `base_url` names.
         """
         ...
 
-    def command(self, asked: Asked, place: Place) -> Command:
+    def command(self, asked: ProgramCall, place: Place) -> Command:
         """How to ask; files may be put into `place`, but not into its `work`."""
         ...
 
-    def read(self, out: str, place: Place) -> Heard:
+    def read(self, out: str, place: Place) -> ProgramReply:
         """Take the output apart; what is not understood is passed over."""
         ...
 

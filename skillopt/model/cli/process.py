@@ -18,7 +18,7 @@ _REAPING = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class ProcessResult:
     """A program that has ended by itself."""
 
     code: int
@@ -28,7 +28,7 @@ class Finished:
 
 async def run(
     argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, stdin: str, timeout: float
-) -> Finished:
+) -> ProcessResult:
     """Run to the end; past `timeout`, or when cancelled, the whole process group is killed.
 
     Raises:
@@ -50,7 +50,7 @@ async def run(
         out, err = await within(timeout, process.communicate(data))
     finally:
         await _end(process)
-    return Finished(process.returncode or 0, _text(out), _text(err))
+    return ProcessResult(process.returncode or 0, _text(out), _text(err))
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

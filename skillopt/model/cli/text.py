@@ -11,11 +11,11 @@ from typing import Final
 from skillopt.core.chat import Reply, Request, Usage
 from skillopt.errors import AccessError, ConfigError, Refused
 from skillopt.model.abilities import check_abilities
-from skillopt.model.cli.dialect import Asked, Dialect, Heard, converse
+from skillopt.model.cli.dialect import Program, ProgramCall, ProgramReply, converse
 from skillopt.model.cli.home import Owner, temporary_home
-from skillopt.model.cli.process import Finished, run
+from skillopt.model.cli.process import ProcessResult, run
 from skillopt.model.cli.troubles import classify
-from skillopt.model.failures import Unreached
+from skillopt.model.failures import Unreachable
 from skillopt.model.settings import ModelSettings
 from skillopt.model.tokens import counted
 
@@ -36,7 +36,7 @@ class TextProgram:
     """A model whose answers come from a program. A limit on tokens cannot be passed on to it."""
 
     settings: ModelSettings
-    dialect: Dialect
+    dialect: Program
     path: str
     fingerprint: str
     timeout: float
@@ -46,7 +46,7 @@ class TextProgram:
     secrets: frozenset[str] = field(repr=False)
 
     @classmethod
-    def create(cls, settings: ModelSettings, dialect: Dialect) -> TextProgram:
+    def create(cls, settings: ModelSettings, dialect: Program) -> TextProgram:
         """Settle how the program is called; whether it is there shows with the first call."""
         backend = dialect.backend
         if settings.temperature is not None:
@@ -87,7 +87,7 @@ class TextProgram:
         self._check(request)
         system, prompt = converse(request.messages)
         name = self.settings.name
-        asked = Asked(
+        asked = ProgramCall(
             model="" if name == DEFAULT_MODEL else name,
             effort=request.effort or self.settings.effort or "",
             system=system,
@@ -119,7 +119,7 @@ class TextProgram:
         if request.temperature is not None:
             raise Refused(f"{self._who} has no temperature, and the request asks for one")
 
-    async def _call(self, asked: Asked) -> tuple[Finished, Heard]:
+    async def _call(self, asked: ProgramCall) -> tuple[ProcessResult, ProgramReply]:
         program = shutil.which(self.path, path=self.environment.get("PATH"))
         if program is None:
             raise AccessError(
@@ -139,20 +139,20 @@ class TextProgram:
                 )
             except TimeoutError as error:
                 limit = f"{self.timeout:g} s"
-                raise Unreached(f"{self._who} did not answer within {limit}") from error
+                raise Unreachable(f"{self._who} did not answer within {limit}") from error
             except OSError as error:
                 raise AccessError(f"{self._who} cannot be started: {error.strerror}") from error
             return finished, dialect.read(finished.out, place)
 
 
-def _path(settings: ModelSettings, dialect: Dialect) -> str:
+def _path(settings: ModelSettings, dialect: Program) -> str:
     own = settings.extra.get("path")
     given = own if isinstance(own, str) else ""
     given = given or settings.variables.setting(*dialect.path_variables)
     return str(Path(given).expanduser()) if given else dialect.program
 
 
-def _owner(settings: ModelSettings, dialect: Dialect) -> Owner:
+def _owner(settings: ModelSettings, dialect: Program) -> Owner:
     look = settings.variables.setting
     home = Path(look("HOME", "USERPROFILE") or Path.home())
     own = settings.extra.get("home")

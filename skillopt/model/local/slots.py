@@ -27,7 +27,7 @@ _STREAMED: Final[Options] = {
 }
 
 
-class Stopped(Exception):
+class CallCancelled(Exception):
     """Nobody waits for the answer any more."""
 
 
@@ -58,7 +58,7 @@ class Watch:
     def check(self) -> None:
         """Raise if the call is to end."""
         if self.cancelled.is_set():
-            raise Stopped
+            raise CallCancelled
         if self.clock() > self.deadline:
             raise ModelError(
                 f"the local model produced nothing for {self.seconds:g} s; "

