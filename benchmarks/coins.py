@@ -35,7 +35,7 @@ from skillopt.engine.hearing import Replication
 from skillopt.engine.loop import train
 from skillopt.engine.plan import Plan, PlanSettings
 from skillopt.engine.race import SuccessiveHalving
-from skillopt.engine.run import Run
+from skillopt.engine.run import TrainingRun
 from skillopt.optimizer.review import LookBack
 from skillopt.testing.doubles import MemoryCache, MemoryLog
 
@@ -160,7 +160,7 @@ async def toss(
         cache=MemoryCache(),
         sink=EventSink(MemoryLog(), seen),
     )
-    run = Run(
+    run = TrainingRun(
         runner=runner,
         plan=Plan.build(env.tasks("train"), PlanSettings(epochs=1, batch=1), lambda _, __: 1, None),
         val=env.tasks("val"),

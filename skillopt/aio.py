@@ -19,7 +19,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Nursery:
+class TaskGroup:
     """Tasks that live as long as an `async with` block; the first error cancels the rest."""
 
     def __init__(self) -> None:
@@ -43,9 +43,9 @@ class Nursery:
 
 
 @asynccontextmanager
-async def nursery() -> AsyncGenerator[Nursery, None]:
+async def task_group() -> AsyncGenerator[TaskGroup, None]:
     """Open a nursery; on exit every task is finished, or cancelled if the block raised."""
-    group = Nursery()
+    group = TaskGroup()
     try:
         yield group
         await group.finish()
@@ -78,7 +78,7 @@ async def map_all(function: Callable[[T], Awaitable[R]], items: Sequence[T]) -> 
     async def call(item: T) -> R:
         return await function(item)
 
-    async with nursery() as group:
+    async with task_group() as group:
         return await join([group.start(call(item)) for item in items])
 
 
@@ -91,7 +91,7 @@ async def within(seconds: float | None, work: Coroutine[object, object, T]) -> T
     Raises:
         TimeoutError: It took longer.
     """
-    async with nursery() as group:
+    async with task_group() as group:
         task = group.start(work)
         await asyncio.wait((task,), timeout=seconds)
         if not task.done():

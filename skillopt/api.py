@@ -44,11 +44,11 @@ from skillopt.datasets.rows import rows_of
 from skillopt.datasets.splits import AUTO, Splits, by_ratio
 from skillopt.errors import ConfigError, DataError, StoreError
 from skillopt.evaluation.calibration import Advice, Calibration, Terms
-from skillopt.evaluation.integrity.findings import Finding
+from skillopt.evaluation.integrity.findings import CheckFinding
 from skillopt.evaluation.report import Claim, claim, mean, metric_of
 from skillopt.evaluation.statistics import Interval
 from skillopt.model.scripted import PlainCallable, from_callable
-from skillopt.progress import Progress, heartbeat
+from skillopt.progress import PlainProgress, heartbeat
 from skillopt.store.evaluations import EvaluationReport, read_evaluation
 from skillopt.store.layout import run_folders
 from skillopt.store.packages import read_skill
@@ -260,7 +260,7 @@ async def train_async(
         out=out,
         settings=settings,
     ).prepare()
-    shown = Progress() if progress else None
+    shown = PlainProgress() if progress else None
     with _in_use(scorer, target, optimizer), _beating(shown):
         if shown is None:
             return await run_training(brief, watch=_watching(watch), secrets=_variables(config))
@@ -268,7 +268,7 @@ async def train_async(
 
 
 async def _shown_training(
-    brief: RunSpec, watch: Watcher, shown: Progress, secrets: Secrets
+    brief: RunSpec, watch: Watcher, shown: PlainProgress, secrets: Secrets
 ) -> Result:
     """The same with lines about what it is, its warnings and its result."""
 
@@ -401,7 +401,7 @@ async def evaluate_async(
         splits=splits,
         target=_callable(target),
     )
-    shown = Progress() if progress else None
+    shown = PlainProgress() if progress else None
     with _in_use(scorer, target), _beating(shown):
         return await run_evaluation(
             settled, examinee, _watching(watch, shown), secrets or _variables(config)
@@ -423,7 +423,7 @@ async def check_async(
     settings: Mapping[str, object] | None = None,
     watch: Watcher | None = None,
     secrets: Secrets | None = None,
-) -> list[Finding]:
+) -> list[CheckFinding]:
     """Check data and scorer for problems, or check whether a trained skill copies items.
 
     `check` is the synchronous version. Arguments as in `train`. Calls no model, unless `sample` is
@@ -473,7 +473,7 @@ def _folder(config: ConfigLike) -> Path | None:
     return Path(config) if isinstance(config, str | Path) and Path(config).is_dir() else None
 
 
-async def _check_run(folder: Path, skill: Skill | None) -> list[Finding]:
+async def _check_run(folder: Path, skill: Skill | None) -> list[CheckFinding]:
     """The best skill of a run, or another one, on the data that its own settings name."""
     with RunReader(folder) as reader:
         best = reader.state.best.skill if skill is None else skill
@@ -556,7 +556,7 @@ async def calibrate_async(
         out=out,
         settings=settings,
     ).prepare()
-    shown = Progress() if progress else None
+    shown = PlainProgress() if progress else None
     with _in_use(scorer, target, optimizer), _beating(shown):
         return await noise_of(brief, effect=effect, power=power, watch=_watching(watch, shown))
 
@@ -602,7 +602,7 @@ async def attribute_async(
         with RunReader(Path(run)) as reader:
             config = load_kept({**reader.config, **(settings or {})})
             inquiry = plan_attribution(config, reader, tasks)
-    shown = Progress() if progress else None
+    shown = PlainProgress() if progress else None
     return await leave_out(inquiry, _watching(watch, shown), secrets)
 
 
@@ -825,7 +825,7 @@ def _is_package(text: str) -> bool:
     return os.path.isfile(os.path.join(text, MAIN))  # noqa: PTH113, PTH118 - any text will do
 
 
-def _beating(shown: Progress | None) -> AbstractContextManager[None]:
+def _beating(shown: PlainProgress | None) -> AbstractContextManager[None]:
     """While the block runs, a long silence is broken by a line that work goes on."""
     return nullcontext() if shown is None else heartbeat(shown.pulse)
 

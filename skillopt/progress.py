@@ -39,7 +39,7 @@ def heartbeat(pulse: Callable[[], None], seconds: float = _BEAT) -> Generator[No
 
 
 @dataclass(slots=True)
-class Progress:
+class PlainProgress:
     """A watcher that writes a line for each step, and now and then one from within a step."""
 
     stream: TextIO = field(default_factory=lambda: sys.stderr)

@@ -17,7 +17,7 @@ from skillopt.core.task import Split, Task
 from skillopt.engine.bench import RolloutRunner
 from skillopt.engine.hearing import Replication
 from skillopt.engine.plan import Plan, PlanSettings
-from skillopt.engine.run import Run
+from skillopt.engine.run import TrainingRun
 from skillopt.evaluation.gates import Metric, Strict
 from skillopt.evaluation.pruning import Prune
 from skillopt.gradient.aggregate import Aggregate
@@ -150,11 +150,11 @@ class World:
             max_failed=self.max_failed,
         )
 
-    def run(self, *, shortener: Shortener | None = None) -> Run:
+    def run(self, *, shortener: Shortener | None = None) -> TrainingRun:
         runner = self.runner()
         asker = Asker(self.optimizer, Library(), runner.sink)
         test = self.env.tasks("test") if self.exam else None
-        return Run(
+        return TrainingRun(
             runner=runner,
             plan=Plan.build(self.env.tasks("train"), self.shape, self.budget, test),
             val=self.env.tasks("val"),

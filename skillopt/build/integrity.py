@@ -33,12 +33,12 @@ from skillopt.engine.plan import Plan
 from skillopt.errors import EnvironmentFault, RolloutError, SkilloptError, attributed_to
 from skillopt.evaluation.integrity.copying import copying
 from skillopt.evaluation.integrity.duplicates import duplicates
-from skillopt.evaluation.integrity.findings import LEARNING, Finding, Item
+from skillopt.evaluation.integrity.findings import LEARNING, CheckFinding, Item
 from skillopt.evaluation.integrity.labels import balance
 from skillopt.evaluation.integrity.leaks import brief_leaks, skill_leaks
 from skillopt.evaluation.integrity.shortcuts import shortcuts
 from skillopt.evaluation.integrity.trials import (
-    Trial,
+    ScorerTrial,
     baseline,
     formed_replies,
     scorer,
@@ -65,18 +65,18 @@ class Spending:
 
 async def check_config(
     config: Config, spending: Spending | None = None, supplied: SuppliedParts | None = None
-) -> list[Finding]:
+) -> list[CheckFinding]:
     """Everything about data, scorer and first skill; models are asked only with leave to spend."""
     try:
         brief = prepare(config, supplied)
         items, instructions = await _read(brief.world.environment)
     except SkilloptError as error:
         part, found = at_fault(error)
-        return [Finding(part, "bad", found, str(error))]
+        return [CheckFinding(part, "bad", found, str(error))]
     environment = brief.world.environment
     fixed = f"{instructions}\n\n{brief.skill.render()}"
     return [
-        Finding("data", "ok", _sizes(brief.world)),
+        CheckFinding("data", "ok", _sizes(brief.world)),
         _val_size(brief, val := len(validation_tasks(config, environment))),
         *_gate(config, brief.plan, val),
         *duplicates(items),
@@ -88,7 +88,7 @@ async def check_config(
 
 async def check_skill(
     config: Config, skill: Skill, initial: Skill | None = None, splits: Splits | None = None
-) -> list[Finding]:
+) -> list[CheckFinding]:
     """Whether a trained skill has the items in it instead of what they teach.
 
     Without the initial skill, that of the configuration is what it is compared with.
@@ -101,7 +101,7 @@ async def check_skill(
     return await scan_skill(world.environment, skill, initial)
 
 
-async def scan_skill(environment: Environment, skill: Skill, initial: Skill) -> list[Finding]:
+async def scan_skill(environment: Environment, skill: Skill, initial: Skill) -> list[CheckFinding]:
     """Copied phrases and answers in a skill that were not in the initial one."""
     items, _ = await _read(environment)
     document, before = skill.render(), initial.render()
@@ -110,16 +110,16 @@ async def scan_skill(environment: Environment, skill: Skill, initial: Skill) -> 
     leaks = (
         skill_leaks(told, document, name=name, before=before)
         if told
-        else Finding(name, "left out", _UNTOLD)
+        else CheckFinding(name, "left out", _UNTOLD)
     )
     return [copying(items, document, before), leaks]
 
 
-def _answers(items: Sequence[Item], fixed: str) -> list[Finding]:
+def _answers(items: Sequence[Item], fixed: str) -> list[CheckFinding]:
     """What can be said only where right answers are known."""
     told = [item for item in items if item.gold is not None]
     if not told:
-        return [Finding("gold answers", "left out", _UNTOLD)]
+        return [CheckFinding("gold answers", "left out", _UNTOLD)]
     learning = [item for item in told if item.split in LEARNING]
     golds = [item.gold for item in learning if item.gold is not None]
     return [
@@ -148,8 +148,8 @@ def _gold(environment: Environment, task: Task) -> Gold | None:
     return environment.gold(task) if isinstance(environment, TellsGold) else None
 
 
-async def _scorer(environment: Environment) -> Finding:
-    trials: list[Trial] = []
+async def _scorer(environment: Environment) -> CheckFinding:
+    trials: list[ScorerTrial] = []
     try:
         for split in SPLITS:
             tasks = _spread(environment.tasks(split), _TRIED)
@@ -159,7 +159,7 @@ async def _scorer(environment: Environment) -> Finding:
                 reply = None if gold is None else gold.reply
                 right = None if reply is None else await _score(environment, task, reply)
                 empty = await _score(environment, task, "")
-                trial = Trial(f"{split} {task.told}", right, empty)
+                trial = ScorerTrial(f"{split} {task.told}", right, empty)
                 if task.id in shaped:
                     rest = [each for each in (*golds[index + 1 :], *golds[:index]) if each]
                     wrong, formed = wrong_replies(gold, rest[:_OTHERS]), formed_replies(gold)
@@ -170,7 +170,7 @@ async def _scorer(environment: Environment) -> Finding:
                     )
                 trials.append(trial)
     except RolloutError as error:
-        return Finding("scorer", "bad", "fails on a right or an empty answer", str(error))
+        return CheckFinding("scorer", "bad", "fails on a right or an empty answer", str(error))
     return scorer(trials)
 
 
@@ -185,15 +185,15 @@ def _spread(tasks: Sequence[Task], most: int) -> Sequence[Task]:
     return [tasks[k * len(tasks) // most] for k in range(most)] if len(tasks) > most else tasks
 
 
-async def _bare(brief: RunSpec, spending: Spending | None) -> Finding:
+async def _bare(brief: RunSpec, spending: Spending | None) -> CheckFinding:
     if spending is None:
         asks = "calls the target model, which may cost money; add --spend"
-        return Finding("bare prompt", "left out", asks)
+        return CheckFinding("bare prompt", "left out", asks)
     try:
         with TemporaryDirectory() as folder:
             bare, first = await _measure(brief, spending, Path(folder))
     except SkilloptError as error:
-        return Finding("bare prompt", "bad", "cannot be measured", str(error))
+        return CheckFinding("bare prompt", "bad", "cannot be measured", str(error))
     return baseline(bare, first)
 
 
@@ -251,23 +251,27 @@ class _Uninstructed:
         return await self.inner.score(trajectory)
 
 
-def _val_size(brief: RunSpec, count: int) -> Finding:
+def _val_size(brief: RunSpec, count: int) -> CheckFinding:
     name, found = "val size", f"{count} items decide what is kept"
     few = few_to_decide(count, more_val(brief.config, brief.world.splits, count))
-    return Finding(name, "look" if few else "ok", found, "".join(few))
+    return CheckFinding(name, "look" if few else "ok", found, "".join(few))
 
 
-def _gate(config: Config, plan: Plan, val: int) -> Iterator[Finding]:
+def _gate(config: Config, plan: Plan, val: int) -> Iterator[CheckFinding]:
     """Whether a gate that tests can accept anything; nothing is said of other gates."""
     found = reach(config, plan, val)
     if found is None:
         return
     if found.closed:
         verdict = "look" if found.able else "bad"
-        yield Finding("gate", verdict, f"{found.gate}: {found.closed}", needs(config, found, val))
+        yield CheckFinding(
+            "gate", verdict, f"{found.gate}: {found.closed}", needs(config, found, val)
+        )
         return
     wins = f"{found.wins} of {val} val items won and none lost"
-    yield Finding("gate", "ok", f"{found.gate}: {found.decisions} decisions, each accepts {wins}")
+    yield CheckFinding(
+        "gate", "ok", f"{found.gate}: {found.decisions} decisions, each accepts {wins}"
+    )
 
 
 def _sizes(world: OpenEnvironment) -> str:

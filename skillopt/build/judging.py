@@ -13,7 +13,7 @@ from skillopt.core.task import Task
 from skillopt.engine.hearing import Replication
 from skillopt.engine.run import current
 from skillopt.engine.witness import LiveTargetProbe
-from skillopt.evaluation.density import LEADING, Density
+from skillopt.evaluation.density import DIRECTIVE_WORDS, Density
 from skillopt.evaluation.gates import Metric, NoRegression, Strict, always
 from skillopt.evaluation.pruning import Prune
 from skillopt.evaluation.racing import HalveByGain, ParetoParents
@@ -30,7 +30,7 @@ def metric(config: Config) -> Metric:
 def _density(evaluation: EvaluationSection) -> Density | None:
     if not evaluation.use_semantic_density:
         return None
-    words = LEADING if evaluation.leading_words is None else evaluation.leading_words
+    words = DIRECTIVE_WORDS if evaluation.leading_words is None else evaluation.leading_words
     return Density(evaluation.semantic_density_weight, words)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import cast
 
 from skillopt import __version__
-from skillopt.aio import Nursery, map_all, nursery
+from skillopt.aio import TaskGroup, map_all, task_group
 from skillopt.build.brief import ROLES, RunSpec
 from skillopt.build.data import cut_folder, validation_tasks, write_cut
 from skillopt.build.judging import gates, halving_schedule, metric, parents, pruner, replication
@@ -33,7 +33,7 @@ from skillopt.datasets.manifests import check_manifest_place
 from skillopt.datasets.splits import SPLITS
 from skillopt.engine.loop import train
 from skillopt.engine.race import SuccessiveHalving
-from skillopt.engine.run import Run, check_same_run
+from skillopt.engine.run import TrainingRun, check_same_run
 from skillopt.engine.speculation import Prefetch
 from skillopt.engine.witness import LiveTargetProbe
 from skillopt.errors import BudgetSpent, StoreError
@@ -57,7 +57,7 @@ class Training:
     """A run ready to go, or to go on."""
 
     brief: RunSpec
-    run: Run
+    run: TrainingRun
     budget: Budget
     layout: Layout
     repaired: tuple[Path, ...]
@@ -121,7 +121,7 @@ async def open_training(
         record = EventFile(layout.events)
         config, queue = brief.config, FolderQueue(layout.handoff)
         workshop = open_workshop(config, layout, brief.caps, secrets, queue, watch)
-        async with workshop as shop, nursery() as group:
+        async with workshop as shop, task_group() as group:
             models = _models(brief, shop.board)
             hide = shop.board.secrets.hide_values
             known = identity_of(brief, shop.harness(models["target"]), models["optimizer"])
@@ -194,12 +194,12 @@ def _run(
     identity: Mapping[str, str],
     witness: LiveTargetProbe,
     asker: Asker,
-    group: Nursery,
-) -> Run:
+    group: TaskGroup,
+) -> TrainingRun:
     config, environment = brief.config, brief.world.environment
     gate, slow_gate = gates(config)
     way = halving_schedule(config)
-    return Run(
+    return TrainingRun(
         runner=witness.runner,
         plan=brief.plan,
         val=validation_tasks(config, environment),

@@ -22,7 +22,7 @@ _META = "skillopt.settings"
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class CommandLine:
     """What the command line says about the configuration."""
 
     config: Path | None
@@ -52,13 +52,13 @@ class SettingsCommand(click.Command):
         walk = _Walk(deque(args), _own_options(self, ctx), ctx)
         walk.all()
         rest = super().parse_args(ctx, walk.rest)
-        ctx.meta[_META] = Given(_config(ctx), tuple(walk.overrides), walk.flags)
+        ctx.meta[_META] = CommandLine(_config(ctx), tuple(walk.overrides), walk.flags)
         return rest
 
 
-def given(ctx: click.Context) -> Given:
+def given(ctx: click.Context) -> CommandLine:
     """The settings of a `SettingsCommand` that was parsed."""
-    found: Given = ctx.meta[_META]
+    found: CommandLine = ctx.meta[_META]
     return found
 
 

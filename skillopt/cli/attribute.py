@@ -10,7 +10,7 @@ from rich.text import Text
 
 from skillopt.api import attribute_async
 from skillopt.build.attributing import AttributionPlan, plan_attribution
-from skillopt.cli.arguments import Given
+from skillopt.cli.arguments import CommandLine
 from skillopt.cli.phrases import ACTIONS, consumed, count, gain, quoted, some, spelt
 from skillopt.cli.progress import reporting
 from skillopt.cli.render import Screen
@@ -30,7 +30,7 @@ _WIDE = 72
 _COLOURS = {"useful": "green", "harmful": "red", "unclear": "", "no effect": "dim"}
 
 
-def attribute(session: Session, given: Given, folder: Path, *, tasks: int, dry: bool) -> None:
+def attribute(session: Session, given: CommandLine, folder: Path, *, tasks: int, dry: bool) -> None:
     """Say what it costs, measure, and show the rules, the most valuable first."""
     screen = Screen()
     secrets = unlocked(session, given.config)

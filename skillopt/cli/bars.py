@@ -14,7 +14,7 @@ from rich.progress import Progress as RichProgress
 from rich.table import Column
 from rich.text import Text
 
-from skillopt.cli.gauges import Gauge, Headway
+from skillopt.cli.gauges import PhaseProgress, RunProgress
 from skillopt.cli.outlook import SEPARATOR, outlook
 
 
@@ -65,7 +65,7 @@ class Bars:
     whole: TaskID | None = None
     shown: dict[int, TaskID] = field(default_factory=dict[int, TaskID])
 
-    def opened(self, gauge: Gauge, headway: Headway | None) -> None:
+    def opened(self, gauge: PhaseProgress, headway: RunProgress | None) -> None:
         """A new bar below the others."""
         if headway is not None:
             self._whole(headway)
@@ -74,7 +74,7 @@ class Bars:
             gauge.name, total=total, amount=gauge.amount, remarks=""
         )
 
-    def moved(self, gauge: Gauge, headway: Headway | None) -> None:
+    def moved(self, gauge: PhaseProgress, headway: RunProgress | None) -> None:
         """The bars grow."""
         self.bars.update(
             self.shown[id(gauge)],
@@ -85,17 +85,17 @@ class Bars:
         if headway is not None:
             self._whole(headway)
 
-    def finished(self, gauge: Gauge, seconds: float) -> None:
+    def finished(self, gauge: PhaseProgress, seconds: float) -> None:
         """It closes next."""
 
-    def closed(self, gauge: Gauge) -> None:
+    def closed(self, gauge: PhaseProgress) -> None:
         """Its bar goes."""
         self.bars.remove_task(self.shown.pop(id(gauge)))
 
-    def waited(self, gauge: Gauge) -> None:
+    def waited(self, gauge: PhaseProgress) -> None:
         """The spinner turns by itself."""
 
-    def _whole(self, headway: Headway) -> None:
+    def _whole(self, headway: RunProgress) -> None:
         if self.whole is None:
             self.whole = self.bars.add_task("whole run", total=None, amount="", remarks="")
         self.bars.update(

@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from skillopt.api import Inputs, Noise, noise_of
-from skillopt.cli.arguments import Given
+from skillopt.cli.arguments import CommandLine
 from skillopt.cli.phrases import count
 from skillopt.cli.progress import reporting
 from skillopt.cli.render import Screen
@@ -19,7 +19,7 @@ from skillopt.evaluation.calibration import Calibration, Terms
 _FAREWELL = "interrupted. Finished attempts are saved; run the same command to resume."
 
 
-def calibrate(session: Session, given: Given, *, effect: float, power: float) -> None:
+def calibrate(session: Session, given: CommandLine, *, effect: float, power: float) -> None:
     """Measure, then tell what the val set can see."""
     screen = Screen()
     secrets = unlocked(session, given.config)

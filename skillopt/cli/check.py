@@ -11,7 +11,7 @@ import click
 from rich.text import Text
 
 from skillopt.api import check_async
-from skillopt.cli.arguments import Given
+from skillopt.cli.arguments import CommandLine
 from skillopt.cli.phrases import count
 from skillopt.cli.progress import reporting
 from skillopt.cli.render import Screen
@@ -20,14 +20,14 @@ from skillopt.cli.session import Session
 from skillopt.cli.settings import configured, unlocked
 from skillopt.cli.tables import Table
 from skillopt.config.secrets import Secrets
-from skillopt.evaluation.integrity.findings import Finding, Verdict
+from skillopt.evaluation.integrity.findings import CheckFinding, Verdict
 
 _STYLES: dict[Verdict, str] = {"ok": "green", "look": "yellow", "bad": "bold red", "left out": ""}
 
 
 def check(
     session: Session,
-    given: Given,
+    given: CommandLine,
     *,
     skill: Path | None,
     sample: int | None,
@@ -61,8 +61,8 @@ def check(
 
 
 async def _of_config(
-    given: Given, skill: Path | None, sample: int | None, secrets: Secrets, screen: Screen
-) -> list[Finding]:
+    given: CommandLine, skill: Path | None, sample: int | None, secrets: Secrets, screen: Screen
+) -> list[CheckFinding]:
     config = configured(given, screen)
     if sample is None or skill is not None:
         return await check_async(config, trained=skill)
@@ -70,7 +70,7 @@ async def _of_config(
         return await check_async(config, sample=sample, watch=watch, secrets=secrets)
 
 
-def show(found: Sequence[Finding], session: Session, screen: Screen) -> None:
+def show(found: Sequence[CheckFinding], session: Session, screen: Screen) -> None:
     """The table, then what to do, with examples."""
     made = Table("check", "verdict", "found", wrap=["found"])
     for each in found:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from skillopt.api import doctor_async
 from skillopt.build.checkup import DoctorFinding, State
-from skillopt.cli.arguments import Given
+from skillopt.cli.arguments import CommandLine
 from skillopt.cli.machine import check_machine
 from skillopt.cli.phrases import count
 from skillopt.cli.render import Screen
@@ -20,7 +20,7 @@ from skillopt.cli.tables import Table
 _STYLES: dict[State, str] = {"ok": "green", "note": "", "warning": "yellow", "failure": "bold red"}
 
 
-def doctor(session: Session, given: Given, *, offline: bool) -> int:
+def doctor(session: Session, given: CommandLine, *, offline: bool) -> int:
     """Look at everything, show it; the exit code."""
     screen = Screen()
     secrets = unlocked(session, given.config)

@@ -11,7 +11,7 @@ from skillopt.build.estimate import CANDIDATES, answer_tokens
 from skillopt.build.outlay import CostLine, Estimate, Range
 from skillopt.build.pricing import missing_prices
 from skillopt.build.speed import Speed, speed_of
-from skillopt.cli.arguments import Given
+from skillopt.cli.arguments import CommandLine
 from skillopt.cli.phrases import count, duration, short
 from skillopt.cli.render import Screen
 from skillopt.cli.settings import configured
@@ -29,7 +29,7 @@ _CALLS, _TOKENS, _SECONDS = 2.0, 3.0, 3.0
 """How far off the likely range goes, as a factor."""
 
 
-def show_estimate(given: Given) -> None:
+def show_estimate(given: CommandLine) -> None:
     """Print what the configuration asks for; no model is called."""
     screen = Screen()
     brief = Inputs(config=configured(given, screen)).prepare()

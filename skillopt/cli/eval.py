@@ -8,7 +8,7 @@ from rich.text import Text
 
 from skillopt.api import evaluate_async, is_simulated, load_evaluation
 from skillopt.build.evaluating import EvalResult
-from skillopt.cli.arguments import Given
+from skillopt.cli.arguments import CommandLine
 from skillopt.cli.phrases import paid
 from skillopt.cli.progress import reporting
 from skillopt.cli.render import Screen
@@ -26,7 +26,7 @@ _WIDE = 120
 """Characters of a reason that are shown."""
 
 
-def evaluate(session: Session, given: Given, skill: Path, split: str) -> None:
+def evaluate(session: Session, given: CommandLine, skill: Path, split: str) -> None:
     """Measure, then tell the score and how sure it is."""
     screen = Screen()
     secrets = unlocked(session, given.config)

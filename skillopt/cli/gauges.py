@@ -21,7 +21,7 @@ _ENOUGH = 10
 
 
 @dataclass(slots=True)
-class Gauge:
+class PhaseProgress:
     """One phase under way."""
 
     name: str
@@ -55,7 +55,7 @@ class Gauge:
 
 
 @dataclass(slots=True)
-class Headway:
+class RunProgress:
     """The whole plan, measured in attempts: those done, those left, and how fast they go."""
 
     plan: Plan

@@ -30,7 +30,7 @@ _PATIENCE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class Discovered:
     """A way to train: in words, and as settings."""
 
     words: str
@@ -39,7 +39,7 @@ class Means:
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class QuickstartOptions:
     """What the user said on the command line."""
 
     model: str | None
@@ -53,8 +53,11 @@ class Wishes:
 
 
 def choose(
-    secrets: Secrets, wishes: Wishes, screen: Screen, estimate: Callable[[Means], str]
-) -> Means:
+    secrets: Secrets,
+    wishes: QuickstartOptions,
+    screen: Screen,
+    estimate: Callable[[Discovered], str],
+) -> Discovered:
     """The first means that is there and that the user agrees to."""
     if wishes.model is None:
         found = _paid(secrets, wishes, screen, estimate) or _served()
@@ -64,11 +67,14 @@ def choose(
 
 
 def _paid(
-    secrets: Secrets, wishes: Wishes, screen: Screen, estimate: Callable[[Means], str]
-) -> Means | None:
+    secrets: Secrets,
+    wishes: QuickstartOptions,
+    screen: Screen,
+    estimate: Callable[[Discovered], str],
+) -> Discovered | None:
     if secrets.get("OPENAI_API_KEY") is None:
         return None
-    means = Means(
+    means = Discovered(
         "OpenAI, with the key in OPENAI_API_KEY",
         {"backend": "openai_chat", "target": "gpt-5.5", "optimizer": "gpt-5.5"},
         CAPABLE,
@@ -82,7 +88,7 @@ def _paid(
     return means if click.confirm(question, default=False, err=True) else None
 
 
-def _served() -> Means | None:
+def _served() -> Discovered | None:
     for name, port in SERVERS:
         url = f"http://127.0.0.1:{port}/v1"
         if model := first_model(url):
@@ -92,7 +98,7 @@ def _served() -> Means | None:
                 "target": model,
                 "optimizer": model,
             }
-            return Means(f"{model}, served by {name} on port {port}", settings)
+            return Discovered(f"{model}, served by {name} on port {port}", settings)
     return None
 
 
@@ -110,7 +116,7 @@ def first_model(url: str) -> str | None:
             return None
 
 
-def _embedded(secrets: Secrets, wishes: Wishes) -> Means:
+def _embedded(secrets: Secrets, wishes: QuickstartOptions) -> Discovered:
     if importlib.util.find_spec("xllamacpp") is None:
         raise ConfigError(
             "no model found: no API key, no model server on this machine, and llama.cpp is not "
@@ -125,10 +131,10 @@ def _embedded(secrets: Secrets, wishes: Wishes) -> Means:
         _fetch(name, wishes)
     shown = Path(name).name
     settings = {"backend": "local", "target": name, "optimizer": name}
-    return Means(f"{shown}, on this machine's CPU", settings)
+    return Discovered(f"{shown}, on this machine's CPU", settings)
 
 
-def _fetch(name: str, wishes: Wishes) -> None:
+def _fetch(name: str, wishes: QuickstartOptions) -> None:
     weights = find(name)
     size = f"{weights.size / 1e9:.1f} GB"
     if not wishes.yes:

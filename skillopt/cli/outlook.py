@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from skillopt.cli.gauges import Headway
+from skillopt.cli.gauges import RunProgress
 from skillopt.cli.phrases import dollars, duration, short
 
 SEPARATOR = " · "
 
 
-def outlook(headway: Headway) -> str:
+def outlook(headway: RunProgress) -> str:
     """Scores, cost and time left."""
     state, spent = headway.state, headway.spent
     best = f"best {state.best.value:.3f} ({headway.metric.name}, val)" if state else ""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from skillopt.cli.facts import line_for
-from skillopt.cli.gauges import Gauge, Headway
+from skillopt.cli.gauges import PhaseProgress, RunProgress
 from skillopt.cli.outlook import outlook
 from skillopt.cli.phrases import count, duration, spelt
 from skillopt.cli.render import Screen
@@ -33,23 +33,23 @@ _PAUSE = 10.0
 class Display(Protocol):
     """Where gauges are shown."""
 
-    def opened(self, gauge: Gauge, headway: Headway | None) -> None:
+    def opened(self, gauge: PhaseProgress, headway: RunProgress | None) -> None:
         """A phase starts."""
         ...
 
-    def moved(self, gauge: Gauge, headway: Headway | None) -> None:
+    def moved(self, gauge: PhaseProgress, headway: RunProgress | None) -> None:
         """One more unit is done."""
         ...
 
-    def finished(self, gauge: Gauge, seconds: float) -> None:
+    def finished(self, gauge: PhaseProgress, seconds: float) -> None:
         """A phase was brought to its end."""
         ...
 
-    def closed(self, gauge: Gauge) -> None:
+    def closed(self, gauge: PhaseProgress) -> None:
         """A phase is over, finished or not."""
         ...
 
-    def waited(self, gauge: Gauge) -> None:
+    def waited(self, gauge: PhaseProgress) -> None:
         """Time has passed while this phase is under way."""
         ...
 
@@ -60,10 +60,12 @@ class Reporter:
 
     screen: Screen
     display: Display
-    headway: Headway | None = None
-    gauges: dict[tuple[str, str], Gauge] = field(default_factory=dict[tuple[str, str], Gauge])
+    headway: RunProgress | None = None
+    gauges: dict[tuple[str, str], PhaseProgress] = field(
+        default_factory=dict[tuple[str, str], PhaseProgress]
+    )
 
-    def follow(self, headway: Headway) -> None:
+    def follow(self, headway: RunProgress) -> None:
         """From now on, tell how far this is as well."""
         self.headway = headway
 
@@ -88,7 +90,7 @@ class Reporter:
         match event:
             case PhaseOpened(move, phase, total):
                 name = phase if self.headway is None else self.headway.phase(event)
-                self.gauges[move, phase] = Gauge(name, total)
+                self.gauges[move, phase] = PhaseProgress(name, total)
                 self.display.opened(self.gauges[move, phase], self.headway)
             case Ticked(move, phase) if gauge := self.gauges.get((move, phase)):
                 gauge.tick(event)
@@ -139,24 +141,24 @@ class Lines:
         """Silence is counted from now."""
         self.told = self.clock()
 
-    def opened(self, gauge: Gauge, headway: Headway | None) -> None:
+    def opened(self, gauge: PhaseProgress, headway: RunProgress | None) -> None:
         """Nothing yet."""
 
-    def moved(self, gauge: Gauge, headway: Headway | None) -> None:
+    def moved(self, gauge: PhaseProgress, headway: RunProgress | None) -> None:
         """A line if the last one is a while ago."""
         if self.clock() - self.told >= _PAUSE:
             told = (gauge.remarks, outlook(headway) if headway else "")
             self._line(gauge.name, gauge.amount, "; ".join(part for part in told if part))
 
-    def finished(self, gauge: Gauge, seconds: float) -> None:
+    def finished(self, gauge: PhaseProgress, seconds: float) -> None:
         """A line, unless there was nothing to do."""
         if gauge.done:
             self._line(gauge.name, gauge.amount, gauge.remarks, duration(seconds))
 
-    def closed(self, gauge: Gauge) -> None:
+    def closed(self, gauge: PhaseProgress) -> None:
         """It was told when it finished."""
 
-    def waited(self, gauge: Gauge) -> None:
+    def waited(self, gauge: PhaseProgress) -> None:
         """A line if the last one is a long while ago: work goes on."""
         silence = self.clock() - self.told
         if silence >= QUIET:

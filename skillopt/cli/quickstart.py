@@ -11,10 +11,10 @@ from tempfile import TemporaryDirectory
 from rich.text import Text
 
 from skillopt.api import Inputs
-from skillopt.cli.arguments import Given
+from skillopt.cli.arguments import CommandLine
 from skillopt.cli.diff import changes
 from skillopt.cli.estimate import estimated, one_line
-from skillopt.cli.means import Means, Wishes, choose
+from skillopt.cli.means import Discovered, QuickstartOptions, choose
 from skillopt.cli.phrases import quoted
 from skillopt.cli.render import Screen
 from skillopt.cli.report import next_commands
@@ -45,25 +45,25 @@ def quickstart(
         check_made(config)
     else:
         check_folder(folder, sure=yes)
-        wishes = Wishes(model, yes=yes, spend=spend)
+        wishes = QuickstartOptions(model, yes=yes, spend=spend)
         means = choose(secrets, wishes, screen, outlook)
         screen.tell(f"training with {means.words}")
         make_folder(folder, means, 0 if seed is None else seed)
         screen.tell(f"created config.yaml, skill.md and data/ in {folder}")
     start = time.monotonic()
-    _, result = conduct(load_config(config), screen, secrets, Given(config, (), {}))
+    _, result = conduct(load_config(config), screen, secrets, CommandLine(config, (), {}))
     _tell(folder, config, time.monotonic() - start, screen)
     insist(result)
 
 
-def outlook(means: Means) -> str:
+def outlook(means: Discovered) -> str:
     """What the quickstart would take with these means."""
     with TemporaryDirectory() as folder:
         make_folder(Path(folder), means, 0)
         return one_line(estimated(Inputs(config=Path(folder) / "config.yaml").prepare()))
 
 
-def make_folder(out: Path, means: Means, seed: int) -> None:
+def make_folder(out: Path, means: Discovered, seed: int) -> None:
     """The job's data and first draft, and a configuration to train it with these means."""
     config = out / "config.yaml"
     with as_file(files("skillopt.quickstart")) as job:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from skillopt.build.models import settled
-from skillopt.cli.arguments import Given
+from skillopt.cli.arguments import CommandLine
 from skillopt.cli.render import Screen
 from skillopt.cli.session import Session
 from skillopt.config.load import load_config, load_kept
@@ -17,7 +17,7 @@ from skillopt.config.secrets import Secrets
 from skillopt.store.reader import RunReader
 
 
-def configured(given: Given, screen: Screen) -> Config:
+def configured(given: CommandLine, screen: Screen) -> Config:
     """Load it, and pass its warnings on."""
     if given.blank:
         raise click.UsageError(
@@ -27,7 +27,7 @@ def configured(given: Given, screen: Screen) -> Config:
     return _loaded(given, screen)
 
 
-def of_run(run: RunReader, given: Given, screen: Screen) -> Config:
+def of_run(run: RunReader, given: CommandLine, screen: Screen) -> Config:
     """The settings that a run was started with last, with those given on top."""
     return _warned(load_kept(run.config, overrides=given.overrides, flags=given.flags), screen)
 
@@ -41,14 +41,14 @@ def unlocked(session: Session, config: Path | None = None) -> Secrets:
     return secrets
 
 
-def show_config(given: Given) -> None:
+def show_config(given: CommandLine) -> None:
     """Print every setting."""
     screen = Screen()
     secrets = Secrets.load(project=given.config.parent if given.config else None)
     screen.show(settled(_loaded(given, screen), secrets).dump().rstrip("\n"))
 
 
-def _loaded(given: Given, screen: Screen) -> Config:
+def _loaded(given: CommandLine, screen: Screen) -> Config:
     found = load_config(given.config, overrides=given.overrides, flags=given.flags)
     return _warned(found, screen)
 

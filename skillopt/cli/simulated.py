@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import click
 from rich.text import Text
 
-from skillopt.cli.arguments import Given
+from skillopt.cli.arguments import CommandLine
 from skillopt.cli.diff import changes
 from skillopt.cli.phrases import quoted
 from skillopt.cli.render import Screen
@@ -59,7 +59,7 @@ def simulate(session: Session, out: Path, seed: int | None, *, sure: bool) -> No
             "env.out_root": str(out / "run"),
         }
         trained = load_config(config, values=values)
-        _, result = conduct(trained, screen, secrets, Given(config, (), {}))
+        _, result = conduct(trained, screen, secrets, CommandLine(config, (), {}))
     _tell(out, config, screen)
     insist(result)
 

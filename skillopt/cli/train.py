@@ -18,10 +18,10 @@ from skillopt.build.integrity import scan_skill
 from skillopt.build.outlay import Range
 from skillopt.build.rest import raised, rest
 from skillopt.build.training import Training
-from skillopt.cli.arguments import Given
+from skillopt.cli.arguments import CommandLine
 from skillopt.cli.calibrate import report
 from skillopt.cli.estimate import estimated, one_line, spans
-from skillopt.cli.gauges import Headway
+from skillopt.cli.gauges import RunProgress
 from skillopt.cli.phrases import count, quoted, some, spelt
 from skillopt.cli.progress import reporting
 from skillopt.cli.render import Screen
@@ -54,7 +54,7 @@ from skillopt.store.layout import Layout
 from skillopt.store.reader import RunReader
 
 
-def train(session: Session, given: Given) -> None:
+def train(session: Session, given: CommandLine) -> None:
     """Train, then tell what came out."""
     screen = Screen()
     secrets = unlocked(session, given.config)
@@ -72,7 +72,7 @@ def insist(result: Result) -> None:
 
 
 def conduct(
-    config: Config, screen: Screen, secrets: Secrets, again: Given
+    config: Config, screen: Screen, secrets: Secrets, again: CommandLine
 ) -> tuple[RunSpec, Result]:
     """Run a training to its end, with progress; `again` is how it is continued."""
     brief = Inputs(config=config).prepare(secrets)
@@ -87,7 +87,7 @@ def conduct(
     return brief, result
 
 
-def _onwards(brief: RunSpec, again: Given) -> str:
+def _onwards(brief: RunSpec, again: CommandLine) -> str:
     """What the rest would take, and the command for it; empty where nobody can tell."""
     left = asyncio.run(rest(brief))
     if left is None:
@@ -147,7 +147,7 @@ async def _train(brief: RunSpec, screen: Screen, secrets: Secrets) -> Result:
             found.append(training.reused)
             before = replay(training.run.sink.record.events())
             val = len(validation_tasks(brief.config, brief.world.environment))
-            watch.follow(Headway(brief.plan, val, training.meter, before))
+            watch.follow(RunProgress(brief.plan, val, training.meter, before))
             _recall(training, before, screen)
 
         try:

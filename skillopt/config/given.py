@@ -21,7 +21,7 @@ class Plain:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class GivenValue:
     """The value of one key; it may hold `Plain`, also inside lists and mappings."""
 
     value: object
@@ -31,17 +31,17 @@ class Given:
     """Where the file lies that gave it."""
 
 
-Settings: TypeAlias = Mapping[str, Given]
+Settings: TypeAlias = Mapping[str, GivenValue]
 """Dotted key of two parts -> what was given."""
 
 
-def merge(base: Settings, child: Settings) -> dict[str, Given]:
+def merge(base: Settings, child: Settings) -> dict[str, GivenValue]:
     """The settings of both, with the child's values before the base's; lists are replaced."""
     merged = dict(base)
     for key, given in child.items():
         old = merged.get(key)
         value = given.value if old is None else _deep(old.value, given.value)
-        merged[key] = Given(value, given.origin, given.folder)
+        merged[key] = GivenValue(value, given.origin, given.folder)
     return merged
 
 

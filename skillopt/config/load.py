@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
-from skillopt.config.given import Given, merge, read
+from skillopt.config.given import GivenValue, merge, read
 from skillopt.config.legacy import DERIVED
 from skillopt.config.local_models import local_defaults
 from skillopt.config.names import NAMES, resolve
 from skillopt.config.overrides import read_flags, read_overrides, read_values
 from skillopt.config.schema import Config, configure
 from skillopt.config.sections import SECTIONS
-from skillopt.config.yaml12 import Entry, read_entries
+from skillopt.config.yaml12 import FileEntry, read_entries
 from skillopt.core.nearest import did_you_mean
 from skillopt.errors import ConfigError
 
@@ -68,7 +68,7 @@ def load_kept(
     return configure(merge(settings, read_flags(flags or {})))
 
 
-def _read_file(path: Path, above: tuple[Path, ...]) -> dict[str, Given]:
+def _read_file(path: Path, above: tuple[Path, ...]) -> dict[str, GivenValue]:
     """The settings of a file and of the files it is based on."""
     place, name = path.resolve(), _name(path)
     if place in above:
@@ -79,7 +79,7 @@ def _read_file(path: Path, above: tuple[Path, ...]) -> dict[str, Given]:
     if not path.exists() or path.is_dir():
         raise ConfigError(f"{name}: no such file{_neighbour(path)}")
     entries = read_entries(path, name)
-    settings: dict[str, Given] = {}
+    settings: dict[str, GivenValue] = {}
     for base in _bases(entries, name):
         settings = merge(settings, _read_file(path.parent / base, (*above, place)))
     own = [entry for entry in entries if entry.path[0] != _BASE]
@@ -89,7 +89,7 @@ def _read_file(path: Path, above: tuple[Path, ...]) -> dict[str, Given]:
     return settings
 
 
-def _bases(entries: Iterable[Entry], name: str) -> list[str]:
+def _bases(entries: Iterable[FileEntry], name: str) -> list[str]:
     for entry in entries:
         if entry.path[0] == _BASE:
             value = read(entry.value)
@@ -100,10 +100,10 @@ def _bases(entries: Iterable[Entry], name: str) -> list[str]:
     return []
 
 
-def _tier(entries: Iterable[Entry], name: str, folder: Path) -> dict[str, Given]:
+def _tier(entries: Iterable[FileEntry], name: str, folder: Path) -> dict[str, GivenValue]:
     """Settings of one file in one spelling; a key under two names is given twice."""
-    settings: dict[str, Given] = {}
-    first: dict[str, Entry] = {}
+    settings: dict[str, GivenValue] = {}
+    first: dict[str, FileEntry] = {}
     for entry in entries:
         if len(entry.path) == 1 and entry.path[0] in SECTIONS and read(entry.value) is None:
             continue  # a section without keys
@@ -117,7 +117,7 @@ def _tier(entries: Iterable[Entry], name: str, folder: Path) -> dict[str, Given]
                 f"(line {other.line}) are the same key {key!r}; keep one"
             )
         first[key] = entry
-        settings[key] = Given(entry.value, f"{name}:{entry.line}", folder)
+        settings[key] = GivenValue(entry.value, f"{name}:{entry.line}", folder)
     return settings
 
 

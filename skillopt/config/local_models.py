@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from skillopt.config.given import Given, read
+from skillopt.config.given import GivenValue, read
 from skillopt.config.schema import Config
 
 ORIGIN: Final = "chosen for a local model"
@@ -28,7 +28,7 @@ _OPTIMIZER: Final[Mapping[str, object]] = {
 """What a small optimizer needs; configs/presets/local.yaml says why."""
 
 
-def local_defaults(config: Config) -> dict[str, Given]:
+def local_defaults(config: Config) -> dict[str, GivenValue]:
     """Settings for the roles that a local model plays; none for a key that was given."""
     given = config.given
     roles = [name for name in ("target", "optimizer") if config.model.role(name).backend == "local"]
@@ -38,7 +38,7 @@ def local_defaults(config: Config) -> dict[str, Given]:
         wanted |= _OPTIMIZER
     if "model.max_tokens" not in given:
         wanted |= {f"model.{role}_max_tokens": _MAX_TOKENS for role in roles}
-    return {key: Given(value, ORIGIN) for key, value in wanted.items() if key not in given}
+    return {key: GivenValue(value, ORIGIN) for key, value in wanted.items() if key not in given}
 
 
 def told_defaults(config: Config) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from skillopt.config.given import Given, merge
+from skillopt.config.given import GivenValue, merge
 from skillopt.config.names import NAMES, resolve
 from skillopt.config.redaction import redact, shown_value
 from skillopt.config.yaml12 import read_value
@@ -16,9 +16,9 @@ def flat_flags() -> Mapping[str, str]:
     return NAMES
 
 
-def read_overrides(overrides: Iterable[str]) -> dict[str, Given]:
+def read_overrides(overrides: Iterable[str]) -> dict[str, GivenValue]:
     """Settings from `key=value` texts; later ones win."""
-    settings: dict[str, Given] = {}
+    settings: dict[str, GivenValue] = {}
     wrong: list[str] = []
     for text in overrides:
         name, equals, value = text.partition("=")
@@ -35,9 +35,9 @@ def read_overrides(overrides: Iterable[str]) -> dict[str, Given]:
     return settings
 
 
-def read_flags(flags: Mapping[str, str]) -> dict[str, Given]:
+def read_flags(flags: Mapping[str, str]) -> dict[str, GivenValue]:
     """Settings from flags by their name, with `-` or `_`, without the leading dashes."""
-    settings: dict[str, Given] = {}
+    settings: dict[str, GivenValue] = {}
     for flag, text in flags.items():
         name = flag.lstrip("-").replace("-", "_")
         origin = f"command line (--{name} {_hidden(name, text)})"
@@ -45,21 +45,21 @@ def read_flags(flags: Mapping[str, str]) -> dict[str, Given]:
     return settings
 
 
-def read_values(values: Mapping[str, object]) -> dict[str, Given]:
+def read_values(values: Mapping[str, object]) -> dict[str, GivenValue]:
     """Settings from Python values by dotted or flat name."""
-    settings: dict[str, Given] = {}
+    settings: dict[str, GivenValue] = {}
     for name, value in values.items():
         settings = merge(settings, _setting(name.split("."), value, f"argument {name}"))
     return settings
 
 
-def _setting(parts: Sequence[str], value: object, origin: str) -> dict[str, Given]:
+def _setting(parts: Sequence[str], value: object, origin: str) -> dict[str, GivenValue]:
     if parts[0] == "env" and len(parts) > 2:
         for part in reversed(parts[2:]):
             value = {part: value}
-        return {f"env.{parts[1]}": Given(value, origin)}
+        return {f"env.{parts[1]}": GivenValue(value, origin)}
     key = resolve(parts) if len(parts) <= 2 else None
-    return {".".join(parts) if key is None else key: Given(value, origin)}
+    return {".".join(parts) if key is None else key: GivenValue(value, origin)}
 
 
 def _hidden(name: str, value: str) -> str:

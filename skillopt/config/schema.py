@@ -12,7 +12,7 @@ from typing import Final, TypeVar, cast
 from pydantic import TypeAdapter
 
 from skillopt.config import yaml12
-from skillopt.config.given import Given, Settings, read
+from skillopt.config.given import GivenValue, Settings, read
 from skillopt.config.legacy import IGNORED, NOT_YET, flat_name
 from skillopt.config.names import suggestion
 from skillopt.config.problems import check
@@ -99,7 +99,7 @@ class Config:
     env: EnvSection = field(default_factory=EnvSection)
     warnings: tuple[str, ...] = field(default=(), compare=False)
     """What the user should be told although nothing is wrong."""
-    given: Settings = field(default_factory=dict[str, Given], compare=False, repr=False)
+    given: Settings = field(default_factory=dict[str, GivenValue], compare=False, repr=False)
 
     def values(self) -> dict[str, object]:
         """Every setting by its dotted key, the environment's own ones included."""

@@ -72,7 +72,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FileEntry:
     """One setting of a file: `(section, key)`, or `(key,)` where no section is written."""
 
     path: tuple[str, ...]
@@ -91,7 +91,7 @@ class _Mistake(ValueError):
         self.line = node.start_mark.line + 1
 
 
-def read_entries(path: Path, name: str) -> list[Entry]:
+def read_entries(path: Path, name: str) -> list[FileEntry]:
     """The settings in a file, in order; `name` is what messages call it."""
     text = _text(path, name)
     try:
@@ -190,15 +190,15 @@ def _refuse(error: yaml.YAMLError, name: str) -> NoReturn:
     raise ConfigError(f"{name}: not valid YAML: {' '.join(str(error).split())}") from None
 
 
-def _entries(root: yaml.Node) -> Iterator[Entry]:
+def _entries(root: yaml.Node) -> Iterator[FileEntry]:
     if not isinstance(root, yaml.MappingNode):
         raise _Mistake(root, "should hold settings such as `train:` with keys below it")
     for key, line, node in _pairs(root, frozenset()):
         if isinstance(node, yaml.MappingNode):
             for inner, inner_line, value in _pairs(node, frozenset()):
-                yield Entry((key, inner), _value(value, frozenset()), inner_line)
+                yield FileEntry((key, inner), _value(value, frozenset()), inner_line)
         else:
-            yield Entry((key,), _value(node, frozenset()), line)
+            yield FileEntry((key,), _value(node, frozenset()), line)
 
 
 def _pairs(node: yaml.MappingNode, above: frozenset[int]) -> list[tuple[str, int, yaml.Node]]:

@@ -46,12 +46,12 @@ _OF_A_CLASS: Final = {"_abc_impl", "__module__", "__doc__", "__dict__", "__weakr
 """Parts of a class that are not its author's."""
 
 
-class NotReused(UserWarning):
+class NotReusedWarning(UserWarning):
     """Results of a callable will not be found again in another process."""
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class CallableIdentity:
     """Who a callable is."""
 
     name: str
@@ -74,7 +74,7 @@ class _Used:
     """A callable at the end of its last use."""
 
     alive: weakref.ref[object]
-    identity: Identity
+    identity: CallableIdentity
     now: str
     """What its identity would be, were it met now for the first time."""
 
@@ -84,7 +84,7 @@ _used: dict[tuple[int, str], _Used] = {}
 _told: set[str] = set()
 
 
-def identify(function: Anything) -> Identity:
+def identify(function: Anything) -> CallableIdentity:
     """Who this callable is: by the `fingerprint` it declares, else by what it is made of.
 
     What a callable changes itself while it is in use (a counter, a cache) does not make it another
@@ -101,13 +101,13 @@ def identify(function: Anything) -> Identity:
             f"{found.doubt}, which cannot be compared between processes. To continue a run "
             "elsewhere, give the callable a text attribute `fingerprint`, and change that text "
             "whenever its answers may change.",
-            NotReused,
+            NotReusedWarning,
             stacklevel=3,
         )
     return found
 
 
-def used(function: Anything, identity: Identity) -> None:
+def used(function: Anything, identity: CallableIdentity) -> None:
     """The work with this callable is over: what it has become, it became by itself."""
     holder = _holder(function)
     try:
@@ -142,10 +142,10 @@ def _place(function: Anything) -> tuple[int, str]:
     return id(_holder(function)), name_of(function)
 
 
-def _identify(function: Anything) -> Identity:
+def _identify(function: Anything) -> CallableIdentity:
     name = name_of(function)
     if declared := _declared(function) or _declared(_holder(function)):
-        return Identity(name, f"{name}/fingerprint={declared}")
+        return CallableIdentity(name, f"{name}/fingerprint={declared}")
     look = _Look()
     try:
         parts = look.parts(function)
@@ -155,7 +155,7 @@ def _identify(function: Anything) -> Identity:
         f"{what}={found.hex()[:_SHORT]}" for what, found in zip(parts._fields, parts, strict=True)
     )
     text = f"{name}/{told}/{sys.implementation.cache_tag}"
-    return Identity(name, text, look.doubts[0] if look.doubts else "")
+    return CallableIdentity(name, text, look.doubts[0] if look.doubts else "")
 
 
 def _declared(value: object) -> str:

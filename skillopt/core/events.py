@@ -46,7 +46,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class GateVerdict:
     """The result of a gate: better or not, with the reason."""
 
     finding: Literal["better", "not_better", "inconclusive"]

@@ -15,7 +15,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol, runtime_checkable
 
 from skillopt.core.chat import Reply, Usage
-from skillopt.core.events import Event, Measured, Signal, Verdict
+from skillopt.core.events import Event, GateVerdict, Measured, Signal
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Draft, Finding, Review
 from skillopt.core.rollout import Evaluation, Pair, Rollout, Score, Trajectory
@@ -236,7 +236,7 @@ class Gate(Protocol):
 
     def foresee(
         self, candidate: Measured, incumbent: Measured, left: Collection[str], *, level: float
-    ) -> Verdict | None:
+    ) -> GateVerdict | None:
         """The rejection of the candidate, if no outcome of the remaining tasks can change it.
 
         `left` are the tasks not attempted yet, in `order`. Each may get any score, or none. None:
@@ -244,7 +244,7 @@ class Gate(Protocol):
         """
         ...
 
-    def judge(self, candidate: Measured, incumbent: Measured, *, level: float) -> Verdict:
+    def judge(self, candidate: Measured, incumbent: Measured, *, level: float) -> GateVerdict:
         """Whether the candidate is better on the same tasks.
 
         `level` is the part of `alpha` that this decision may use.

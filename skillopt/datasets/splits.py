@@ -195,15 +195,15 @@ def check_apart(splits: Splits, id_column: str = "id") -> list[str]:
     Raises:
         BadRows: Of rows that are the same, all but the first; every id that stands twice.
     """
-    ids: dict[str, _Place] = {}
-    contents: dict[str, _Place] = {}
-    gists: dict[str, _Place] = {}
+    ids: dict[str, _RowPlace] = {}
+    contents: dict[str, _RowPlace] = {}
+    gists: dict[str, _RowPlace] = {}
     warnings: list[str] = []
     repeated: list[tuple[Row, str]] = []
     clashes: list[str] = []
     for split in SPLITS:
         for row in splits[split]:
-            place = _Place(split, row.where)
+            place = _RowPlace(split, row.where)
             same = contents.setdefault(content_digest(row, id_column), place)
             name = row_id(row, id_column)
             taken = ids.setdefault(name, place)
@@ -227,7 +227,7 @@ _RENAME = "ids must be unique, rename or remove one"
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _RowPlace:
     split: Split
     where: str
 

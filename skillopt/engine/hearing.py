@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from skillopt.aio import map_all
-from skillopt.core.events import Measured, Verdict
+from skillopt.core.events import GateVerdict, Measured
 from skillopt.core.ports import Gate
 from skillopt.core.rollout import Evaluation, Score
 from skillopt.core.skill import Skill
@@ -44,7 +44,7 @@ class CandidateResult:
 
     candidate: Measured
     incumbent: Measured
-    verdict: Verdict
+    verdict: GateVerdict
     saved: int = 0
     """Attempts that were not made because the verdict was certain without them."""
 
@@ -74,7 +74,7 @@ class CandidateEvaluation:
         every = max(1, len(order) // _LOOKS)
         looked, foreseen = -every, None
 
-        def look(evaluation: Evaluation) -> Verdict | None:
+        def look(evaluation: Evaluation) -> GateVerdict | None:
             """What is certain after the tasks so far."""
             nonlocal looked, foreseen
             met = len(order) - len(_left(order, evaluation))
@@ -121,7 +121,7 @@ class CandidateEvaluation:
 
     def _foresee(
         self, candidate: Measured, incumbent: Measured, left: Sequence[str]
-    ) -> Verdict | None:
+    ) -> GateVerdict | None:
         if self.gate.forced or not left:
             return None
         verdict = self.gate.foresee(candidate, incumbent, left, level=self.level)

@@ -25,10 +25,10 @@ from skillopt.engine.bench import Incumbent
 from skillopt.engine.patterns import patterns_in
 from skillopt.engine.plan import EpochEnd, FinalTest, MetaReflection, Pruning, Step
 from skillopt.engine.race import Baseline, HalvingResult
-from skillopt.engine.run import Run, check_same_run
+from skillopt.engine.run import TrainingRun, check_same_run
 
 
-async def train(run: Run, initial: Skill) -> State:
+async def train(run: TrainingRun, initial: Skill) -> State:
     """Train until the plan is done; continue where the record ends."""
     state = replay(run.sink.record.events())
     if state is None:
@@ -53,7 +53,7 @@ async def train(run: Run, initial: Skill) -> State:
     return state
 
 
-async def step(run: Run, state: State, move: Step) -> State:
+async def step(run: TrainingRun, state: State, move: Step) -> State:
     """Attempt a batch, draft candidates from the evidence, keep the best if the gate agrees."""
     parent = run.parent(state, move.number)
     skill = parent.skill
@@ -89,7 +89,7 @@ async def step(run: Run, state: State, move: Step) -> State:
     return run.record(state, fact)
 
 
-async def meta_reflect(run: Run, state: State, move: MetaReflection) -> State:
+async def meta_reflect(run: TrainingRun, state: State, move: MetaReflection) -> State:
     """Think again about what the epoch has tried; keep what comes of it if the gate agrees."""
     draft = Draft(budget=move.budget)
     if run.meta_reflector is not None:
@@ -109,7 +109,7 @@ async def meta_reflect(run: Run, state: State, move: MetaReflection) -> State:
     return run.record(state, fact)
 
 
-async def prune(run: Run, state: State, move: Pruning) -> State:
+async def prune(run: TrainingRun, state: State, move: Pruning) -> State:
     """Leave each rule out in turn; what nothing misses goes, if the gate agrees."""
     skill, cut, decision = state.current.skill, Cut(), None
     if run.pruner is not None:
@@ -120,7 +120,7 @@ async def prune(run: Run, state: State, move: Pruning) -> State:
     return run.record(state, fact)
 
 
-async def close_epoch(run: Run, state: State, move: EpochEnd) -> State:
+async def close_epoch(run: TrainingRun, state: State, move: EpochEnd) -> State:
     """Compare the skill with the one the epoch started from; conclude guidance and lessons."""
     before, after = state.epoch_start, state.current.skill
     if not move.tasks:
@@ -152,7 +152,7 @@ async def close_epoch(run: Run, state: State, move: EpochEnd) -> State:
     return run.record(state, fact)
 
 
-async def final_test(run: Run, state: State, move: FinalTest) -> State:
+async def final_test(run: TrainingRun, state: State, move: FinalTest) -> State:
     """Measure what the run began with, found best and ended with, on tasks it never saw."""
     skills = {each.skill.digest: each.skill for each in (state.initial, state.best, state.current)}
     initial = state.initial.skill
@@ -185,7 +185,7 @@ async def final_test(run: Run, state: State, move: FinalTest) -> State:
     return run.record(state, fact)
 
 
-async def _compare(run: Run, state: State, move: EpochEnd) -> list[Pair]:
+async def _compare(run: TrainingRun, state: State, move: EpochEnd) -> list[Pair]:
     """The sample under both skills together; block by block more of it while too little is useful.
 
     Blocks are as large as the sample, so what is looked at depends on the plan alone. Where the

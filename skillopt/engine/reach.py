@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from skillopt.core.events import Measured, Verdict
+from skillopt.core.events import GateVerdict, Measured
 from skillopt.core.ports import Gate
 from skillopt.core.rollout import Evaluation, Score
 from skillopt.engine.hearing import Replication
@@ -13,7 +13,7 @@ from skillopt.engine.hearing import Replication
 
 def out_of_reach(
     gate: Gate, replication: Replication, tasks: Sequence[str], incumbent: Measured, level: float
-) -> Verdict | None:
+) -> GateVerdict | None:
     """The verdict against every candidate at this level; None: one could be accepted.
 
     The gate judges the best that can happen: a candidate with full marks in all attempts that it
@@ -32,7 +32,7 @@ def out_of_reach(
     )
     if best.finding == "better":
         return None
-    return Verdict(best.finding, f"no candidate can be accepted: at best {best.reason}")
+    return GateVerdict(best.finding, f"no candidate can be accepted: at best {best.reason}")
 
 
 def _worst(known: Evaluation, replicates: int) -> list[Mapping[str, Score]]:

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from skillopt.aio import map_all
-from skillopt.core.events import Begun, Decision, Measured, Progress, Verdict
+from skillopt.core.events import Begun, Decision, GateVerdict, Measured, Progress
 from skillopt.core.journal import EventSink
 from skillopt.core.ports import (
     Gate,
@@ -40,7 +40,7 @@ def current(pool: Sequence[Measured], step: int) -> Measured:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class TrainingRun:
     """Everything a training run needs, chosen once by the composition root."""
 
     runner: RolloutRunner
@@ -193,7 +193,7 @@ class Run:
         step: int,
         incumbent: Measured,
         gate: Gate,
-        verdict: Verdict,
+        verdict: GateVerdict,
     ) -> CandidateResult:
         """A verdict without an attempt."""
         tasks = [each.id for each in self.val]
@@ -208,7 +208,7 @@ class Run:
         """The chance of a false accept that the next decision may have."""
         return alpha_share(gate.alpha, self._gates(), state) if gate.alpha else 0.0
 
-    def _hopeless(self, state: State, gate: Gate, rivals: int) -> Verdict | None:
+    def _hopeless(self, state: State, gate: Gate, rivals: int) -> GateVerdict | None:
         """The verdict against every candidate now; None where one could be accepted."""
         level = self._level(state, gate) / rivals
         tasks = [each.id for each in self.val]

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from skillopt.aio import nursery
+from skillopt.aio import task_group
 from skillopt.core.journal import Phase
 from skillopt.core.rollout import Failure, Rollout, Score
 from skillopt.core.skill import Skill
@@ -136,7 +136,7 @@ class RolloutGroup:
     ) -> AsyncGenerator[list[Attempts], None]:
         """Start groups of tasks, each to be read in order; all are done at the end."""
         self.tally.started += sum(map(len, tasks)) * len(self.replicates)
-        async with nursery() as group:
+        async with task_group() as group:
 
             def begin(task: Task, number: int) -> asyncio.Task[Rollout]:
                 return group.start(self._one(task, number, rollout_key))

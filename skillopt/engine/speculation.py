@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from skillopt.aio import Nursery
+from skillopt.aio import TaskGroup
 from skillopt.core.events import Prefetched
 from skillopt.core.skill import Skill
 from skillopt.core.task import Task
@@ -36,7 +36,7 @@ class Prefetch:
     """
 
     runner: RolloutRunner
-    group: Nursery
+    group: TaskGroup
     """What is under way at the decision is finished there, and delays nobody."""
 
     @asynccontextmanager

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from skillopt.core.skill import Skill
 
-LEADING = (
+DIRECTIVE_WORDS = (
     "must",
     "always",
     "never",
@@ -30,7 +30,7 @@ class Density:
     """`weight` times the share of leading words in the body; protected regions do not count."""
 
     weight: float
-    words: tuple[str, ...] = LEADING
+    words: tuple[str, ...] = DIRECTIVE_WORDS
     _folded: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

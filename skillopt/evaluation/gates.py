@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import fsum
 
-from skillopt.core.events import Measured, Verdict
+from skillopt.core.events import GateVerdict, Measured
 from skillopt.core.rollout import Evaluation, Score
 from skillopt.core.skill import Skill
 from skillopt.evaluation.density import Density
@@ -93,7 +93,7 @@ class Strict:
         left: Collection[str],
         *,
         level: float = 0.0,
-    ) -> Verdict | None:
+    ) -> GateVerdict | None:
         """No better, if it would not be with full marks on all tasks left.
 
         The bonus of the text counts once for every task that is compared; one that turns out to
@@ -114,23 +114,23 @@ class Strict:
         theirs = self.value(incumbent.skill, incumbent.evaluation)
         met = len(candidate.evaluation.scores)
         relation = "<" if self.ties else "<="
-        return Verdict(
+        return GateVerdict(
             "not_better",
             f"at most {ours:.4f} {relation} {theirs:.4f}, after {met} of {met + len(left)} tasks",
         )
 
-    def judge(self, candidate: Measured, incumbent: Measured, *, level: float = 0.0) -> Verdict:
+    def judge(self, candidate: Measured, incumbent: Measured, *, level: float = 0.0) -> GateVerdict:
         """Compare means on the common tasks; without any, a text alone is not better."""
         new, old = candidate.evaluation.beside(incumbent.evaluation)
         ours = self.value(candidate.skill, new)
         theirs = self.value(incumbent.skill, old)
         better = ours >= theirs - EQUAL if self.ties else ours > theirs + EQUAL
         if not new.n:
-            return Verdict("not_better", "no task was scored for both skills")
+            return GateVerdict("not_better", "no task was scored for both skills")
         above, below = (">=", "<") if self.ties else (">", "<=")
         relation = above if better else below
         reason = f"{ours:.4f} {relation} {theirs:.4f} on {new.n} tasks"
-        return Verdict("better" if better else "not_better", reason)
+        return GateVerdict("better" if better else "not_better", reason)
 
 
 def always(metric: Metric) -> Strict:
@@ -170,7 +170,7 @@ class NoRegression:
         left: Collection[str],
         *,
         level: float = 0.0,
-    ) -> Verdict | None:
+    ) -> GateVerdict | None:
         """No better, if enough is broken already, or if the mean cannot become better."""
         broken = _broken(candidate, incumbent)
         most = self.max_broken * len(incumbent.evaluation.scores)
@@ -178,26 +178,28 @@ class NoRegression:
             return self.strict.foresee(candidate, incumbent, left)
         met = len(candidate.evaluation.scores)
         broke = f"broke {_named(broken)}"
-        return Verdict("not_better", f"{broke}, after {met} of {met + len(left)} tasks")
+        return GateVerdict("not_better", f"{broke}, after {met} of {met + len(left)} tasks")
 
-    def judge(self, candidate: Measured, incumbent: Measured, *, level: float = 0.0) -> Verdict:
+    def judge(self, candidate: Measured, incumbent: Measured, *, level: float = 0.0) -> GateVerdict:
         """Look for what is broken, then compare means."""
         new, old = candidate.evaluation.beside(incumbent.evaluation)
         broken = _broken(candidate, incumbent)
         if lost := self.must_pass.intersection(broken):
-            return Verdict(
+            return GateVerdict(
                 "not_better", f"broke {_named(lost)}, which must pass (evaluation.must_pass)"
             )
         if len(broken) > self.max_broken * new.n:
-            return Verdict("not_better", f"broke {len(broken)} of {new.n} tasks: {_named(broken)}")
+            return GateVerdict(
+                "not_better", f"broke {len(broken)} of {new.n} tasks: {_named(broken)}"
+            )
         better = self.strict.judge(candidate, incumbent)
         unknown = self.must_pass.difference(old.scores)
         if better.finding == "better" and unknown:
-            return Verdict(
+            return GateVerdict(
                 "inconclusive",
                 f"{_named(unknown)} must pass (evaluation.must_pass) but has no score",
             )
-        return Verdict(better.finding, f"{better.reason}, {len(broken)} broken")
+        return GateVerdict(better.finding, f"{better.reason}, {len(broken)} broken")
 
 
 def _broken(candidate: Measured, incumbent: Measured) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from math import ceil, fsum
 
-from skillopt.core.events import Measured, Verdict
+from skillopt.core.events import GateVerdict, Measured
 from skillopt.core.rollout import Evaluation, Score
 from skillopt.core.skill import Skill
 from skillopt.evaluation.gates import EQUAL, Strict
@@ -52,7 +52,7 @@ class Paired:
 
     def foresee(
         self, candidate: Measured, incumbent: Measured, left: Collection[str], *, level: float
-    ) -> Verdict | None:
+    ) -> GateVerdict | None:
         """Nothing, if full marks on all tasks left would prove nothing."""
         room = [self.strict.room(task, incumbent.evaluation) for task in left]
         found = self._differences(candidate, incumbent)
@@ -62,24 +62,24 @@ class Paired:
         if p <= bar and not none:
             return None
         told = f"{_told(found)}, p cannot fall below {p:.2g} > {bar:.2g}, {len(left)} tasks left"
-        return Verdict("not_better" if none else "inconclusive", told)
+        return GateVerdict("not_better" if none else "inconclusive", told)
 
     def _differences(self, candidate: Measured, incumbent: Measured) -> list[float]:
         new, old = candidate.evaluation.beside(incumbent.evaluation)
         differ = self.strict.metric.difference
         return [differ(new.scores[task], old.scores[task]) for task in old.scores]
 
-    def judge(self, candidate: Measured, incumbent: Measured, *, level: float) -> Verdict:
+    def judge(self, candidate: Measured, incumbent: Measured, *, level: float) -> GateVerdict:
         """Better only at the level; no better when the mean says so; else nobody knows."""
         found = self._differences(candidate, incumbent)
         bar = level / self.looks
         p = sign_flip(found, mid=self.mid)
         told = f"{_told(found)}, p {p:.2g}"
         if sum(found) <= EQUAL * len(found):
-            return Verdict("not_better", told)
+            return GateVerdict("not_better", told)
         if p <= bar:
-            return Verdict("better", f"{told} <= {bar:.2g}")
-        return Verdict("inconclusive", f"{told} > {bar:.2g}")
+            return GateVerdict("better", f"{told} <= {bar:.2g}")
+        return GateVerdict("inconclusive", f"{told} > {bar:.2g}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,14 +113,14 @@ class Sequential:
 
     def foresee(
         self, candidate: Measured, incumbent: Measured, left: Collection[str], *, level: float
-    ) -> Verdict | None:
+    ) -> GateVerdict | None:
         """Worse, if that is proven; nothing, if full marks on all tasks left would not pay."""
         so_far = self.judge(candidate, incumbent, level=level)
         found = list(self._bets(candidate, incumbent))
         if so_far.finding == "better":
             return None
         if _first(wealth([-each for each in found]), level) is not None:
-            return Verdict("not_better", f"{so_far.reason}, {len(left)} tasks left")
+            return GateVerdict("not_better", f"{so_far.reason}, {len(left)} tasks left")
         room = [self.strict.room(task, incumbent.evaluation) for task in left]
         if _first(wealth([*found, *room]), level) is not None:
             return None
@@ -128,9 +128,9 @@ class Sequential:
         told = (
             f"{_told(found)}, the e-value cannot become high enough on the {len(left)} tasks left"
         )
-        return Verdict("not_better" if none else "inconclusive", told)
+        return GateVerdict("not_better" if none else "inconclusive", told)
 
-    def judge(self, candidate: Measured, incumbent: Measured, *, level: float) -> Verdict:
+    def judge(self, candidate: Measured, incumbent: Measured, *, level: float) -> GateVerdict:
         """Bet on both sides; whichever first wins enough is right."""
         found = list(self._bets(candidate, incumbent))
         for_it, against = wealth(found), wealth([-each for each in found])
@@ -138,14 +138,14 @@ class Sequential:
         bar = f"{1 / level:.4g}" if level else "infinity"
         if wins is not None and (loses is None or wins < loses):
             told = f"{_told(found[: wins + 1])}, e-value {for_it[wins]:.3g}"
-            return Verdict("better", f"{told} >= {bar}")
+            return GateVerdict("better", f"{told} >= {bar}")
         if loses is not None:
             told = f"{_told(found[: loses + 1])}, e-value against it {against[loses]:.3g}"
-            return Verdict("not_better", f"{told} >= {bar}")
+            return GateVerdict("not_better", f"{told} >= {bar}")
         told = f"{_told(found)}, e-value {max(for_it, default=1.0):.3g}"
         if sum(found) <= EQUAL * len(found):
-            return Verdict("not_better", told)
-        return Verdict("inconclusive", f"{told} < {bar}")
+            return GateVerdict("not_better", told)
+        return GateVerdict("inconclusive", f"{told} < {bar}")
 
     def _bets(self, candidate: Measured, incumbent: Measured) -> Iterator[float]:
         ours, theirs = candidate.evaluation.replicates, incumbent.evaluation.replicates

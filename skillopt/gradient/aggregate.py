@@ -13,7 +13,7 @@ from skillopt.core.proposal import Finding, Proposal, ProposalSet, Source
 from skillopt.core.seeds import blocks
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
-from skillopt.prompts.ask import Asker, Question
+from skillopt.prompts.ask import Asker, PromptQuestion
 from skillopt.prompts.forms import EDITS, Form
 from skillopt.prompts.sections import memory_sections, proposals_section
 
@@ -79,7 +79,7 @@ class _Merging:
             *memory_sections(self.memory),
             proposals_section(given.proposals),
         ]
-        question = Question(
+        question = PromptQuestion(
             stage="merge",
             prompt=prompt + form.suffix,
             sections=sections,

@@ -20,7 +20,7 @@ from skillopt.core.skill import Skill
 from skillopt.core.tokens import estimate
 from skillopt.errors import Unusable
 from skillopt.gradient.workspace import File, Workspace
-from skillopt.prompts.ask import Asker, Question
+from skillopt.prompts.ask import Asker, PromptQuestion
 from skillopt.prompts.digest import Digest
 from skillopt.prompts.replies import CallAnswer, EditAnswer, Exploration
 from skillopt.prompts.sections import budget_section, memory_sections, skill_section
@@ -59,7 +59,7 @@ class Explore:
             workspace = Workspace(failed)
         if not workspace.files or budget == 0:
             return ()
-        visit = _Visit(workspace, self.turns)
+        visit = _Exploration(workspace, self.turns)
         sections = [
             skill_section(skill),
             *memory_sections(memory),
@@ -68,12 +68,12 @@ class Explore:
         ]
         return _findings(visit, await self._look_around(visit, sections), budget)
 
-    async def _look_around(self, visit: _Visit, sections: Sequence[str]) -> Exploration | str:
+    async def _look_around(self, visit: _Exploration, sections: Sequence[str]) -> Exploration | str:
         """Turn by turn until there is a conclusion; else why there is none."""
         with self.asker.sink.phase("reflect") as progress:
             while True:
                 last = visit.left == 1
-                question = Question(
+                question = PromptQuestion(
                     stage="explore",
                     prompt="explore",
                     sections=sections,
@@ -104,7 +104,7 @@ class _Turn:
 
 
 @dataclass(slots=True)
-class _Visit:
+class _Exploration:
     """An exploration under way."""
 
     workspace: Workspace
@@ -159,7 +159,9 @@ class _Visit:
         assert_never(call.tool)
 
 
-def _findings(visit: _Visit, answer: Exploration | str, budget: int | None) -> tuple[Finding, ...]:
+def _findings(
+    visit: _Exploration, answer: Exploration | str, budget: int | None
+) -> tuple[Finding, ...]:
     if isinstance(answer, str):
         return (_finding(visit, "failure", problem=answer),)
     edits = answer.edits or []
@@ -176,7 +178,7 @@ def _findings(visit: _Visit, answer: Exploration | str, budget: int | None) -> t
 
 
 def _finding(
-    visit: _Visit,
+    visit: _Exploration,
     source: Source,
     reasoning: str = "",
     patterns: tuple[Pattern, ...] = (),
@@ -198,7 +200,7 @@ def _finding(
     )
 
 
-def _proposal(edit: EditAnswer, visit: _Visit) -> Proposal | None:
+def _proposal(edit: EditAnswer, visit: _Exploration) -> Proposal | None:
     """The edit with its evidence; None when nothing that was seen speaks for it."""
     tasks = _known(edit.tasks, visit) or tuple(sorted(visit.seen))
     if not tasks:
@@ -208,7 +210,7 @@ def _proposal(edit: EditAnswer, visit: _Visit) -> Proposal | None:
     return Proposal(edit.change(), source, tasks, edit.why, by="explore")
 
 
-def _known(named: Sequence[str], visit: _Visit) -> tuple[str, ...]:
+def _known(named: Sequence[str], visit: _Exploration) -> tuple[str, ...]:
     """The tasks that an answer names, by id or by file, and that are really there."""
     files = visit.workspace.files
     ids = {file.task for file in files.values()}

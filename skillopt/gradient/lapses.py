@@ -10,7 +10,7 @@ from skillopt.core.notes import new_reminders
 from skillopt.core.proposal import Finding, ReminderUpdate, Source
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
-from skillopt.prompts.ask import Asker, Question
+from skillopt.prompts.ask import Asker, PromptQuestion
 from skillopt.prompts.replies import ConsolidatedNotes
 from skillopt.prompts.sections import notes_section, skill_section
 
@@ -52,7 +52,7 @@ class Reminders:
             return "" if 0 < count < len(notes) else f"there should be 1 to {len(notes) - 1} notes."
 
         with self.asker.sink.phase("consolidate", 1) as progress:
-            question = Question(
+            question = PromptQuestion(
                 stage="appendix_consolidate",
                 prompt="appendix_consolidate",
                 sections=[skill_section(skill), notes_section(notes)],

@@ -13,7 +13,7 @@ from skillopt.core.rollout import Rollout, Score
 from skillopt.core.seeds import shuffled
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
-from skillopt.prompts.ask import Asker, Question
+from skillopt.prompts.ask import Asker, PromptQuestion
 from skillopt.prompts.replies import ProbeMove
 from skillopt.prompts.sections import attempt_sections, skill_section, turns_section
 
@@ -81,7 +81,7 @@ class Probing:
             f"<turns_left>{left}</turns_left>",
         ]
         return await self.asker.ask(
-            Question(
+            PromptQuestion(
                 stage="deep_reflect",
                 prompt="probe",
                 sections=sections,

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from skillopt.aio import Nursery, join, nursery
+from skillopt.aio import TaskGroup, join, task_group
 from skillopt.core.journal import Phase
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Finding, Pattern, Probe, Proposal, Source
@@ -15,7 +15,7 @@ from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
 from skillopt.gradient.lapses import Reminders
 from skillopt.gradient.probe import Probing
-from skillopt.prompts.ask import Asker, Question
+from skillopt.prompts.ask import Asker, PromptQuestion
 from skillopt.prompts.digest import Digest
 from skillopt.prompts.forms import EDITS, Form
 from skillopt.prompts.sections import (
@@ -57,15 +57,15 @@ class Reflect:
         if self.probing is not None:
             probes = await self.probing(skill, batches)
         with self.asker.sink.phase("reflect") as progress:
-            async with nursery() as group:
-                desk = _Desk(self, group, progress, skill, memory, budget, probes)
+            async with task_group() as group:
+                desk = _Reflection(self, group, progress, skill, memory, budget, probes)
                 for number, batch in enumerate(batches):
                     await desk.read(number, batch)
                 failure, success = desk.asked["failure"], desk.asked["success"]
                 return tuple(await join([*failure, *success]))
 
     async def analyse(
-        self, desk: _Desk, source: Source, place: tuple[int, int], group: list[Rollout]
+        self, desk: _Reflection, source: Source, place: tuple[int, int], group: list[Rollout]
     ) -> Finding:
         """One question about one minibatch."""
         batch, number = place
@@ -79,7 +79,7 @@ class Reflect:
             budget_section(desk.budget),
             *_evidence(group, desk.probes, self.asker.digest),
         ]
-        question = Question(
+        question = PromptQuestion(
             stage="analyst",
             prompt=_PROMPTS[source] + self.form.suffix,
             sections=sections,
@@ -120,11 +120,11 @@ class Reflect:
 
 
 @dataclass(frozen=True, slots=True)
-class _Desk:
+class _Reflection:
     """One reflection under way: attempts come in, questions go out."""
 
     reflect: Reflect
-    group: Nursery
+    group: TaskGroup
     progress: Phase
     skill: Skill
     memory: Memory

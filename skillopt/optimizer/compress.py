@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from skillopt.core.skill import Skill
 from skillopt.core.tokens import estimate
 from skillopt.errors import Unusable
-from skillopt.prompts.ask import Asker, Question
+from skillopt.prompts.ask import Asker, PromptQuestion
 from skillopt.prompts.replies import CompressAnswer
 from skillopt.prompts.sections import body_section
 
@@ -38,7 +38,7 @@ class Compress:
             return over if tokens > room else ""
 
         with self.asker.sink.phase("compress", 1) as progress:
-            question = Question(
+            question = PromptQuestion(
                 stage="compress",
                 prompt="compress_skill",
                 sections=[body_section(skill), f"<limit>{room}</limit>"],

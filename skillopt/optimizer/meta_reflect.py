@@ -8,9 +8,9 @@ from skillopt.core.memory import Memory
 from skillopt.core.proposal import Draft, Proposal, ProposalSet, Selection
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
-from skillopt.optimizer.repeats import Sieve
+from skillopt.optimizer.repeats import RepeatFilter
 from skillopt.optimizer.update import Patch
-from skillopt.prompts.ask import Asker, Question
+from skillopt.prompts.ask import Asker, PromptQuestion
 from skillopt.prompts.replies import MetaReflectAnswer
 from skillopt.prompts.sections import (
     budget_section,
@@ -37,7 +37,7 @@ class MetaReflect:
         ):
             return Draft(budget=budget)
         with self.asker.sink.phase("meta_reflect", 1) as progress:
-            question = Question(
+            question = PromptQuestion(
                 stage="meta_reflect",
                 prompt="meta_reflect",
                 sections=[
@@ -59,7 +59,7 @@ class MetaReflect:
     async def _draft(
         self, skill: Skill, memory: Memory, answer: MetaReflectAnswer, budget: int | None
     ) -> Draft:
-        sieve = Sieve.of(memory)
+        sieve = RepeatFilter.of(memory)
         proposals = tuple(
             Proposal(each.change(), "failure", why=each.why, by="meta_reflect")
             for each in answer.edits[:budget]

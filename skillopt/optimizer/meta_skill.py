@@ -9,7 +9,7 @@ from skillopt.core.memory import Memory
 from skillopt.core.rollout import Pair
 from skillopt.core.skill import Skill
 from skillopt.optimizer.slow_update import comparison
-from skillopt.prompts.ask import Asker, Question
+from skillopt.prompts.ask import Asker, PromptQuestion
 from skillopt.prompts.replies import MetaSkillAnswer
 from skillopt.prompts.sections import memory_sections
 
@@ -25,7 +25,7 @@ class MetaSkill:
     ) -> tuple[str, str]:
         """New lessons and the reasoning for them; empty lessons mean: keep the old ones."""
         with self.asker.sink.phase("meta_skill", 1) as progress:
-            question = Question(
+            question = PromptQuestion(
                 stage="meta_skill",
                 prompt="meta_skill",
                 sections=[

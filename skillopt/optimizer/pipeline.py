@@ -23,7 +23,7 @@ from skillopt.core.proposal import (
 )
 from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
-from skillopt.optimizer.repeats import Sieve
+from skillopt.optimizer.repeats import RepeatFilter
 from skillopt.optimizer.vary import Vary, deal
 
 
@@ -166,7 +166,7 @@ class _Path:
     ) -> _Found:
         """From attempts to chosen proposals; a fixed budget is not thought about again."""
         stages, skill, memory = self.stages, self.skill, self.memory
-        sieve = Sieve.of(memory)
+        sieve = RepeatFilter.of(memory)
         findings = await stages.reflect(skill, batches, memory, budget=budget)
         merged = await stages.aggregate(skill, sieve.findings(findings), memory)
         merged = sieve.bundle(merged)

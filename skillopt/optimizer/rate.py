@@ -11,7 +11,7 @@ from skillopt.core.proposal import ProposalSet, Rate
 from skillopt.core.rollout import Rollout, Score
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
-from skillopt.prompts.ask import Asker, Question
+from skillopt.prompts.ask import Asker, PromptQuestion
 from skillopt.prompts.replies import RateAnswer
 from skillopt.prompts.sections import memory_sections, proposals_section, skill_section
 
@@ -36,7 +36,7 @@ class Autonomous:
         """What the answer says, held to the number of proposals."""
         available = len(merged.proposals)
         with self.asker.sink.phase("learning_rate", 1) as progress:
-            question = Question(
+            question = PromptQuestion(
                 stage="lr_autonomous",
                 prompt="lr_autonomous",
                 sections=[

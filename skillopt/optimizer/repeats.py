@@ -10,14 +10,14 @@ from skillopt.core.proposal import Finding, Proposal, ProposalSet
 
 
 @dataclass(slots=True)
-class Sieve:
+class RepeatFilter:
     """Lets through what is new, and remembers what it held back."""
 
     disproved: frozenset[Meaning]
     held: list[Proposal] = field(default_factory=list[Proposal])
 
     @classmethod
-    def of(cls, memory: Memory) -> Sieve:
+    def of(cls, memory: Memory) -> RepeatFilter:
         """What is held back is fixed by the memory at the start of a step."""
         return cls(memory.disproved)
 

@@ -10,7 +10,7 @@ from skillopt.core.memory import Memory
 from skillopt.core.proposal import Dropped, ProposalSet, Selection
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
-from skillopt.prompts.ask import Asker, Question
+from skillopt.prompts.ask import Asker, PromptQuestion
 from skillopt.prompts.forms import EDITS, Form
 from skillopt.prompts.replies import Ranking
 from skillopt.prompts.sections import (
@@ -45,7 +45,7 @@ class Select:
                 budget_section(budget),
                 proposals_section(merged.proposals),
             ]
-            question = Question(
+            question = PromptQuestion(
                 stage="ranking",
                 prompt=f"ranking{self.form.suffix}",
                 sections=sections,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from skillopt.core.rollout import Change, Pair
 from skillopt.core.skill import Skill
-from skillopt.prompts.ask import Asker, Question
+from skillopt.prompts.ask import Asker, PromptQuestion
 from skillopt.prompts.digest import Digest
 from skillopt.prompts.replies import SlowUpdateAnswer
 from skillopt.prompts.sections import pair_sections, skill_section
@@ -28,7 +28,7 @@ class SlowUpdate:
                 *comparison(before, after, pairs, self.asker.digest),
                 f"<guidance>\n{after.guidance}\n</guidance>",
             ]
-            question = Question(
+            question = PromptQuestion(
                 stage="slow_update",
                 prompt="slow_update",
                 sections=sections,

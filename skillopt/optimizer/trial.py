@@ -54,7 +54,7 @@ class Trial:
             return Selection(dropped=tuple(Dropped(each, ZERO) for each in merged.proposals))
         rejected = {edit for entry in memory.steps for edit in entry.rejected}
         with self.sink.phase("trial") as progress:
-            court = _Court(self, progress, skill, merged.proposals, budget)
+            court = _TrialRun(self, progress, skill, merged.proposals, budget)
             for n, each in enumerate(merged.proposals):
                 if each.edit in rejected:
                     court.drop(n, "it was part of a candidate that the gate rejected")
@@ -72,7 +72,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class _Court:
+class _TrialRun:
     """One trial under way; proposals go by their number."""
 
     trial: Trial

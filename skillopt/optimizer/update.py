@@ -18,7 +18,7 @@ from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
 from skillopt.optimizer.locate import forgiving
 from skillopt.optimizer.pipeline import Update
-from skillopt.prompts.ask import Asker, Question
+from skillopt.prompts.ask import Asker, PromptQuestion
 from skillopt.prompts.replies import BodyAnswer
 from skillopt.prompts.sections import body_section, memory_sections, proposals_section
 
@@ -47,7 +47,7 @@ class Follow:
     async def __call__(self, skill: Skill, chosen: Selection, memory: Memory) -> Update:
         """The candidate, unless no usable body came back."""
         with self.asker.sink.phase("update", 1) as progress:
-            question = Question(
+            question = PromptQuestion(
                 stage="rewrite",
                 prompt="rewrite_skill",
                 sections=[

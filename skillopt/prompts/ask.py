@@ -22,7 +22,7 @@ _RULED = re.compile(r"^---$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question(Generic[T]):
+class PromptQuestion(Generic[T]):
     """A question to a model, with the format of the answer."""
 
     stage: str
@@ -77,7 +77,7 @@ class Asker:
         except Refused as error:
             raise Unusable(str(error)) from error
 
-    async def ask(self, question: Question[T]) -> T:
+    async def ask(self, question: PromptQuestion[T]) -> T:
         """Ask; if the answer is unusable, ask once more with the reason, then raise `Unusable`."""
         named = (question.prompt, *question.also)
         asked = (
@@ -101,7 +101,9 @@ class Asker:
         return answer
 
 
-async def _complete(model: Model, question: Question[T], messages: tuple[Message, ...]) -> str:
+async def _complete(
+    model: Model, question: PromptQuestion[T], messages: tuple[Message, ...]
+) -> str:
     request = Request(
         stage=question.stage,
         messages=messages,
@@ -115,7 +117,7 @@ async def _complete(model: Model, question: Question[T], messages: tuple[Message
         raise Unusable(str(error)) from error
 
 
-def _read(text: str, question: Question[T]) -> T | str:
+def _read(text: str, question: PromptQuestion[T]) -> T | str:
     """The answer, or a description of what is wrong with it."""
     fields = question.shape.model_fields
     required = {field.alias or name for name, field in fields.items() if field.is_required()}

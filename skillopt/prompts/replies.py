@@ -75,13 +75,13 @@ Words = Annotated[list[str], BeforeValidator(_listed)]
 Numbers = Annotated[list[int], BeforeValidator(_listed)]
 
 
-class Answer(BaseModel):
+class ReplyShape(BaseModel):
     """Base of all answers: unknown extra fields are ignored, numbers may stand for text."""
 
     model_config = ConfigDict(coerce_numbers_to_str=True, populate_by_name=True)
 
 
-class ItemAnswer(Answer, ABC):
+class ItemAnswer(ReplyShape, ABC):
     """One proposal as a model writes it."""
 
     why: Text = ""
@@ -144,7 +144,7 @@ class RewriteAnswer(ItemAnswer):
         return Rewrite(self.title.strip(), tuple(self.change_summary), self.new_skill)
 
 
-class PatternAnswer(Answer):
+class PatternAnswer(ReplyShape):
     """One pattern as a model writes it."""
 
     name: str
@@ -153,7 +153,7 @@ class PatternAnswer(Answer):
     tasks: Words = Field(default_factory=list[str])
 
 
-class Analysis(Answer, ABC):
+class Analysis(ReplyShape, ABC):
     """What an analyst answers."""
 
     reasoning: Text = ""
@@ -178,7 +178,7 @@ class EditAnalysis(Analysis):
         return self.edits
 
 
-class ProbeMove(Answer):
+class ProbeMove(ReplyShape):
     """What a probe does next."""
 
     reasoning: Text = ""
@@ -208,7 +208,7 @@ class RewriteAnalysis(Analysis):
         return self.skill_candidates
 
 
-class CallAnswer(Answer):
+class CallAnswer(ReplyShape):
     """Something that an explorer wants to see."""
 
     tool: Annotated[Literal["list", "read", "grep"], BeforeValidator(_tool)]
@@ -217,7 +217,7 @@ class CallAnswer(Answer):
     text: Text = ""
 
 
-class Exploration(Answer):
+class Exploration(ReplyShape):
     """A turn of an explorer: what to look at next, or the conclusion."""
 
     reasoning: Text = ""
@@ -245,7 +245,7 @@ class Exploration(Answer):
         return self.model_dump_json(include={"reasoning", "calls"})
 
 
-class Merge(Answer, ABC):
+class Merge(ReplyShape, ABC):
     """What a merge answers."""
 
     reasoning: Text = ""
@@ -299,14 +299,14 @@ class RewriteMerge(Merge):
         return self.skill_candidates
 
 
-class CompressAnswer(Answer):
+class CompressAnswer(ReplyShape):
     """What a question for a shorter body answers."""
 
     reasoning: Text = ""
     compressed_skill: str
 
 
-class RateAnswer(Answer):
+class RateAnswer(ReplyShape):
     """What a question for the learning rate answers."""
 
     learning_rate: int
@@ -315,7 +315,7 @@ class RateAnswer(Answer):
     risk_notes: Words = Field(default_factory=list[str])
 
 
-class BodyAnswer(Answer):
+class BodyAnswer(ReplyShape):
     """What a rewrite answers: the whole body."""
 
     reasoning: Text = ""
@@ -323,21 +323,21 @@ class BodyAnswer(Answer):
     new_skill: str
 
 
-class Ranking(Answer):
+class Ranking(ReplyShape):
     """What a ranking answers."""
 
     reasoning: Text = ""
     selected_indices: list[int]
 
 
-class SlowUpdateAnswer(Answer):
+class SlowUpdateAnswer(ReplyShape):
     """What a slow update answers."""
 
     reasoning: Text = ""
     slow_update_content: str
 
 
-class MetaReflectAnswer(Answer):
+class MetaReflectAnswer(ReplyShape):
     """What a meta reflection answers."""
 
     reasoning: Text = ""
@@ -345,14 +345,14 @@ class MetaReflectAnswer(Answer):
     edits: list[EditAnswer]
 
 
-class MetaSkillAnswer(Answer):
+class MetaSkillAnswer(ReplyShape):
     """What a meta skill question answers."""
 
     reasoning: Text = ""
     meta_skill_content: str
 
 
-class ConsolidatedNotes(Answer):
+class ConsolidatedNotes(ReplyShape):
     """What a question to compact reminders answers."""
 
     reasoning: Text = ""

@@ -22,7 +22,7 @@ from skillopt.store.ahead import PrefetchCount, PrefetchTable, amounts, booked, 
 from skillopt.store.files import unwritable
 from skillopt.store.reservations import DELETE as UNRESERVE
 from skillopt.store.reservations import TABLE as RESERVATIONS
-from skillopt.store.reservations import CallReservation, Reservations
+from skillopt.store.reservations import CallReservation, ReservationTable
 
 T = TypeVar("T")
 _Statement: TypeAlias = tuple[str, tuple[object, ...]]
@@ -114,7 +114,7 @@ class SqliteCache:
         """Whether the file was not there before."""
         self._db = self._open() if path.exists() and path.stat().st_size else None
         self._advances = PrefetchTable(self._run, self._rows)
-        self._reservations = Reservations(self._run, self._rows)
+        self._reservations = ReservationTable(self._run, self._rows)
         if not read_only:
             self._keys |= {key for (key,) in self._rows(_ALL_KEYS)}
             self._reservations.charge_unfinished()

@@ -47,7 +47,7 @@ _ANSWERED: ContextVar[list[CallReservation] | None] = ContextVar("answered", def
 class CallReservation:
     """One call; without a row if no limit depends on it."""
 
-    table: Reservations
+    table: ReservationTable
     place: tuple[str, str, str]
     """Move, role and stage."""
     row: int | None
@@ -72,7 +72,7 @@ class CallReservation:
             self.table.write(_INTERRUPT, (self.row,))
 
 
-class Reservations:
+class ReservationTable:
     """The table `reservations` of a file; in older files there is none."""
 
     def __init__(

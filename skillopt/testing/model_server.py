@@ -81,7 +81,7 @@ TROUBLES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReceivedRequest:
     """A request as it arrived."""
 
     method: str
@@ -138,7 +138,7 @@ class ModelServer:
     keys: frozenset[str] = frozenset()
     """Keys that open it; none: any does."""
     url: str = ""
-    requests: list[Asked] = field(default_factory=list[Asked])
+    requests: list[ReceivedRequest] = field(default_factory=list[ReceivedRequest])
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a model is asked."""
     _turns: Iterator[int] = field(default_factory=count)
@@ -158,12 +158,14 @@ class ModelServer:
             await self._runner.cleanup()
 
     @property
-    def questions(self) -> list[Asked]:
+    def questions(self) -> list[ReceivedRequest]:
         """The requests that asked a model."""
         return [each for each in self.requests if _wire(each) is not None]
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        asked = Asked(request.method, request.path_qs, dict(request.headers), await _body(request))
+        asked = ReceivedRequest(
+            request.method, request.path_qs, dict(request.headers), await _body(request)
+        )
         self.requests.append(asked)
         wire = _wire(asked)
         if wire is not None:
@@ -177,7 +179,7 @@ class ModelServer:
         return web.json_response({"error": {"message": "there is no such path"}}, status=404)
 
     async def _answer(
-        self, request: web.Request, asked: Asked, wire: type[Wire]
+        self, request: web.Request, asked: ReceivedRequest, wire: type[Wire]
     ) -> web.StreamResponse:
         error = asked.model.removeprefix("error-") if asked.model.startswith("error-") else ""
         if self.keys and asked.key not in self.keys:
@@ -211,7 +213,7 @@ async def _body(request: web.Request) -> Json:
         return data.decode("utf-8", "replace")
 
 
-def _wire(asked: Asked) -> type[Wire] | None:
+def _wire(asked: ReceivedRequest) -> type[Wire] | None:
     path = asked.path.partition("?")[0]
     if asked.method != "POST":
         return None
@@ -241,7 +243,7 @@ class Wire:
         raise NotImplementedError
 
 
-class Responses(Wire):
+class ResponsesWire(Wire):
     """OpenAI responses."""
 
     def whole(self) -> Object:
@@ -306,7 +308,7 @@ class Responses(Wire):
                 pass
 
 
-class Completions(Wire):
+class CompletionsWire(Wire):
     """OpenAI chat completions."""
 
     def whole(self) -> Object:
@@ -355,7 +357,7 @@ class Completions(Wire):
         }
 
 
-class Messages(Wire):
+class MessagesWire(Wire):
     """Anthropic messages."""
 
     @staticmethod
@@ -432,7 +434,7 @@ def _named(kind: str, **data: Json) -> Event:
 
 
 _WIRES: Final[Mapping[str, type[Wire]]] = {
-    "/responses": Responses,
-    "/chat/completions": Completions,
-    "/messages": Messages,
+    "/responses": ResponsesWire,
+    "/chat/completions": CompletionsWire,
+    "/messages": MessagesWire,
 }

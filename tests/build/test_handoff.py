@@ -11,7 +11,7 @@ from support_runs import Job, facts, make_data
 
 from skillopt.api import Result
 from skillopt.errors import Pending, StoreError
-from skillopt.testing.simulator import Optimizer, Simulator, Target
+from skillopt.testing.simulator import SimulatedOptimizer, SimulatedTarget, Simulator
 from skillopt.testing.simulator.optimizer import stage_of
 
 TURN = re.compile(r"^===== (\w+) =====\n", re.MULTILINE)
@@ -29,11 +29,11 @@ def turns(question: Path) -> tuple[str, list[str]]:
 def by_optimizer(system: str, users: list[str]) -> str:
     stage = stage_of(system)
     assert stage is not None
-    return Optimizer().answer(stage, system, users[0], repairing=len(users) > 1)
+    return SimulatedOptimizer().answer(stage, system, users[0], repairing=len(users) > 1)
 
 
 def by_target(system: str, users: list[str]) -> str:
-    return Target().answer(system, users[-1])
+    return SimulatedTarget().answer(system, users[-1])
 
 
 def open_questions(run: Path) -> list[Path]:

@@ -17,7 +17,7 @@ from skillopt.core.rollout import Score
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
 from skillopt.envs.dataset import Question
-from skillopt.evaluation.integrity.findings import Finding
+from skillopt.evaluation.integrity.findings import CheckFinding
 
 Row = Mapping[str, object]
 SAMPLE = Path(__file__).parents[3] / "shared/samples/livemathematicianbench/data"
@@ -36,11 +36,11 @@ def plain(count: int = 40) -> list[Row]:
     return [{"input": prose(chance, 15), "answer": prose(chance, 2)} for _ in range(count)]
 
 
-def verdicts(found: Sequence[Finding]) -> dict[str, str]:
+def verdicts(found: Sequence[CheckFinding]) -> dict[str, str]:
     return {each.check: each.verdict for each in found}
 
 
-def named(found: Sequence[Finding], check: str) -> Finding:
+def named(found: Sequence[CheckFinding], check: str) -> CheckFinding:
     return next(each for each in found if each.check == check)
 
 

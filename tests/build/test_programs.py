@@ -11,7 +11,7 @@ from skillopt.testing.simulator import Simulator
 
 CLEVER = f"""\
 sys.path.insert(0, {str(ROOT)!r})
-from skillopt.testing.simulator.optimizer import Optimizer, stage_of
+from skillopt.testing.simulator.optimizer import SimulatedOptimizer, stage_of
 system = call["instructions"]
 prompt = call["stdin"]
 stage = stage_of(system)
@@ -19,7 +19,7 @@ if stage is None:
     text = "OK"
 else:
     turns = prompt.partition("<user>\\n")[2].partition("\\n</user>")[0]
-    text = Optimizer().answer(stage, system, turns or prompt, repairing=bool(turns))
+    text = SimulatedOptimizer().answer(stage, system, turns or prompt, repairing=bool(turns))
 usage = {{"input_tokens": 5, "output_tokens": 2}}
 print(json.dumps({{"type": "result", "result": text, "usage": usage, "total_cost_usd": 0.5}}))
 """

@@ -8,12 +8,14 @@ import pytest
 from skillopt.build.integrity import check_config
 from skillopt.config.load import load_config
 from skillopt.evaluation.integrity.duplicates import twins
-from skillopt.evaluation.integrity.findings import Finding, Item
+from skillopt.evaluation.integrity.findings import CheckFinding, Item
 
 _TOWNS = ["Paris", "Rome", "Oslo", "Lima", "Cairo", "Bern", "Quito", "Dakar", "Hanoi", "Minsk"]
 
 
-async def scorer_finding(folder: Path, rows: list[dict[str, object]], **env: object) -> Finding:
+async def scorer_finding(
+    folder: Path, rows: list[dict[str, object]], **env: object
+) -> CheckFinding:
     lines = "\n".join(json.dumps(each) for each in rows)
     (folder / "rows.jsonl").write_text(lines, encoding="utf-8")
     values = {"data_path": str(folder / "rows.jsonl"), "name": "custom", "skill_init": "blank"}

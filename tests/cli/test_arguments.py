@@ -6,7 +6,7 @@ import click
 import pytest
 from support_cli import skillopt
 
-from skillopt.cli.arguments import Given, SettingsCommand, given
+from skillopt.cli.arguments import CommandLine, SettingsCommand, given
 from skillopt.config.load import load_config
 from skillopt.config.sections import KEYS
 
@@ -16,21 +16,21 @@ from skillopt.config.sections import KEYS
 @click.option("--config", "config_option", type=click.Path(path_type=Path))
 @click.option("--split", default="all")
 @click.pass_context
-def command(ctx: click.Context, split: str, **_: object) -> tuple[Given, str]:
+def command(ctx: click.Context, split: str, **_: object) -> tuple[CommandLine, str]:
     return given(ctx), split
 
 
-def parse(*args: str) -> tuple[Given, str]:
+def parse(*args: str) -> tuple[CommandLine, str]:
     return command.main(list(args), standalone_mode=False)
 
 
-def settings(*args: str) -> Given:
+def settings(*args: str) -> CommandLine:
     return parse(*args)[0]
 
 
 def test_a_file_may_come_first_last_or_as_an_option() -> None:
     for args in (("c.yaml", "a.b=1"), ("a.b=1", "c.yaml"), ("--config", "c.yaml", "a.b=1")):
-        assert settings(*args) == Given(Path("c.yaml"), ("a.b=1",), {})
+        assert settings(*args) == CommandLine(Path("c.yaml"), ("a.b=1",), {})
 
 
 def test_two_different_files_are_refused() -> None:
@@ -40,7 +40,7 @@ def test_two_different_files_are_refused() -> None:
 
 def test_cfg_options_takes_every_override_that_follows_and_leaves_the_file() -> None:
     found = settings("--cfg-options", "a.b=1", "c.d=[1, 2]", "c.yaml")
-    assert found == Given(Path("c.yaml"), ("a.b=1", "c.d=[1, 2]"), {})
+    assert found == CommandLine(Path("c.yaml"), ("a.b=1", "c.d=[1, 2]"), {})
 
 
 def test_cfg_options_may_be_repeated_and_ends_at_the_next_option() -> None:
@@ -283,7 +283,7 @@ def test_every_flag_of_the_original_is_taken_alone_and_with_its_value(flag: str)
         (f"--{flag.replace('_', '-')}", value),
     ):
         found = settings("--config", "c.yaml", *args)
-        assert found == Given(Path("c.yaml"), (), {flag: value})
+        assert found == CommandLine(Path("c.yaml"), (), {flag: value})
         load_config(flags=found.flags)
 
 
@@ -336,7 +336,7 @@ async def test_the_commands_of_the_original_get_as_far_as_the_data(
 
 
 def test_a_command_is_told_again_with_settings_changed() -> None:
-    given = Given(
+    given = CommandLine(
         Path("my c.yaml"), ("limits.calls=5", "a.b=c d"), {"num_epochs": "2", "calls": "9"}
     )
     assert given.command("train", {"limits.calls": "60"}) == (

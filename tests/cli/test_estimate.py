@@ -5,7 +5,7 @@ from pathlib import Path
 
 from support_cli import Call, make_project
 
-from skillopt.cli.means import Means
+from skillopt.cli.means import Discovered
 from skillopt.cli.quickstart import make_folder, outlook
 from skillopt.cli.recipes import CAPABLE
 
@@ -29,7 +29,7 @@ def test_the_command_lists_phases_roles_and_missing_prices(call: Call, tmp_path:
 
 def test_the_quickstart_tells_what_its_own_job_would_take() -> None:
     settings = {"backend": "openai_chat", "target": "gpt-none", "optimizer": "gpt-none"}
-    told = outlook(Means("OpenAI", settings, CAPABLE))
+    told = outlook(Discovered("OpenAI", settings, CAPABLE))
     assert " calls, " in told
     assert re.match(r"about [\d.]+ (s|min), \d+-\d+ calls, ", told)
     assert told.endswith(" tokens, dollars unknown")
@@ -48,7 +48,7 @@ def test_the_quickstart_with_a_local_model_is_estimated_near_what_it_takes(
     call: Call, tmp_path: Path
 ) -> None:
     """Measured on two cores: 5.9 and 9.3 minutes, depending on what else ran there."""
-    make_folder(tmp_path / "q", Means("local", LOCAL), 0)
+    make_folder(tmp_path / "q", Discovered("local", LOCAL), 0)
     done = call("estimate", "q/config.yaml", "model.local_threads=2", cwd=tmp_path)
     assert done.code == 0, done.err
     assert 4 < minutes(done.out) < 12
@@ -60,7 +60,7 @@ def test_the_quickstart_with_a_local_model_is_estimated_near_what_it_takes(
 
 
 def test_what_costs_nothing_is_told_as_free(call: Call, tmp_path: Path) -> None:
-    make_folder(tmp_path / "q", Means("local", LOCAL), 0)
+    make_folder(tmp_path / "q", Discovered("local", LOCAL), 0)
     done = call("estimate", "q/config.yaml", cwd=tmp_path)
     assert "$" not in done.out
     assert "dollars  " not in done.out

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skillopt.cli.means import Means, Wishes, choose, first_model
+from skillopt.cli.means import Discovered, QuickstartOptions, choose, first_model
 from skillopt.cli.recipes import CAPABLE, SMALL
 from skillopt.cli.render import Screen
 from skillopt.config.load import load_config
@@ -16,10 +16,10 @@ from skillopt.config.secrets import Secrets
 from skillopt.errors import ConfigError
 from skillopt.model.weights.catalogue import CATALOGUE
 
-QUIET = Wishes(None, yes=False, spend=False)
+QUIET = QuickstartOptions(None, yes=False, spend=False)
 
 
-def little(_: Means) -> str:
+def little(_: Discovered) -> str:
     return "little"
 
 
@@ -65,7 +65,7 @@ def test_a_key_is_used_only_if_the_user_allows_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     secrets = Secrets({"OPENAI_API_KEY": "sk-not-a-real-key", "SKILLOPT_CACHE": str(tmp_path)})
-    allowed = choose(secrets, Wishes(None, yes=False, spend=True), Screen(), little)
+    allowed = choose(secrets, QuickstartOptions(None, yes=False, spend=True), Screen(), little)
     assert (allowed.settings["backend"], allowed.recipe) == ("openai_chat", CAPABLE)
     pytest.importorskip("xllamacpp", reason="llama.cpp is not installed")
     with pytest.raises(ConfigError, match="model fetch"):
@@ -89,7 +89,9 @@ def test_weights_that_are_here_are_used_and_without_any_the_way_to_them_is_told(
         "target": smaller.name,
         "optimizer": smaller.name,
     }
-    own = choose(secrets, Wishes("./mine.gguf", yes=False, spend=False), Screen(), little)
+    own = choose(
+        secrets, QuickstartOptions("./mine.gguf", yes=False, spend=False), Screen(), little
+    )
     assert own.settings["target"] == "./mine.gguf"
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import pytest
 from support import SHAPE, World
 
-from skillopt.cli.gauges import Gauge, Headway
+from skillopt.cli.gauges import PhaseProgress, RunProgress
 from skillopt.cli.phrases import count, duration, paid, short
 from skillopt.cli.progress import Lines, Reporter
 from skillopt.cli.render import Screen
@@ -17,7 +17,7 @@ from skillopt.core.skill import Skill
 from skillopt.core.state import replay
 from skillopt.engine.loop import train
 from skillopt.model.meter import Meter
-from skillopt.progress import Progress, heartbeat
+from skillopt.progress import PlainProgress, heartbeat
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ def test_a_long_phase_gets_at_most_one_line_every_ten_seconds(
 
 
 def test_reused_and_failed_units_are_told_apart() -> None:
-    gauge = Gauge("rollout", 3)
+    gauge = PhaseProgress("rollout", 3)
     gauge.tick(Ticked("m", "rollout", "reused", 1.0))
     gauge.tick(Ticked("m", "rollout", "failed"))
     gauge.tick(Ticked("m", "rollout", "done", 0.0))
@@ -60,7 +60,7 @@ async def test_a_whole_run_moves_from_nothing_to_all_without_a_step_back() -> No
     world = World()
     clock = Clock()
     run = world.run()
-    headway = Headway(run.plan, len(run.val), Meter(), None, clock)
+    headway = RunProgress(run.plan, len(run.val), Meter(), None, clock)
     assert (headway.done, headway.left) == (0, None)
     await train(run, Skill.parse("Be brief.\n"))
     shares = [0.0]
@@ -77,7 +77,7 @@ async def test_a_whole_run_moves_from_nothing_to_all_without_a_step_back() -> No
 async def test_steps_that_an_early_end_spares_are_not_left() -> None:
     world = World(shape=replace(SHAPE, patience=1))
     run = world.run()
-    headway = Headway(run.plan, len(run.val), Meter(), None)
+    headway = RunProgress(run.plan, len(run.val), Meter(), None)
     await train(run, Skill.parse("Be brief.\n"))
     facts = [event for event in world.seen.events if isinstance(event, Fact)]
     begun, rejected, exam = facts
@@ -93,7 +93,7 @@ async def test_a_continued_run_starts_where_it_stands() -> None:
     run = world.run()
     await train(run, Skill.parse("Be brief.\n"))
     state = replay(world.record.events())
-    headway = Headway(run.plan, len(run.val), Meter(), state)
+    headway = RunProgress(run.plan, len(run.val), Meter(), state)
     assert headway.done == headway.total
 
 
@@ -118,7 +118,7 @@ def test_a_long_silence_is_broken_by_a_line_that_work_goes_on(
     screen = Screen()
     lines = Reporter(screen, Lines(screen, clock))
     stream = io.StringIO()
-    plain = Progress(stream, clock)
+    plain = PlainProgress(stream, clock)
     for watch in (lines, plain):
         watch.pulse()
         watch(PhaseOpened("step_0001", "trial", 0))

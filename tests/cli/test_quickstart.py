@@ -11,7 +11,7 @@ from support_wire import WireServer, completion, says
 
 from skillopt.build.brief import prepare
 from skillopt.build.integrity import check_config
-from skillopt.cli.means import Means
+from skillopt.cli.means import Discovered
 from skillopt.cli.quickstart import make_folder
 from skillopt.cli.recipes import CAPABLE
 from skillopt.config.load import load_config
@@ -53,7 +53,7 @@ def test_a_folder_with_other_files_is_left_alone_unless_the_user_is_sure(
 
 def test_the_first_job_is_sound_and_asks_the_model_for_every_rule(tmp_path: Path) -> None:
     settings = {"backend": "local", "target": "some.gguf", "optimizer": "some.gguf"}
-    make_folder(tmp_path, Means("a model", settings), seed=1)
+    make_folder(tmp_path, Discovered("a model", settings), seed=1)
     config = load_config(tmp_path / "config.yaml")
     assert config.gradient.proposer == ("instruct",)
     assert config.train.seed == 1
@@ -89,7 +89,7 @@ async def test_a_quickstart_whose_optimizer_was_never_usable_ends_like_such_a_tr
 ) -> None:
     async with WireServer([says(completion("hello"))]) as server:
         settings = {"backend": "openai_compatible", "base_url": f"{server.url}/v1"}
-        means = Means("a model", {**settings, "target": "m", "optimizer": "m"}, CAPABLE)
+        means = Discovered("a model", {**settings, "target": "m", "optimizer": "m"}, CAPABLE)
         make_folder(tmp_path / "first", means, seed=0)
         _says_what_to_do(await skillopt("quickstart", "--out", "first", cwd=tmp_path))
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from skillopt.core.callables import NotReused, identify, used
+from skillopt.core.callables import NotReusedWarning, identify, used
 
 Model = Callable[[str], str]
 
@@ -216,10 +216,10 @@ def test_what_cannot_be_compared_is_reused_by_the_same_object_only_and_told_once
     tmp_path: Path,
 ) -> None:
     one, other = Connected(tmp_path / "x"), Connected(tmp_path / "x")
-    with pytest.warns(NotReused, match=r"Connected.*TextIOWrapper.*`fingerprint`"):
+    with pytest.warns(NotReusedWarning, match=r"Connected.*TextIOWrapper.*`fingerprint`"):
         first = text(one)
     assert text(one) == first  # a second warning would be an error
-    with pytest.warns(NotReused):
+    with pytest.warns(NotReusedWarning):
         assert text(other) != first
     one.file.close()
     other.file.close()
@@ -290,7 +290,7 @@ def test_a_callable_that_carries_itself_or_very_much_has_an_identity() -> None:
     assert text(Ring()) == text(Ring())
     huge = list(range(300_000))
     heavy: list[Callable[[str], int]] = [lambda prompt: huge[len(prompt)]]
-    with pytest.warns(NotReused):
+    with pytest.warns(NotReusedWarning):
         assert identify(heavy[0]).doubt
 
 
@@ -319,7 +319,7 @@ def test_implementations_registered_for_a_type_are_part_of_a_function() -> None:
         return lambda _prompt: respond(1)
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotReused)
+        warnings.simplefilter("ignore", NotReusedWarning)
         assert identify(made("A")).text != identify(made("B")).text
 
 
@@ -344,7 +344,7 @@ def test_a_module_made_at_run_time_stands_for_itself_only() -> None:
         vars(module)["answer"] = answer
         return lambda _prompt: str(vars(module)["answer"])
 
-    with pytest.warns(NotReused):
+    with pytest.warns(NotReusedWarning):
         first, second = identify(made("A")), identify(made("B"))
     assert first.text != second.text
 

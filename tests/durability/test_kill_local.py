@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support_runs import ROOT, kept_calls, told
 
-from skillopt.cli.means import Means
+from skillopt.cli.means import Discovered
 from skillopt.cli.quickstart import make_folder
 from skillopt.model.weights.catalogue import find
 from skillopt.model.weights.folder import Folder, default_root
@@ -36,7 +36,7 @@ async def test_a_run_with_real_weights_killed_on_the_way_ends_as_the_uncut_one(
 ) -> None:
     if not Folder(default_root(os.environ.get)).has(find(name)):
         pytest.skip(f"not on this machine: skillopt model fetch {name}")
-    means = Means(name, {"backend": "local", "target": name, "optimizer": name})
+    means = Discovered(name, {"backend": "local", "target": name, "optimizer": name})
     for folder in ("uncut", "cut"):
         make_folder(tmp_path / folder, means, seed=0)
     uncut = await start(tmp_path / "uncut" / "config.yaml")

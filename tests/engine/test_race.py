@@ -21,7 +21,7 @@ from skillopt.engine.hearing import Replication
 from skillopt.engine.loop import train
 from skillopt.engine.plan import PlanSettings
 from skillopt.engine.race import SuccessiveHalving
-from skillopt.engine.run import Run
+from skillopt.engine.run import TrainingRun
 from skillopt.evaluation.gates import Metric, Strict, always
 from skillopt.evaluation.racing import HalveByGain
 from skillopt.evaluation.tested import Paired
@@ -49,7 +49,7 @@ def spoilt(request: Request) -> str:
     return str(int(left) + int(right)) if able else "0"
 
 
-def racing(world: World, *, candidates: int = 4) -> Run:
+def racing(world: World, *, candidates: int = 4) -> TrainingRun:
     run = world.but(shape=PlanSettings(epochs=1, batch=4, seed=0), exam=False).run()
     assert isinstance(run.optimizer, Pipeline)
     return replace(
@@ -63,7 +63,7 @@ def racing(world: World, *, candidates: int = 4) -> Run:
     )
 
 
-async def one_step(run: Run, record: MemoryLog) -> tuple[State, Stepped]:
+async def one_step(run: TrainingRun, record: MemoryLog) -> tuple[State, Stepped]:
     state = await train(run, START)
     (step,) = [event for event in record.kept if isinstance(event, Stepped)]
     return state, step

@@ -5,7 +5,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillopt.aio import nursery
+from skillopt.aio import task_group
 from skillopt.engine.slots import WorkerPool
 
 WORK = st.lists(st.tuples(st.booleans(), st.integers(0, 5)), max_size=30)
@@ -45,7 +45,7 @@ def test_needed_work_never_waits_for_idle_work_which_starts_only_where_nobody_el
             idle -= 1
 
     async def run() -> None:
-        async with nursery() as group:
+        async with task_group() as group:
             for ahead, turns in jobs:
                 group.start(spare(turns) if ahead else need(turns))
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillopt.core.events import Measured, Verdict
+from skillopt.core.events import GateVerdict, Measured
 from skillopt.core.ports import Gate
 from skillopt.core.rollout import Evaluation, Failure, Score
 from skillopt.core.skill import Skill
@@ -68,7 +68,7 @@ def measured(text: str, rounds: list[list[Score | None]], met: set[str] | None =
     return Measured(skill, Evaluation.over(skill.digest, "val", found, lost), 0.0, "x", 0)
 
 
-def foreseen(gate: Gate, case: Case) -> Verdict | None:
+def foreseen(gate: Gate, case: Case) -> GateVerdict | None:
     """Meet the tasks block by block; the first verdict that is certain before the end."""
     incumbent = measured("old", case.old)
     whole = measured("new", case.new)
@@ -83,7 +83,7 @@ def foreseen(gate: Gate, case: Case) -> Verdict | None:
     return None
 
 
-def judged(gate: Gate, case: Case) -> Verdict:
+def judged(gate: Gate, case: Case) -> GateVerdict:
     return gate.judge(measured("new", case.new), measured("old", case.old), level=LEVEL)
 
 
@@ -138,12 +138,12 @@ def test_where_a_tie_is_enough_only_a_certain_loss_is_given_up() -> None:
     gate = Strict(Metric(), ties=True)
     even = Case(scores(0, 0, 1, 1), scores(0, 0, 1, 1), 0.0, 1)
     assert foreseen(gate, even) is None
-    assert judged(gate, even) == Verdict("better", "0.5000 >= 0.5000 on 4 tasks")
+    assert judged(gate, even) == GateVerdict("better", "0.5000 >= 0.5000 on 4 tasks")
     worse = Case(scores(1, 1, 1), scores(0, 1, 1), 0.0, 1)
-    assert foreseen(gate, worse) == Verdict(
+    assert foreseen(gate, worse) == GateVerdict(
         "not_better", "at most 0.6667 < 1.0000, after 1 of 3 tasks"
     )
-    assert judged(gate, worse) == Verdict("not_better", "0.6667 < 1.0000 on 3 tasks")
+    assert judged(gate, worse) == GateVerdict("not_better", "0.6667 < 1.0000 on 3 tasks")
     guarded = NoRegression(strict=gate, must_pass=frozenset({"t0"}), max_broken=0.5)
     swapped = Case(scores(1, 0, 1), scores(0, 1, 1), 0.0, 3)
     assert judged(gate, swapped).finding == "better"
@@ -232,4 +232,4 @@ def test_one_broken_rule_is_enough_to_give_up(
     old = measured("old", scores(1, 0, 0, 0))
     new = measured("new", scores(0, 1, 1, 1), {"t0"})
     verdict = gate.foresee(new, old, ["t1", "t2", "t3"])
-    assert verdict == (None if told is None else Verdict("not_better", told))
+    assert verdict == (None if told is None else GateVerdict("not_better", told))

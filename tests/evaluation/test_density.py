@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from skillopt.core.events import Measured
 from skillopt.core.rollout import Evaluation, Score
 from skillopt.core.skill import Skill
-from skillopt.evaluation.density import LEADING, Density
+from skillopt.evaluation.density import DIRECTIVE_WORDS, Density
 from skillopt.evaluation.gates import Metric, Strict
 
-WORDS = st.lists(st.sampled_from([*LEADING, "MUST", "the", "answer", "is", "\n-", "#"]))
+WORDS = st.lists(st.sampled_from([*DIRECTIVE_WORDS, "MUST", "the", "answer", "is", "\n-", "#"]))
 
 
 def measured(gate: Strict, document: str, *marks: float) -> Measured:

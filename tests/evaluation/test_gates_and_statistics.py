@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillopt.core.events import Measured, Verdict
+from skillopt.core.events import GateVerdict, Measured
 from skillopt.core.rollout import Evaluation, Failure, Score
 from skillopt.core.skill import Skill
 from skillopt.evaluation.density import Density
@@ -32,7 +32,7 @@ def marks(*values: float) -> dict[str, Score]:
 def test_a_tie_is_not_better_and_a_point_more_is() -> None:
     gate = Strict(Metric())
     old = measured(gate, marks(1, 0, 0))
-    assert gate.judge(measured(gate, marks(0, 1, 0)), old) == Verdict(
+    assert gate.judge(measured(gate, marks(0, 1, 0)), old) == GateVerdict(
         "not_better", "0.3333 <= 0.3333 on 3 tasks"
     )
     assert is_better(gate, measured(gate, marks(1, 1, 0)), old)

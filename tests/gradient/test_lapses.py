@@ -15,7 +15,7 @@ from skillopt.core.proposal import Finding, ReminderUpdate, Source
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.engine.loop import train
-from skillopt.engine.run import Run
+from skillopt.engine.run import TrainingRun
 from skillopt.gradient.aggregate import Aggregate
 from skillopt.gradient.lapses import Reminders
 from skillopt.gradient.reflect import Reflect
@@ -95,7 +95,7 @@ async def test_a_list_that_got_no_shorter_or_lost_everything_is_not_taken() -> N
         assert "1 to 2 notes" in appendix.problem
 
 
-def run_with(model: Scripted, world: World, sources: frozenset[Source]) -> Run:
+def run_with(model: Scripted, world: World, sources: frozenset[Source]) -> TrainingRun:
     run = world.run()
     asker = Asker(model, Library(), run.sink)
     noting = Reminders(asker=asker, sources=sources)
@@ -109,7 +109,9 @@ def run_with(model: Scripted, world: World, sources: frozenset[Source]) -> Run:
     return replace(run, optimizer=pipeline)
 
 
-async def trained(model: Scripted, sources: frozenset[Source] = FAILURES) -> tuple[State, Run]:
+async def trained(
+    model: Scripted, sources: frozenset[Source] = FAILURES
+) -> tuple[State, TrainingRun]:
     run = run_with(model, World(target=Scripted(pupil)), sources)
     return await train(run, Skill.parse("You add numbers.\n")), run
 
@@ -125,7 +127,7 @@ def noting(*notes: str) -> Scripted:
     return Scripted(answer)
 
 
-def steps(run: Run) -> list[Stepped]:
+def steps(run: TrainingRun) -> list[Stepped]:
     return [event for event in run.sink.record.events() if isinstance(event, Stepped)]
 
 

@@ -9,12 +9,12 @@ from skillopt.core.chat import Model, Request
 from skillopt.core.journal import EventSink
 from skillopt.errors import ConfigError, ModelError, Refused, Unusable
 from skillopt.model.scripted import Scripted
-from skillopt.prompts.ask import Asker, Question
+from skillopt.prompts.ask import Asker, PromptQuestion
 from skillopt.prompts.library import Library
 from skillopt.prompts.replies import EditAnalysis, EditAnswer, Ranking
 from skillopt.testing.doubles import MemoryLog
 
-QUESTION = Question(
+QUESTION = PromptQuestion(
     stage="ranking",
     prompt="ranking",
     sections=["<a>1</a>", "<b>2</b>"],

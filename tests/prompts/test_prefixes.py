@@ -6,7 +6,12 @@ from pathlib import Path
 
 from skillopt.api import train_async
 from skillopt.core.chat import Request
-from skillopt.testing.simulator import Optimizer, Target, initial_skill, make_items
+from skillopt.testing.simulator import (
+    SimulatedOptimizer,
+    SimulatedTarget,
+    initial_skill,
+    make_items,
+)
 from skillopt.testing.simulator.optimizer import stage_of
 
 VOLATILE = ("<attempt", "<proposals>", "<directions>", "<pair")
@@ -15,7 +20,7 @@ STABLE = ("<skill>", "<lessons>", "<history>", "<budget>")
 
 async def test_every_question_begins_with_what_others_of_its_step_share(tmp_path: Path) -> None:
     asked: list[Request] = []
-    teacher, pupil = Optimizer(seed=1), Target(seed=1)
+    teacher, pupil = SimulatedOptimizer(seed=1), SimulatedTarget(seed=1)
 
     async def optimizer(request: Request) -> str:
         asked.append(request)

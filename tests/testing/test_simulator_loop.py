@@ -20,7 +20,12 @@ from skillopt.prompts.sections import (
     proposals_section,
     skill_section,
 )
-from skillopt.testing.simulator import Optimizer, Target, initial_skill, make_items
+from skillopt.testing.simulator import (
+    SimulatedOptimizer,
+    SimulatedTarget,
+    initial_skill,
+    make_items,
+)
 
 Item = dict[str, str]
 
@@ -29,8 +34,8 @@ Item = dict[str, str]
 class Climb:
     """The method in a few lines, with the simulated models called directly."""
 
-    target: Target
-    optimizer: Optimizer
+    target: SimulatedTarget
+    optimizer: SimulatedOptimizer
 
     def attempt(self, item: Item, skill: Skill) -> Rollout:
         answer = self.target.answer(f"## Skill\n\n{skill.render()}", item["input"])
@@ -102,7 +107,7 @@ class Climb:
 def test_a_plain_training_loop_climbs_from_below_03_to_above_085(seed: int) -> None:
     items = make_items(180, seed)
     train, val, test = items[:80], items[80:120], items[120:]
-    climb = Climb(Target(seed), Optimizer(seed))
+    climb = Climb(SimulatedTarget(seed), SimulatedOptimizer(seed))
     scores, skill = climb.train(train, val)
     assert scores[0] < 0.3
     assert scores[-1] > 0.85
@@ -110,7 +115,7 @@ def test_a_plain_training_loop_climbs_from_below_03_to_above_085(seed: int) -> N
 
 
 def test_broken_replies_are_of_kinds_that_a_reader_of_model_json_meets() -> None:
-    texts = [Optimizer(seed, broken=1).answer("ranking", "", "") for seed in range(20)]
+    texts = [SimulatedOptimizer(seed, broken=1).answer("ranking", "", "") for seed in range(20)]
     readable = [read_object(text, {"selected_indices"}) is not None for text in texts]
     assert any(readable)
     assert not all(text.startswith("{") for text in texts)

@@ -23,18 +23,23 @@ from skillopt.prompts.sections import (
     proposals_section,
     skill_section,
 )
-from skillopt.testing.simulator import Optimizer, Target, initial_skill, make_items
+from skillopt.testing.simulator import (
+    SimulatedOptimizer,
+    SimulatedTarget,
+    initial_skill,
+    make_items,
+)
 from skillopt.testing.simulator.forms import read_rules
 from skillopt.testing.simulator.office import BY_LABEL, FIELDS
 from skillopt.testing.simulator.optimizer import Stage, stage_of
 from skillopt.testing.simulator.world import HOUSE
 
-WISE = Optimizer(useless=0, harmful=0, broken=0)
+WISE = SimulatedOptimizer(useless=0, harmful=0, broken=0)
 PROMPTS = Library()
 
 
 def attempt(item: dict[str, str], skill: str = "") -> Rollout:
-    answer = Target(noise=0).answer(f"## Skill\n{skill}", item["input"])
+    answer = SimulatedTarget(noise=0).answer(f"## Skill\n{skill}", item["input"])
     right = answer == item["answer"]
     feedback = "correct" if right else f"wrong answer: expected '{item['answer']}', got '{answer}'"
     said = (Message("user", item["input"]), Message("assistant", answer))
@@ -59,7 +64,7 @@ def reflection(
     return "\n\n".join(sections)
 
 
-def ask(stage: Stage, user: str, optimizer: Optimizer = WISE) -> dict[str, object]:
+def ask(stage: Stage, user: str, optimizer: SimulatedOptimizer = WISE) -> dict[str, object]:
     return json.loads(optimizer.answer(stage, "", user))
 
 
@@ -201,18 +206,18 @@ def test_meta_reflection_learns_from_what_was_accepted_and_rejected() -> None:
 def test_flawed_edits_come_about_as_often_as_their_settings_say() -> None:
     users = [reflection(make_items(8, seed), budget=4) for seed in range(300)]
 
-    def share(optimizer: Optimizer, sign: str) -> float:
+    def share(optimizer: SimulatedOptimizer, sign: str) -> float:
         texts = [optimizer.answer("reflection", "", user) for user in users]
         return sum(sign in text for text in texts) / len(texts)
 
     sign = "It seems to help."
     assert share(WISE, sign) == 0
-    assert 0.18 < share(Optimizer(harmful=0, broken=0), sign) < 0.32
-    assert 0.05 < share(Optimizer(useless=0, broken=0), sign) < 0.15
+    assert 0.18 < share(SimulatedOptimizer(harmful=0, broken=0), sign) < 0.32
+    assert 0.05 < share(SimulatedOptimizer(useless=0, broken=0), sign) < 0.15
 
 
 def test_a_harmful_edit_states_a_form_that_the_evidence_speaks_against() -> None:
-    bad = Optimizer(useless=0, harmful=1, broken=0)
+    bad = SimulatedOptimizer(useless=0, harmful=1, broken=0)
     edits = edits_of(ask("reflection", reflection(about("room code"), budget=4), bad))
     assert learned(edits[1:]) == {"room code": "floor_first"}
 
@@ -285,7 +290,7 @@ def test_the_meta_skill_sums_up_the_epoch() -> None:
 
 
 def test_some_first_replies_are_broken_json_and_repairs_never_are() -> None:
-    optimizer = Optimizer(broken=0.5)
+    optimizer = SimulatedOptimizer(broken=0.5)
     users = [reflection(make_items(4, seed)) for seed in range(60)]
     broken = 0
     for user in users:

@@ -13,9 +13,9 @@ from skillopt.prompts.sections import (
     skill_section,
     turns_section,
 )
-from skillopt.testing.simulator import Optimizer, Target, make_items, stated_skill
+from skillopt.testing.simulator import SimulatedOptimizer, SimulatedTarget, make_items, stated_skill
 
-WISE = Optimizer(useless=0, harmful=0, broken=0)
+WISE = SimulatedOptimizer(useless=0, harmful=0, broken=0)
 ITEMS = {each["kind"]: each for each in make_items(100, 4)}
 ROOM = ITEMS["room code"]
 EMPTY = Skill.parse("# Office clerk\n")
@@ -23,7 +23,7 @@ STATED = Skill.parse(stated_skill())
 
 
 def answered(item: dict[str, str], skill: Skill = EMPTY) -> Rollout:
-    answer = Target(noise=0).answer(f"## Skill\n{skill.render()}", item["input"])
+    answer = SimulatedTarget(noise=0).answer(f"## Skill\n{skill.render()}", item["input"])
     feedback = f"wrong answer: expected '{item['answer']}', got '{answer}'"
     said = (Message("user", item["input"]), Message("assistant", answer))
     right = float(answer == item["answer"])
@@ -49,7 +49,7 @@ def next_move(rollout: Rollout, *turns: Turn, left: int = 3, repairing: bool = F
 
 
 def explained(skill: Skill, answer: str) -> str:
-    return Target().explain(f"## Skill\n{skill.render()}", ROOM["input"], answer)
+    return SimulatedTarget().explain(f"## Skill\n{skill.render()}", ROOM["input"], answer)
 
 
 def test_a_target_says_which_rules_it_had_and_not_what_would_have_been_right() -> None:

@@ -8,12 +8,12 @@ from skillopt.core.rollout import Rollout, Score, Trajectory
 from skillopt.core.skill import Skill
 from skillopt.prompts.library import Library
 from skillopt.prompts.sections import attempt_section, notes_section, skill_section
-from skillopt.testing.simulator import Optimizer, Target, make_items, stated_skill
+from skillopt.testing.simulator import SimulatedOptimizer, SimulatedTarget, make_items, stated_skill
 from skillopt.testing.simulator.office import FIELDS
 from skillopt.testing.simulator.reminders import compact, labels_in
 
 PROMPTS = Library()
-WISE = Optimizer(useless=0, harmful=0, broken=0)
+WISE = SimulatedOptimizer(useless=0, harmful=0, broken=0)
 ANALYST = PROMPTS.text("analyst_error") + PROMPTS.text("lapses_failure")
 STATED = Skill.parse(stated_skill())
 
@@ -28,7 +28,7 @@ def reminders(skill: Skill) -> list[str]:
 
 
 def _ruleless(item: dict[str, str]) -> Rollout:
-    answer = Target(noise=0).answer("", item["input"])
+    answer = SimulatedTarget(noise=0).answer("", item["input"])
     said = (Message("user", item["input"]), Message("assistant", answer))
     feedback = f"wrong answer: expected '{item['answer']}', got '{answer}'"
     return Rollout(
@@ -41,7 +41,7 @@ def _ruleless(item: dict[str, str]) -> Rollout:
 
 def forgetful(skill: Skill) -> float:
     """How often a target that forgets half of its rules is right."""
-    target = Target(noise=0.5)
+    target = SimulatedTarget(noise=0.5)
     items = make_items(60, 7)
     system = f"## Skill\n\n{skill.render()}"
     return sum(target.answer(system, each["input"]) == each["answer"] for each in items) / 60

@@ -14,7 +14,7 @@ import pytest
 
 from skillopt.testing.simulator import (
     Faults,
-    Optimizer,
+    SimulatedOptimizer,
     Simulator,
     make_items,
     stated_skill,
@@ -77,7 +77,7 @@ async def test_a_ping_is_answered_with_ok() -> None:
 
 
 async def test_a_repair_question_gets_valid_json() -> None:
-    sim = Simulator(optimizer=Optimizer(broken=1))
+    sim = Simulator(optimizer=SimulatedOptimizer(broken=1))
     asked = question("<proposals>\n[]\n</proposals>", 'Reply {"selected_indices": []}')
     async with client(sim) as session:
         _, first = await post(session, sim, asked)

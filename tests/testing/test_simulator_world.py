@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillopt.testing.simulator import Target, initial_skill, make_items, stated_skill, write_data
+from skillopt.testing.simulator import (
+    SimulatedTarget,
+    initial_skill,
+    make_items,
+    stated_skill,
+    write_data,
+)
 from skillopt.testing.simulator.forms import read_request, read_rules
 from skillopt.testing.simulator.office import BY_LABEL, FIELDS
 from skillopt.testing.simulator.world import HOUSE
@@ -117,7 +123,7 @@ def test_a_text_without_subject_or_form_states_no_rule(rule: str) -> None:
 
 
 def solved(skill: str, *, noise: float = 0.04, seed: int = 0) -> float:
-    target = Target(seed, noise)
+    target = SimulatedTarget(seed, noise)
     items = make_items(400, 11)
     system = f"Do it.\n\n## Skill\n{skill}"
     right = [target.answer(system, item["input"]) == item["answer"] for item in items]
@@ -132,7 +138,7 @@ def test_the_initial_skill_is_poor_and_the_stated_one_nearly_perfect() -> None:
 
 def test_one_rule_solves_the_items_that_need_it_alone() -> None:
     rule = "- " + BY_LABEL["planning week"].form("short").rules[1]
-    target = Target(noise=0)
+    target = SimulatedTarget(noise=0)
     for item in make_items(200, 2):
         if item["kind"] == "planning week":
             assert target.answer(f"## Skill\n{rule}", item["input"]) == item["answer"]
@@ -155,17 +161,21 @@ def test_contradictions_and_bloat_hurt() -> None:
 def test_the_same_request_gets_the_same_answer_and_another_seed_other_slips() -> None:
     assert solved(stated_skill(), seed=1) == solved(stated_skill(), seed=1)
     item = make_items(1, 0)[0]["input"]
-    answers = {Target(seed, 0.5).answer(stated_skill(), item) for seed in range(20)}
+    answers = {SimulatedTarget(seed, 0.5).answer(stated_skill(), item) for seed in range(20)}
     assert len(answers) == 2
 
 
 def test_answers_are_tagged_when_the_request_asks_for_tags() -> None:
     item = make_items(1, 0)[0]
-    answer = Target(noise=0).answer(f"Use <answer>.\n## Skill\n{stated_skill()}", item["input"])
+    answer = SimulatedTarget(noise=0).answer(
+        f"Use <answer>.\n## Skill\n{stated_skill()}", item["input"]
+    )
     assert answer == f"<answer>{item['answer']}</answer>"
 
 
 def test_a_question_of_another_world_gets_a_title_or_an_admission() -> None:
-    found = Target().answer("", "## Context\n[DOC] [TLE] Mars [PAR] The fourth.\n## Question\nRed?")
+    found = SimulatedTarget().answer(
+        "", "## Context\n[DOC] [TLE] Mars [PAR] The fourth.\n## Question\nRed?"
+    )
     assert found == "Mars"
-    assert Target().answer("", "What is the capital of France?") == "unknown"
+    assert SimulatedTarget().answer("", "What is the capital of France?") == "unknown"

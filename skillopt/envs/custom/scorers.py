@@ -51,7 +51,7 @@ def scorer_of(settings: Settings) -> Scorer:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class ExpectedAnswer:
     """What a rule judges an answer against."""
 
     answers: tuple[str, ...]
@@ -63,18 +63,18 @@ class Reference:
         return Gold(answers=self.answers, reply=self.answers[0])
 
 
-class Rule(Protocol):
+class AnswerRule(Protocol):
     """How an answer compares with a reference."""
 
-    def complaint(self, reference: Reference) -> str | None:
+    def complaint(self, reference: ExpectedAnswer) -> str | None:
         """Why no answer could be judged against this reference; None if one can."""
         ...
 
-    def gold(self, reference: Reference) -> Gold | None:
+    def gold(self, reference: ExpectedAnswer) -> Gold | None:
         """The right answer; None where the reference only describes it."""
         ...
 
-    async def judge(self, answer: str, reference: Reference) -> Score:
+    async def judge(self, answer: str, reference: ExpectedAnswer) -> Score:
         """Score an answer, with feedback."""
         ...
 
@@ -84,7 +84,7 @@ class Ruled:
     """A rule, applied to the columns of the settings."""
 
     identity: str
-    rule: Rule
+    rule: AnswerRule
     settings: Settings
 
     def check(self, row: Row) -> None:
@@ -100,10 +100,10 @@ class Ruled:
         """Ask the rule."""
         return await self.rule.judge(answer, self._reference(row))
 
-    def _reference(self, row: Row) -> Reference:
+    def _reference(self, row: Row) -> ExpectedAnswer:
         choices = self.settings.choices
         options = columns.options(row, choices) if choices else ()
-        return Reference(columns.answers(row, self.settings.answer), options)
+        return ExpectedAnswer(columns.answers(row, self.settings.answer), options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,19 +141,19 @@ class Called:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class TextScorer:
     """Any text against any text, right or wrong."""
 
     right: Callable[[str, tuple[str, ...]], bool]
 
-    def complaint(self, reference: Reference) -> str | None:
+    def complaint(self, reference: ExpectedAnswer) -> str | None:
         """Any text can be compared."""
 
-    def gold(self, reference: Reference) -> Gold | None:
+    def gold(self, reference: ExpectedAnswer) -> Gold | None:
         """Any of the references."""
         return reference.gold
 
-    async def judge(self, answer: str, reference: Reference) -> Score:
+    async def judge(self, answer: str, reference: ExpectedAnswer) -> Score:
         """All or nothing."""
         return metrics.verdict(
             answer, reference.answers, float(self.right(answer, reference.answers))
@@ -164,14 +164,14 @@ class Compared:
 class Words:
     """Equality of normalised texts as hard score, overlap of words as soft score."""
 
-    def complaint(self, reference: Reference) -> str | None:
+    def complaint(self, reference: ExpectedAnswer) -> str | None:
         """Any text can be compared."""
 
-    def gold(self, reference: Reference) -> Gold | None:
+    def gold(self, reference: ExpectedAnswer) -> Gold | None:
         """Any of the references."""
         return reference.gold
 
-    async def judge(self, answer: str, reference: Reference) -> Score:
+    async def judge(self, answer: str, reference: ExpectedAnswer) -> Score:
         """Partial credit in the soft score only."""
         return metrics.judge_words(answer, reference.answers)
 
@@ -182,7 +182,7 @@ class Regex:
 
     case_sensitive: bool
 
-    def complaint(self, reference: Reference) -> str | None:
+    def complaint(self, reference: ExpectedAnswer) -> str | None:
         """Patterns must compile."""
         try:
             for pattern in reference.answers:
@@ -191,10 +191,10 @@ class Regex:
             return f"{error.pattern!r} is not a regular expression ({error})"
         return None
 
-    def gold(self, reference: Reference) -> Gold | None:
+    def gold(self, reference: ExpectedAnswer) -> Gold | None:
         """A pattern is not an answer."""
 
-    async def judge(self, answer: str, reference: Reference) -> Score:
+    async def judge(self, answer: str, reference: ExpectedAnswer) -> Score:
         """All or nothing."""
         right = False
         for pattern in reference.answers:
@@ -210,16 +210,16 @@ class Numeric:
 
     tolerance: float
 
-    def complaint(self, reference: Reference) -> str | None:
+    def complaint(self, reference: ExpectedAnswer) -> str | None:
         """References must be numbers."""
         bad = next((each for each in reference.answers if metrics.number(each) is None), None)
         return None if bad is None else f"{bad!r} is not a number"
 
-    def gold(self, reference: Reference) -> Gold | None:
+    def gold(self, reference: ExpectedAnswer) -> Gold | None:
         """Any of the references."""
         return reference.gold
 
-    async def judge(self, answer: str, reference: Reference) -> Score:
+    async def judge(self, answer: str, reference: ExpectedAnswer) -> Score:
         """All or nothing."""
         golds = reference.answers
         right = metrics.numeric(answer, golds, self.tolerance)
@@ -231,7 +231,7 @@ class Numeric:
 class Choice:
     """The answer names the right option by letter or by text."""
 
-    def complaint(self, reference: Reference) -> str | None:
+    def complaint(self, reference: ExpectedAnswer) -> str | None:
         """References must name an option."""
         for gold in reference.answers:
             if metrics.option(gold, reference.options) is None:
@@ -239,7 +239,7 @@ class Choice:
                 return f"{gold!r} names none of the options ({known})"
         return None
 
-    def gold(self, reference: Reference) -> Gold | None:
+    def gold(self, reference: ExpectedAnswer) -> Gold | None:
         """The option that the first reference names."""
         letter = metrics.option(reference.answers[0], reference.options)
         if letter is None or not reference.options:
@@ -248,7 +248,7 @@ class Choice:
         text = reference.options[right]
         return Gold(answers=(text,), options=reference.options, right=right, reply=letter)
 
-    async def judge(self, answer: str, reference: Reference) -> Score:
+    async def judge(self, answer: str, reference: ExpectedAnswer) -> Score:
         """All or nothing."""
         named = metrics.option(answer, reference.options)
         right = metrics.choice(answer, reference.answers, reference.options)
@@ -256,12 +256,12 @@ class Choice:
         return metrics.verdict(answer, reference.answers, float(right), fault=fault)
 
 
-def _rule_of(name: str, settings: Settings) -> Rule:
+def _rule_of(name: str, settings: Settings) -> AnswerRule:
     cased = settings.case_sensitive
-    rules: dict[str, Rule] = {
-        "exact": Compared(lambda text, golds: metrics.equal(text, golds, case_sensitive=cased)),
+    rules: dict[str, AnswerRule] = {
+        "exact": TextScorer(lambda text, golds: metrics.equal(text, golds, case_sensitive=cased)),
         "f1": Words(),
-        "contains": Compared(
+        "contains": TextScorer(
             lambda text, golds: metrics.contains(text, golds, case_sensitive=cased)
         ),
         "regex": Regex(cased),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from skillopt.core.task import Split
-from skillopt.evaluation.integrity.findings import Finding, Item, few, many, percent, words
+from skillopt.evaluation.integrity.findings import CheckFinding, Item, few, many, percent, words
 
 _ROW = 8
 """So many words in a row are copied, not found again."""
@@ -63,12 +63,12 @@ def passages(items: Sequence[Item], document: str, before: str = "") -> list[Pas
     return found
 
 
-def copying(items: Sequence[Item], document: str, before: str = "") -> Finding:
+def copying(items: Sequence[Item], document: str, before: str = "") -> CheckFinding:
     """Copied passages of a skill, and how much of it they make up."""
     name = "copied phrases"
     found = passages(items, document, before)
     if not found:
-        return Finding(name, "ok", f"the skill has no {_ROW} consecutive words of any item")
+        return CheckFinding(name, "ok", f"the skill has no {_ROW} consecutive words of any item")
     share = sum(each.length for each in found) / max(1, len(words(document)))
     sealed = [each for each in found if each.split != "train"]
     told = f"{many(len(found), 'passage')} of {_ROW} words or more, "
@@ -76,10 +76,10 @@ def copying(items: Sequence[Item], document: str, before: str = "") -> Finding:
     if sealed:
         advice = "training never shows val or test items to the optimizer: find the leak"
         shown = few([str(each) for each in sealed])
-        return Finding(name, "bad", f"{told}; {len(sealed)} from val or test", advice, shown)
+        return CheckFinding(name, "bad", f"{told}; {len(sealed)} from val or test", advice, shown)
     advice = "replace these examples by a general rule: the skill memorises training items"
     verdict = "bad" if share > _TOO_MUCH else "look"
-    return Finding(name, verdict, told, advice, few([str(each) for each in found]))
+    return CheckFinding(name, verdict, told, advice, few([str(each) for each in found]))
 
 
 def _rows(text: Sequence[str]) -> Iterator[tuple[str, ...]]:

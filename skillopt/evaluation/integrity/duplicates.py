@@ -9,7 +9,15 @@ from itertools import pairwise
 from math import ceil
 
 from skillopt.core.task import Split
-from skillopt.evaluation.integrity.findings import Finding, Item, Verdict, few, label, many, percent
+from skillopt.evaluation.integrity.findings import (
+    CheckFinding,
+    Item,
+    Verdict,
+    few,
+    label,
+    many,
+    percent,
+)
 
 ALIKE = 0.75
 """Share of common word pairs from which on two briefs are near duplicates."""
@@ -57,22 +65,22 @@ def twins(items: Sequence[Item]) -> list[Twins]:
     return sorted(found, key=lambda each: (place[each.one.id], place[each.other.id]))
 
 
-def duplicates(items: Sequence[Item]) -> list[Finding]:
+def duplicates(items: Sequence[Item]) -> list[CheckFinding]:
     """Pairs across splits, then pairs within them."""
     repeated = sum(len(group) for group in _identical(items) if len(group) > 1)
     if repeated > _SILENT * len(items):
         found = f"{repeated:,} of {len(items):,} briefs are not unique: their text does not tell"
-        return [Finding("overlap of splits", "left out", f"{found} items apart")]
+        return [CheckFinding("overlap of splits", "left out", f"{found} items apart")]
     pairs = twins(items)
     across = [each for each in pairs if each.apart]
     within = [each for each in pairs if not each.apart]
     return [_across(across, items), _within(within)]
 
 
-def _across(pairs: Sequence[Twins], items: Sequence[Item]) -> Finding:
+def _across(pairs: Sequence[Twins], items: Sequence[Item]) -> CheckFinding:
     name, sizes = "overlap of splits", Counter(item.split for item in items)
     if not pairs:
-        return Finding(name, "ok", f"no near duplicates across splits, {len(items):,} items")
+        return CheckFinding(name, "ok", f"no near duplicates across splits, {len(items):,} items")
     same = sum(each.likeness == 1 for each in pairs)
     hit: dict[Split, set[str]] = defaultdict(set)
     for each in pairs:
@@ -87,20 +95,20 @@ def _across(pairs: Sequence[Twins], items: Sequence[Item]) -> Finding:
         for split, ids in sorted(hit.items())
     )
     advice = "remove one item of each pair: a skill trained on one has seen the other"
-    return Finding(name, verdict, found, advice, few([str(each) for each in pairs]))
+    return CheckFinding(name, verdict, found, advice, few([str(each) for each in pairs]))
 
 
-def _within(pairs: Sequence[Twins]) -> Finding:
+def _within(pairs: Sequence[Twins]) -> CheckFinding:
     name = "duplicates"
     if not pairs:
-        return Finding(name, "ok", "none within a split")
+        return CheckFinding(name, "ok", "none within a split")
     at_odds = [each for each in pairs if each.likeness == 1 and _differ(each)]
     found = f"{many(len(pairs), 'pair')} within splits"
     if at_odds:
         found += f"; {len(at_odds):,} have the same question but different answers"
         pairs = [*at_odds, *(each for each in pairs if each not in at_odds)]
     advice = "keep one item of each pair: the copies cost calls and count twice"
-    return Finding(name, "look", found, advice, few([str(each) for each in pairs]))
+    return CheckFinding(name, "look", found, advice, few([str(each) for each in pairs]))
 
 
 def _differ(pair: Twins) -> bool:

@@ -18,7 +18,7 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckFinding:
     """The result of one check."""
 
     check: str

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from math import exp, lgamma, log, log1p
 
 from skillopt.core.task import Gold
-from skillopt.evaluation.integrity.findings import Finding, closed, label, percent
+from skillopt.evaluation.integrity.findings import CheckFinding, closed, label, percent
 
 _CONSTANT, _LOPSIDED = 0.95, 0.8
 _BY_LUCK = 0.001
 _NAMED = 4
 
 
-def balance(golds: Sequence[Gold]) -> Finding:
+def balance(golds: Sequence[Gold]) -> CheckFinding:
     """The most frequent answers, and the score of always giving the first."""
     name, n = "label balance", len(golds)
     counts = Counter(label(gold) for gold in golds).most_common()
@@ -31,11 +31,11 @@ def balance(golds: Sequence[Gold]) -> Finding:
         advice = (
             "there is almost nothing to learn: add items with other answers, or shuffle the options"
         )
-        return Finding(name, "bad", found, advice)
+        return CheckFinding(name, "bad", found, advice)
     if share >= _LOPSIDED or _skewed(golds, times):
         advice = f"compare every score with {percent(share)}, not with 0; shuffle or rebalance"
-        return Finding(name, "look", found, advice)
-    return Finding(name, "ok", found)
+        return CheckFinding(name, "look", found, advice)
+    return CheckFinding(name, "ok", found)
 
 
 def _skewed(golds: Sequence[Gold], times: int) -> bool:

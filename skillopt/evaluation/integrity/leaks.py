@@ -9,7 +9,7 @@ from statistics import fmean
 
 from skillopt.core.task import Gold
 from skillopt.evaluation.integrity.findings import (
-    Finding,
+    CheckFinding,
     Item,
     Verdict,
     few,
@@ -33,7 +33,7 @@ _MANY, _MOST = 3, 0.05
 _SHARED = 6
 
 
-def brief_leaks(items: Sequence[Item]) -> Finding:
+def brief_leaks(items: Sequence[Item]) -> CheckFinding:
     """How often a brief tells its own answer, compared with telling that of another item."""
     name = "gold in the brief"
     known = [item for item in items if item.gold is not None]
@@ -46,15 +46,19 @@ def brief_leaks(items: Sequence[Item]) -> Finding:
         shown = few([str(item) for item in known if item.gold and _tells(item, item.gold)])
         advice = "take the answer out of the columns that env.template or env.input shows"
         verdict: Verdict = "bad" if told - by_luck >= _ABOVE_LUCK else "look"
-        return Finding(name, verdict, found, advice, shown)
+        return CheckFinding(name, verdict, found, advice, shown)
     if all(item.gold and item.gold.quoted for item in known):
-        return Finding(name, "ok", f"{found}; expected, because the task is to find it in a text")
+        return CheckFinding(
+            name, "ok", f"{found}; expected, because the task is to find it in a text"
+        )
     choosing = any(item.gold and item.gold.options for item in known)
     if there - anyway >= (_STRIKING_BESIDE_OPTIONS if choosing else _STRIKING):
         advice = "expected if the task is to find the answer in the text shown; otherwise a leak"
         shown = few([str(item) for item in known if item.gold and _holds(item, item.gold)])
-        return Finding(name, "look", f"{found}{' beside the options' * choosing}", advice, shown)
-    return Finding(name, "ok", found)
+        return CheckFinding(
+            name, "look", f"{found}{' beside the options' * choosing}", advice, shown
+        )
+    return CheckFinding(name, "ok", found)
 
 
 def _rates(items: Sequence[Item], test: Callable[[Item, Gold], bool]) -> tuple[float, float]:
@@ -84,12 +88,14 @@ def _holds(item: Item, gold: Gold) -> bool:
     return any(each in text for each in map(spoken, gold.answers) if each.strip())
 
 
-def skill_leaks(items: Sequence[Item], document: str, *, name: str, before: str = "") -> Finding:
+def skill_leaks(
+    items: Sequence[Item], document: str, *, name: str, before: str = ""
+) -> CheckFinding:
     """Answers in a text that is shown with every item; those of `before` are not counted."""
     text, old = spoken(document), spoken(before)
     telling = _telling(items)
     if not telling:
-        return Finding(name, "left out", "the answers are too common to recognise in a text")
+        return CheckFinding(name, "left out", "the answers are too common to recognise in a text")
     hits = [
         item
         for item, answers in telling
@@ -97,14 +103,14 @@ def skill_leaks(items: Sequence[Item], document: str, *, name: str, before: str 
     ]
     found = f"{len(hits):,} of {len(telling):,} distinctive answers occur in it"
     if not hits:
-        return Finding(name, "ok", found)
+        return CheckFinding(name, "ok", found)
     asked = [item for item in hits if _quotes(text, item)]
     many = len(hits) >= _MANY and len(hits) > _MOST * len(telling)
     if asked:
         found += f"; {len(asked):,} next to words of their own question"
     advice = "review these passages: a skill should explain how to find answers, not contain them"
     shown = few([f"{item}: {item.gold.answers[0]!r}" for item in asked or hits if item.gold])
-    return Finding(name, "bad" if asked or many else "look", found, advice, shown)
+    return CheckFinding(name, "bad" if asked or many else "look", found, advice, shown)
 
 
 def _telling(items: Sequence[Item]) -> list[tuple[Item, list[str]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from skillopt.evaluation.integrity import guesses
-from skillopt.evaluation.integrity.findings import Finding, Item, closed, percent, spoken
+from skillopt.evaluation.integrity.findings import CheckFinding, Item, closed, percent, spoken
 from skillopt.evaluation.integrity.guesses import ALONE, Cue
 from skillopt.evaluation.integrity.options import option_cues
 from skillopt.evaluation.integrity.phrases import label_cues
@@ -16,7 +16,7 @@ _SEVERAL = 3
 _NAME = "shortcuts"
 
 
-def shortcuts(items: Sequence[Item], instructions: str = "") -> Finding:
+def shortcuts(items: Sequence[Item], instructions: str = "") -> CheckFinding:
     """The strongest cues, judged by how often they are right and how much they score alone.
 
     A cue that the instructions state is the task and no shortcut. Where each of several answers
@@ -24,13 +24,13 @@ def shortcuts(items: Sequence[Item], instructions: str = "") -> Finding:
     """
     told = [item for item in items if item.gold is not None]
     if len(told) < _LEAST:
-        return Finding(_NAME, "left out", f"{len(told)} items; {_LEAST} are needed to tell")
+        return CheckFinding(_NAME, "left out", f"{len(told)} items; {_LEAST} are needed to tell")
     found = _cues(told)
     cues = [each for each in found if not _stated(each, instructions)]
     if not cues:
         what = "only words with a rule in the instructions or first skill predict"
         nothing = what if found else "no surface feature predicts"
-        return Finding(_NAME, "ok", f"{nothing} the answer ({len(told)} items)")
+        return CheckFinding(_NAME, "ok", f"{nothing} the answer ({len(told)} items)")
     best = cues[0]
     table = _is_table(found, len(told))
     sure = any(each.precision >= ALONE and each.giveaway for each in cues) and not table
@@ -46,7 +46,7 @@ def shortcuts(items: Sequence[Item], instructions: str = "") -> Finding:
         f"{each.says}: {each.hits} of {each.support}, alone scores {percent(each.score)}"
         for each in cues[1:_SHOWN]
     )
-    return Finding(_NAME, "bad" if sure else "look", found, advice, examples)
+    return CheckFinding(_NAME, "bad" if sure else "look", found, advice, examples)
 
 
 def _stated(cue: Cue, instructions: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from skillopt.core.rollout import Evaluation, Score
 from skillopt.core.task import Gold
-from skillopt.evaluation.integrity.findings import Finding, few, label, percent, words
+from skillopt.evaluation.integrity.findings import CheckFinding, few, label, percent, words
 from skillopt.evaluation.statistics import interval, paired
 
 _SOLVED = 0.95
@@ -26,7 +26,7 @@ Form: TypeAlias = Literal["case", "spaces", "punctuation"]
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class ScorerTrial:
     """How an item's own scorer judged two known answers."""
 
     item: str
@@ -90,7 +90,7 @@ def _parts(reply: str) -> tuple[str, str, str]:
     return reply[:start], reply[start:end], reply[end:]
 
 
-def scorer(trials: Sequence[Trial]) -> Finding:
+def scorer(trials: Sequence[ScorerTrial]) -> CheckFinding:
     """Right answers must get full marks, and silence nothing."""
     name = "scorer"
     judged = [each for each in trials if each.gold is not None]
@@ -101,7 +101,7 @@ def scorer(trials: Sequence[Trial]) -> Finding:
     found += f"{len(trials) - len(lavish)} of {len(trials)} empty answers get 0"
     if not unfair and not lavish:
         found += _full_stop(trials)
-        return _shaped(trials, found) or Finding(
+        return _shaped(trials, found) or CheckFinding(
             name, "ok" if judged else "look", found, "" if judged else _UNKNOWN
         )
     advice = (
@@ -109,10 +109,10 @@ def scorer(trials: Sequence[Trial]) -> Finding:
     )
     shown = [f"{each.item}: gold gets {each.gold.hard:.2f}" for each in unfair if each.gold]
     shown += [f"{each.item}: an empty answer gets {each.empty.hard:.2f}" for each in lavish]
-    return Finding(name, "bad", found, advice, few(shown))
+    return CheckFinding(name, "bad", found, advice, few(shown))
 
 
-def _shaped(trials: Sequence[Trial], found: str) -> Finding | None:
+def _shaped(trials: Sequence[ScorerTrial], found: str) -> CheckFinding | None:
     """What wrong answers of the right shape tell; None where they get nothing."""
     name = "scorer"
     for kind in ("nonsense", "another item's answer", "another option", "other numbers"):
@@ -124,26 +124,26 @@ def _shaped(trials: Sequence[Trial], found: str) -> Finding | None:
         told = f"{found}; as a wrong answer, {kind} gets {share:.2f} on average"
         advice = f"fix the scorer: {kind} should score 0"
         shown = few([f"{each.item}: {kind} gets full marks" for each in passed])
-        return Finding(name, "bad" if share >= _TOO_OFTEN else "look", told, advice, shown)
+        return CheckFinding(name, "bad" if share >= _TOO_OFTEN else "look", told, advice, shown)
     if spelt := [each for each in trials if _passed(each, "another spelling")]:
         told = f"{found}; answers of items that differ only in case or punctuation pass as equal"
         advice = "spell them alike if they mean the same; otherwise make the scorer tell them apart"
-        return Finding(name, "look", told, advice, few([each.item for each in spelt]))
+        return CheckFinding(name, "look", told, advice, few([each.item for each in spelt]))
     for form in ("case", "spaces"):
         tried = [(each, each.formed[form]) for each in trials if form in each.formed]
         lost = [each for each, score in tried if not score.passed]
         if tried and len(lost) > _MOST * len(tried):
             told = f"{found}; {form} alone decides in {len(lost)} of {len(tried)} right answers"
             advice = f"correct if {form} matters for this task; otherwise make the scorer ignore it"
-            return Finding(name, "look", told, advice, few([each.item for each in lost]))
+            return CheckFinding(name, "look", told, advice, few([each.item for each in lost]))
     return None
 
 
-def _passed(trial: Trial, kind: Wrong) -> bool:
+def _passed(trial: ScorerTrial, kind: Wrong) -> bool:
     return kind in trial.wrong and trial.wrong[kind].passed
 
 
-def _full_stop(trials: Sequence[Trial]) -> str:
+def _full_stop(trials: Sequence[ScorerTrial]) -> str:
     """Said of scorers that take an answer to the letter, which is not wrong in itself."""
     tried = [each.formed["punctuation"] for each in trials if "punctuation" in each.formed]
     lost = sum(not each.passed for each in tried)
@@ -155,7 +155,7 @@ def _full_stop(trials: Sequence[Trial]) -> str:
 _UNKNOWN = "no gold answer is known; test the scorer on a few right answers yourself"
 
 
-def baseline(bare: Evaluation, first: Evaluation) -> Finding:
+def baseline(bare: Evaluation, first: Evaluation) -> CheckFinding:
     """The brief alone, compared with instructions and first skill, on the same items."""
     name = "bare prompt"
     alone = interval(score.hard for score in bare.scores.values())
@@ -169,8 +169,8 @@ def baseline(bare: Evaluation, first: Evaluation) -> Finding:
         advice = (
             f"{percent(alone.mean)} without the skill: little is left to learn; use harder items"
         )
-        return Finding(name, "look", found, advice)
+        return CheckFinding(name, "look", found, advice)
     if gain.high < 0:
         advice = "instructions or first skill lower the score: try env.skill_init: blank"
-        return Finding(name, "look", found, advice)
-    return Finding(name, "ok", found)
+        return CheckFinding(name, "look", found, advice)
+    return CheckFinding(name, "ok", found)

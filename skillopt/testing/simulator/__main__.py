@@ -8,7 +8,13 @@ import signal
 import sys
 from pathlib import Path
 
-from skillopt.testing.simulator import Faults, Optimizer, Simulator, initial_skill, write_data
+from skillopt.testing.simulator import (
+    Faults,
+    SimulatedOptimizer,
+    Simulator,
+    initial_skill,
+    write_data,
+)
 
 
 def main() -> None:
@@ -32,7 +38,7 @@ def main() -> None:
         faults=faults,
         key=options.key,
         port=options.port,
-        optimizer=Optimizer(options.seed, broken=options.broken),
+        optimizer=SimulatedOptimizer(options.seed, broken=options.broken),
     )
     asyncio.run(_serve(simulator, watch_stdin=options.watch_stdin))
 

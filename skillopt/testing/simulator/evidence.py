@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from skillopt.testing.simulator.forms import Field, Form, read_request
+from skillopt.testing.simulator.forms import Field, FieldForm, read_request
 from skillopt.testing.simulator.office import BY_LABEL
 
 _EXPECTED = re.compile(
@@ -33,7 +33,7 @@ class Insight:
     """A form that explains the expected answers of a field."""
 
     field: Field
-    form: Form
+    form: FieldForm
     tasks: tuple[str, ...]
 
 
@@ -68,7 +68,7 @@ def infer(attempts: Iterable[Attempt]) -> list[Insight]:
     A field of which no single form explains all expected answers teaches nothing.
     """
     tasks: dict[str, list[str]] = {}
-    possible: dict[str, list[Form]] = {}
+    possible: dict[str, list[FieldForm]] = {}
     for attempt in attempts:
         for field, forms in _explanations(attempt):
             before = possible.get(field.label, list(field.forms))
@@ -88,7 +88,7 @@ def fields_of(attempts: Iterable[Attempt]) -> list[Field]:
     return list({each.field.label: each.field for each in wanted}.values())
 
 
-def _explanations(attempt: Attempt) -> Iterable[tuple[Field, list[Form]]]:
+def _explanations(attempt: Attempt) -> Iterable[tuple[Field, list[FieldForm]]]:
     """Per field that was answered wrongly: the forms that would have given what was expected."""
     wanted = read_request(attempt.task, BY_LABEL)
     if attempt.expected is None or not wanted:

@@ -16,7 +16,7 @@ Write: TypeAlias = Callable[[re.Match[str]], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class FieldForm:
     """One way to write a field."""
 
     name: str
@@ -41,16 +41,16 @@ class Field:
     draw: Callable[[Random], str]
     notes: tuple[str, ...]
     """Sentences around a drawn value, each with one `{}`."""
-    forms: tuple[Form, ...]
+    forms: tuple[FieldForm, ...]
     """The more specific first: a rule counts for the first form that it shows."""
 
-    def form(self, name: str) -> Form:
+    def form(self, name: str) -> FieldForm:
         """The form of that name."""
         return next(form for form in self.forms if form.name == name)
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class StatedRule:
     """A rule found in a text: this field is written in this form."""
 
     field: str
@@ -63,7 +63,7 @@ class Claim:
 class Reading:
     """Everything that a text says about how to write fields."""
 
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[StatedRule, ...] = ()
     words: int = 0
     by_field: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """The different forms claimed for each field; more than one is a contradiction."""
@@ -101,7 +101,7 @@ def read_rules(text: str, fields: tuple[Field, ...]) -> Reading:
     return Reading(claims, len(text.split()), by_field)
 
 
-def _claims(text: str, fields: tuple[Field, ...]) -> Iterator[Claim]:
+def _claims(text: str, fields: tuple[Field, ...]) -> Iterator[StatedRule]:
     heading = ""
     for line in text.splitlines():
         if _HEADING.match(line):
@@ -114,7 +114,7 @@ def _claims(text: str, fields: tuple[Field, ...]) -> Iterator[Claim]:
             for each in named:
                 form = next((form for form in each.forms if form.shown.search(meant)), None)
                 if form:
-                    yield Claim(each.label, form.name, statement.strip())
+                    yield StatedRule(each.label, form.name, statement.strip())
 
 
 _ASKED = re.compile(r"Fill in the ([a-z ]+?)(?: and the ([a-z ]+?), in this order|\.)")

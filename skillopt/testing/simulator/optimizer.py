@@ -25,7 +25,7 @@ from skillopt.testing.simulator.evidence import (
 )
 from skillopt.testing.simulator.explorer import next_look
 from skillopt.testing.simulator.filing import file_for
-from skillopt.testing.simulator.forms import Form, Reading, read_rules
+from skillopt.testing.simulator.forms import FieldForm, Reading, read_rules
 from skillopt.testing.simulator.merging import Offer, merge, rank, read_offers
 from skillopt.testing.simulator.office import FIELDS
 from skillopt.testing.simulator.probing import confirmed, probe
@@ -86,7 +86,7 @@ def stage_of(system: str) -> Stage | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Optimizer:
+class SimulatedOptimizer:
     """Answers the framework's questions; the same request always gets the same answer."""
 
     seed: int = 0
@@ -228,7 +228,7 @@ class Optimizer:
         directions = read_directions(section(user, "directions"))
         history = section(user, "history")
 
-        def word(form: Form, label: str) -> str:
+        def word(form: FieldForm, label: str) -> str:
             rules = [rule for rule in form.rules if rule not in history]
             return f"- {pick(rules or form.rules, self.seed, 'again', label, user)}"
 

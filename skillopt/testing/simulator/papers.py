@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from skillopt.testing.simulator.forms import Field, Form, exact, words
+from skillopt.testing.simulator.forms import Field, FieldForm, exact, words
 
 _MONTHS = (
     "January",
@@ -83,7 +83,7 @@ DATE = Field(
     lambda r: f"{r.choice(_MONTHS)} {r.randint(1, 28)}, {r.randint(2021, 2027)}",
     ("The parcel arrives on {}.", "The supplier promises {}.", "The goods are due {}."),
     (
-        Form(
+        FieldForm(
             "iso",
             lambda v: f"{v[3]}-{_month(v):02}-{int(v[2]):02}",
             exact(r"\bISO\b", "(?i:yyyy-mm-dd)", "(?i:year-month-day)", r"\b20\d\d-\d\d-\d\d\b"),
@@ -93,13 +93,13 @@ DATE = Field(
                 "Dates: use ISO 8601, for example 2023-11-09.",
             ),
         ),
-        Form(
+        FieldForm(
             "day_first",
             lambda v: f"{int(v[2]):02}/{_month(v):02}/{v[3]}",
             exact("(?i:dd/mm/yyyy)", r"\b\d\d/\d\d/20\d\d\b", "(?i:day first)"),
             ("Write dates with the day first, such as 05/03/2024.", "Dates go in as DD/MM/YYYY."),
         ),
-        Form(
+        FieldForm(
             "dotted",
             lambda v: f"{int(v[2])}.{_month(v)}.{v[3]}",
             exact(r"\b\d{1,2}\.\d{1,2}\.20\d\d\b", "(?i:with dots)"),
@@ -115,7 +115,7 @@ MONEY = Field(
     lambda r: f"${r.randint(20, 9800):,}.{r.randint(0, 99):02}",
     ("The bill comes to {}.", "They charge {} for it.", "The total at the bottom says {}."),
     (
-        Form(
+        FieldForm(
             "cents",
             lambda v: f"{_dollars(v)}{v[2]} ct",
             words(r"\bcents?\b", r"\bct\b"),
@@ -125,13 +125,13 @@ MONEY = Field(
                 "Amounts: convert to cents, drop the dollar sign and commas, add ct (1999 ct).",
             ),
         ),
-        Form(
+        FieldForm(
             "currency_code",
             lambda v: f"USD {_dollars(v)}.{v[2]}",
             exact(r"\bUSD\b"),
             ("Write amounts with the currency code in front, such as USD 1204.50.",),
         ),
-        Form(
+        FieldForm(
             "whole",
             lambda v: f"{round(float(_dollars(v) + '.' + v[2]))} dollars",
             words("whole dollars", "nearest dollar"),
@@ -147,7 +147,7 @@ QUEUE = Field(
     lambda r: f"{r.choice(_TEAMS)} team",
     ("The {} has to look at it.", "This is for the {}.", "Only the {} can solve this."),
     (
-        Form(
+        FieldForm(
             "code",
             lambda v: f"Q-{v[1][:3].upper()}",
             exact(r"\bQ-[A-Z]{3}\b", r"(?i:first three letters)", r"(?i:three-letter code)"),
@@ -157,7 +157,7 @@ QUEUE = Field(
                 "Queues: prefix Q- and the team's first three letters, upper case, as in Q-LEG.",
             ),
         ),
-        Form(
+        FieldForm(
             "desk",
             lambda v: f"{v[1].lower()}-desk",
             exact(r"-desk\b"),
@@ -173,7 +173,7 @@ NAME = Field(
     lambda r: f"{r.choice(_FIRST)} {r.choice(_LAST)}",
     ("Please ask for {}.", "It was sent by {}.", "{} will answer questions."),
     (
-        Form(
+        FieldForm(
             "surname_first",
             lambda v: f"{v[2].upper()}, {v[1]}",
             exact(
@@ -186,7 +186,7 @@ NAME = Field(
                 "Names of people: surname first, in upper case, as in KELLER, Jonas.",
             ),
         ),
-        Form(
+        FieldForm(
             "initial",
             lambda v: f"{v[1][0]}. {v[2]}",
             exact(r"(?i:\binitials?\b)", r"\b[A-Z]\. [A-Z][a-z]"),
@@ -202,7 +202,7 @@ PHONE = Field(
     lambda r: f"({r.randint(201, 989)}) 555-01{r.randint(0, 99):02}",
     ("You can call back at {}.", "The card shows {}.", "Reach them under {}."),
     (
-        Form(
+        FieldForm(
             "dots",
             lambda v: f"+1.{v[1]}.{v[2]}.{v[3]}",
             words(r"\+1\.\d", r"\+1\b.*\bdots?\b", r"\bdots?\b.*\+1\b"),
@@ -212,7 +212,7 @@ PHONE = Field(
                 "Phone: country code first, dots between groups, as in +1.415.555.0102.",
             ),
         ),
-        Form(
+        FieldForm(
             "dashes",
             lambda v: f"1-{v[1]}-{v[2]}-{v[3]}",
             words(r"\d{3}-\d{3}-\d{4}", "dashes", "hyphens"),
@@ -228,7 +228,7 @@ PRIORITY = Field(
     lambda r: r.choice(_LEVELS),
     ("The request is marked as {}.", "Someone marked it as {}.", "It came in marked {}."),
     (
-        Form(
+        FieldForm(
             "p_codes",
             lambda v: f"P{_level(v)}",
             exact(r"\bP[1-4]\b"),
@@ -238,7 +238,7 @@ PRIORITY = Field(
                 "Priority: urgent is P1, important P2, routine P3, minor P4.",
             ),
         ),
-        Form(
+        FieldForm(
             "s_codes",
             lambda v: f"S{5 - _level(v)}",
             exact(r"\bS[1-4]\b"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from random import Random
 
-from skillopt.testing.simulator.forms import Field, Form, exact, words
+from skillopt.testing.simulator.forms import Field, FieldForm, exact, words
 
 _SIDES = ("North", "South", "East", "West")
 
@@ -35,13 +35,13 @@ LENGTH = Field(
     lambda r: f"{r.randint(3, 95)} ft",
     ("The free wall is {} long.", "The tape shows {}.", "There is space for {} of boards."),
     (
-        Form(
+        FieldForm(
             "centimetres",
             lambda v: f"{round(_feet(v) * 100)} cm",
             words(r"\bcm\b", "centimet"),
             ("Give lengths in whole centimetres, such as 366 cm.",),
         ),
-        Form(
+        FieldForm(
             "one_decimal",
             lambda v: f"{_feet(v):.1f} m",
             words("(?:one|1|single) decimal", r"\b\d+\.\d m\b"),
@@ -51,7 +51,7 @@ LENGTH = Field(
                 "Lengths: multiply feet by 0.3048, round to one decimal, add m, as in 4.9 m.",
             ),
         ),
-        Form(
+        FieldForm(
             "two_decimals",
             lambda v: f"{_feet(v):.2f} m",
             words("(?:two|2) decimals", r"\b\d+\.\d\d m\b", r"\bmetric\b", r"\bmet(?:er|re)s\b"),
@@ -67,7 +67,7 @@ ROOM = Field(
     lambda r: f"room {r.randint(1, 40)} on floor {r.randint(1, 9)} of the {r.choice(_SIDES)}",
     ("We meet in {} building.", "It stands in {} building.", "The workshop is in {} building."),
     (
-        Form(
+        FieldForm(
             "letter_first",
             lambda v: f"{v[3][0]}{v[2]}-{int(v[1]):02}",
             exact(r"\b[NSEW]\d-\d\d\b", r"(?i:building(?:'s)? (?:first )?letter)"),
@@ -77,7 +77,7 @@ ROOM = Field(
                 "Rooms: room 5 on floor 8 of the South building is S8-05.",
             ),
         ),
-        Form(
+        FieldForm(
             "floor_first",
             lambda v: f"{v[2]}.{int(v[1]):02}.{v[3][0]}",
             exact(r"\b\d\.\d\d\.[NSEW]\b"),
@@ -97,7 +97,7 @@ FLAG = Field(
         "Finance has {} signed the sheet.",
     ),
     (
-        Form(
+        FieldForm(
             "letters",
             lambda v: "Y" if v[1] == "already" else "N",
             exact(r"\bY\b"),
@@ -107,13 +107,13 @@ FLAG = Field(
                 "Flags: Y when signed, N when unsigned.",
             ),
         ),
-        Form(
+        FieldForm(
             "digits",
             lambda v: "1" if v[1] == "already" else "0",
             exact(r"\b1\b.*\b0\b"),
             ("Write an approval flag as 1 or 0.",),
         ),
-        Form(
+        FieldForm(
             "truth",
             lambda v: "TRUE" if v[1] == "already" else "FALSE",
             words(r"\btrue\b"),
@@ -129,7 +129,7 @@ WEEK = Field(
     lambda r: f"week {r.randint(1, 52)} of {r.randint(2021, 2027)}",
     ("Work is planned for {}.", "They start in {}.", "The slot is {}."),
     (
-        Form(
+        FieldForm(
             "short",
             lambda v: f"{v[2][2:]}W{int(v[1]):02}",
             exact(r"\b\d\dW\d\d\b", r"\bYYWww\b"),
@@ -139,13 +139,13 @@ WEEK = Field(
                 "Weeks: YYWww, so week 3 of 2026 becomes 26W03.",
             ),
         ),
-        Form(
+        FieldForm(
             "iso_week",
             lambda v: f"{v[2]}-W{int(v[1]):02}",
             exact(r"\b20\d\d-W\d\d\b"),
             ("Write a planning week in the ISO way, such as 2024-W07.",),
         ),
-        Form(
+        FieldForm(
             "calendar_week",
             lambda v: f"CW{int(v[1]):02}",
             exact(r"\bCW ?\d\d\b"),
@@ -161,7 +161,7 @@ BILLABLE = Field(
     _draw_time_spent,
     ("The repair took {}.", "They worked {} on it.", "The log shows {}."),
     (
-        Form(
+        FieldForm(
             "quarters_up",
             lambda v: f"{-(-_minutes(v) // 15) / 4:.2f} h",
             words(r"\bquarter", r"\b0\.25\b", r"\b15[- ]min"),
@@ -171,13 +171,13 @@ BILLABLE = Field(
                 "Time spent: round up to full 15-minute steps and give decimal hours (3.25 h).",
             ),
         ),
-        Form(
+        FieldForm(
             "halves_up",
             lambda v: f"{-(-_minutes(v) // 30) / 2:.1f} hrs",
             words(r"\bhalf\b"),
             ("Round billable time up to the next half hour, such as 2.5 hrs.",),
         ),
-        Form(
+        FieldForm(
             "minutes",
             lambda v: f"{_minutes(v)} min",
             words(r"\bin (?:whole |total )?minutes\b"),
@@ -193,7 +193,7 @@ CLOCK = Field(
     lambda r: f"{r.randint(1, 12)}:{r.choice(range(0, 60, 5)):02} {r.choice(('am', 'pm'))}",
     ("Doors open at {}.", "We begin at {}.", "The call is at {}."),
     (
-        Form(
+        FieldForm(
             "h_between",
             lambda v: f"{_hour(v):02}h{v[2]}",
             exact(r"\b\d\dh\d\d\b", r"\bHHhMM\b"),
@@ -203,13 +203,13 @@ CLOCK = Field(
                 "Times of day: two-digit hour (0 to 23), h, minutes, as in 21h30.",
             ),
         ),
-        Form(
+        FieldForm(
             "colon",
             lambda v: f"{_hour(v):02}:{v[2]} hrs",
             exact(r"(?i:24[- ]hour)", r"\b(?:1[3-9]|2[0-3]):\d\d\b"),
             ("Write start times on the 24-hour clock, such as 16:45 hrs.",),
         ),
-        Form(
+        FieldForm(
             "military",
             lambda v: f"{_hour(v):02}{v[2]} hours",
             exact(r"(?i:military)", r"\b\d{4} hours\b"),

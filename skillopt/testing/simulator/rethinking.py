@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from skillopt.testing.simulator.forms import Form, Reading, read_rules
+from skillopt.testing.simulator.forms import FieldForm, Reading, read_rules
 from skillopt.testing.simulator.office import BY_LABEL, FIELDS
 
 
@@ -41,7 +41,7 @@ def rethink(
     skill: str,
     directions: Sequence[Direction],
     useless: Sequence[str],
-    word: Callable[[Form, str], str],
+    word: Callable[[FieldForm, str], str],
 ) -> list[dict[str, str]]:
     """Contradictions settled by what was accepted, rejected rules brought back, ballast dropped."""
     reading = read_rules(skill, FIELDS)
@@ -74,7 +74,7 @@ def _settled(reading: Reading, taken: Counter[tuple[str, str]]) -> Iterator[dict
 
 
 def _brought_back(
-    reading: Reading, refused: Counter[tuple[str, str]], word: Callable[[Form, str], str]
+    reading: Reading, refused: Counter[tuple[str, str]], word: Callable[[FieldForm, str], str]
 ) -> Iterator[dict[str, str]]:
     for (label, name), _ in sorted(refused.items(), key=lambda each: (-each[1], each[0])):
         if label not in reading.by_field:

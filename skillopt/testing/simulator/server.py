@@ -15,9 +15,9 @@ from pydantic import ValidationError
 from skillopt.testing.simulator import wire
 from skillopt.testing.simulator.chance import unit
 from skillopt.testing.simulator.faults import Fault, Faults
-from skillopt.testing.simulator.optimizer import Optimizer, stage_of
+from skillopt.testing.simulator.optimizer import SimulatedOptimizer, stage_of
 from skillopt.testing.simulator.stats import Stats
-from skillopt.testing.simulator.target import Target
+from skillopt.testing.simulator.target import SimulatedTarget
 
 _HEADERS = {"Server": "skillopt-simulator (SIMULATION)", "Content-Type": "application/json"}
 _PING = "Reply with OK"
@@ -50,12 +50,12 @@ class Simulator:
         faults: Faults | None = None,
         key: str | None = None,
         port: int = 0,
-        optimizer: Optimizer | None = None,
+        optimizer: SimulatedOptimizer | None = None,
     ) -> None:
         self._seed = seed
-        self._target = Target(seed, noise)
+        self._target = SimulatedTarget(seed, noise)
         self._fresh = fresh
-        self._optimizer = optimizer if optimizer is not None else Optimizer(seed)
+        self._optimizer = optimizer if optimizer is not None else SimulatedOptimizer(seed)
         self._latency = latency if isinstance(latency, tuple) else (latency, latency)
         self._faults = faults if faults is not None else Faults(seed=seed)
         self._key = key

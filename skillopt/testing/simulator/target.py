@@ -17,7 +17,7 @@ _TITLE = re.compile(r"\[TLE\]\s*([^\[\n]{1,60}?)\s*(?:\[|$)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class SimulatedTarget:
     """Answers requests of the office world; the same draw of a request gets the same answer."""
 
     seed: int = 0

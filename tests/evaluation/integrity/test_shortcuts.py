@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support_items import asked, choice, prose
 
 from skillopt.core.task import Gold
-from skillopt.evaluation.integrity.findings import Finding, Item, Verdict
+from skillopt.evaluation.integrity.findings import CheckFinding, Item, Verdict
 from skillopt.evaluation.integrity.labels import balance, drawn, luck
 from skillopt.evaluation.integrity.shortcuts import shortcuts
 
@@ -41,7 +41,7 @@ def told(
     return found
 
 
-def balanced(items: list[Item]) -> Finding:
+def balanced(items: list[Item]) -> CheckFinding:
     return balance([item.gold for item in items if item.gold is not None])
 
 
