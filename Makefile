@@ -32,7 +32,7 @@ test: $(VENV)/.developing ## run the tests, with a short version of the slow one
 	$(BIN)/python -m pytest -q -m 'not slow and not weights and not agents' -n $(JOBS)
 	$(BIN)/python -m pytest -q -m weights -k 0.5b
 
-PARTS := $(addprefix tests/,config core datasets engine envs evaluation gradient harness optimizer prompts store)
+PARTS := $(addprefix tests/,analysis config core datasets engine envs gates harness optimizer prompts store)
 
 quick: $(VENV)/.developing ## run only the tests of single packages, in under a minute
 	$(BIN)/python -m pytest -q -m 'not slow and not weights and not agents' -n $(JOBS) $(PARTS) tests/test_architecture.py tests/test_protected.py
@@ -90,13 +90,13 @@ lint: $(VENV)/.developing ## run ruff
 types: $(VENV)/.developing ## run pyright in strict mode
 	$(BIN)/pyright
 
-MEASURING := $(addprefix tests/,core engine store evaluation optimizer gradient modes durability)
+MEASURING := $(addprefix tests/,analysis core engine gates modes durability optimizer store)
 
-coverage: $(VENV)/.developing ## require 95 % branch coverage of core, engine, store and evaluation
+coverage: $(VENV)/.developing ## require 95 % branch coverage of core, engine, store, gates and analysis
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -q -m 'not slow and not weights and not agents' -n $(JOBS) $(MEASURING)
 	$(BIN)/coverage combine --quiet
-	$(BIN)/coverage report --fail-under=95 --include='skillopt/core/*,skillopt/engine/*,skillopt/store/*,skillopt/evaluation/*'
+	$(BIN)/coverage report --fail-under=95 --include='skillopt/core/*,skillopt/engine/*,skillopt/store/*,skillopt/gates/*,skillopt/analysis/*'
 
 bench: $(VENV)/.developing ## compare the overhead with skillopt 0.2.0 from PyPI
 	$(BIN)/python benchmarks/overhead.py

@@ -20,15 +20,14 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
 
-from skillopt.build.models import ModelFactory, provider_model
+from skillopt.app.models import ModelFactory, provider_model
 from skillopt.cli.render import Screen
 from skillopt.cli.tables import Table
 from skillopt.config.load import load_config
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Message, Model, Request
+from skillopt.model.budget import Budget, Meter
 from skillopt.model.http import Http
-from skillopt.model.meter import Meter
-from skillopt.model.purse import Budget
 from skillopt.testing.doubles import MemoryCache
 
 PROMPT, ANSWER = "Rule: be brief and say why. " * 70, "It is so because it was so. " * 35

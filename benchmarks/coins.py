@@ -22,21 +22,21 @@ from skillopt.core.events import (
     Stepped,
     Ticked,
 )
-from skillopt.core.journal import EventSink
 from skillopt.core.memory import Memory
 from skillopt.core.ports import Episode, Gate
 from skillopt.core.proposal import Candidate, Draft, Selection
 from skillopt.core.rollout import Evaluation, Rollout, Score, Trajectory
 from skillopt.core.seeds import blocks, shuffled
+from skillopt.core.sink import EventSink
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
-from skillopt.engine.bench import RolloutRunner
-from skillopt.engine.hearing import Replication
+from skillopt.engine.candidate_evaluation import Replication
+from skillopt.engine.halving import SuccessiveHalving
 from skillopt.engine.loop import train
 from skillopt.engine.plan import Plan, PlanSettings
-from skillopt.engine.race import SuccessiveHalving
+from skillopt.engine.rollouts import RolloutRunner
 from skillopt.engine.run import TrainingRun
-from skillopt.optimizer.review import LookBack
+from skillopt.optimizer.slow_update import LookBack
 from skillopt.testing.doubles import MemoryCache, MemoryLog
 
 START = Skill.parse("Toss a coin.\n")

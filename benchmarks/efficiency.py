@@ -16,10 +16,10 @@ from simulated import settings
 
 from skillopt.api import train_async
 from skillopt.core.ports import Gate
-from skillopt.engine.hearing import Replication
-from skillopt.evaluation.gates import Metric, Strict
-from skillopt.evaluation.statistics import interval
-from skillopt.evaluation.tested import Paired, Sequential
+from skillopt.engine.candidate_evaluation import Replication
+from skillopt.gates.compared import Metric, Strict
+from skillopt.gates.statistics import interval
+from skillopt.gates.tested import Paired, Sequential
 from skillopt.testing.simulator import Simulator, initial_skill, write_data
 
 STRICT = Strict(Metric())

@@ -25,7 +25,7 @@ from skillopt.cli.tables import Table
 from skillopt.core.chat import Message, Reply, Request
 from skillopt.model.http import Http
 from skillopt.model.local.backend import Local
-from skillopt.model.settings import ModelSettings
+from skillopt.model.provider import ModelSettings
 from skillopt.model.weights.catalogue import CATALOGUE
 from skillopt.model.weights.folder import Folder, default_root
 

@@ -13,19 +13,22 @@ from shlex import quote
 from typing import ParamSpec, TypeAlias, TypeVar
 
 from skillopt.aio import run_blocking
-from skillopt.build.attributing import AttributionPlan, plan_attribution
-from skillopt.build.attributing import attribute as leave_out
-from skillopt.build.brief import ROLES, RunSpec, SuppliedParts, prepare
-from skillopt.build.calibrating import calibrate as measure_noise
-from skillopt.build.calibrating import terms
-from skillopt.build.checkup import DoctorFinding, check_data, check_disk, check_models
-from skillopt.build.data import data_of
-from skillopt.build.estimate import estimate as run_estimate
-from skillopt.build.evaluating import EvalRequest, EvalResult
-from skillopt.build.evaluating import evaluate as run_evaluation
-from skillopt.build.integrity import Spending, check_config, check_skill
-from skillopt.build.outlay import Estimate
-from skillopt.build.training import Training, open_training
+from skillopt.analysis.calibration import Advice, Calibration, Terms
+from skillopt.analysis.integrity.findings import CheckFinding
+from skillopt.analysis.report import Claim, claim, mean, metric_of
+from skillopt.app.attributing import AttributionPlan, plan_attribution
+from skillopt.app.attributing import attribute as leave_out
+from skillopt.app.calibrating import calibrate as measure_noise
+from skillopt.app.calibrating import terms
+from skillopt.app.costs import Estimate
+from skillopt.app.doctor import DoctorFinding, check_data, check_disk, check_models
+from skillopt.app.environment import data_of
+from skillopt.app.estimate import estimate as run_estimate
+from skillopt.app.evaluation import EvalRequest, EvalResult
+from skillopt.app.evaluation import evaluate as run_evaluation
+from skillopt.app.integrity import Spending, check_config, check_skill
+from skillopt.app.run_spec import ROLES, RunSpec, SuppliedParts, prepare
+from skillopt.app.training import Training, open_training
 from skillopt.config.load import load_config, load_kept
 from skillopt.config.local_models import told_defaults
 from skillopt.config.schema import Config, Role
@@ -35,25 +38,21 @@ from skillopt.core.callables import identify, reference, used
 from skillopt.core.chat import Model, Usage
 from skillopt.core.events import Event, Signal, Warned
 from skillopt.core.ports import Watcher
-from skillopt.core.references import MAIN
 from skillopt.core.rollout import Evaluation
-from skillopt.core.skill import Skill
+from skillopt.core.skill import MAIN, Skill
 from skillopt.core.state import State
 from skillopt.core.task import Split
 from skillopt.datasets.rows import rows_of
 from skillopt.datasets.splits import AUTO, Splits, by_ratio
 from skillopt.errors import ConfigError, DataError, StoreError
-from skillopt.evaluation.calibration import Advice, Calibration, Terms
-from skillopt.evaluation.integrity.findings import CheckFinding
-from skillopt.evaluation.report import Claim, claim, mean, metric_of
-from skillopt.evaluation.statistics import Interval
+from skillopt.gates.statistics import Interval
 from skillopt.model.scripted import PlainCallable, from_callable
 from skillopt.progress import PlainProgress, heartbeat
-from skillopt.store.evaluations import EvaluationReport, read_evaluation
 from skillopt.store.layout import run_folders
 from skillopt.store.packages import read_skill
 from skillopt.store.proposers import useless
 from skillopt.store.reader import RunReader, Status
+from skillopt.store.results import EvaluationReport, read_evaluation
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -589,7 +588,7 @@ async def attribute_async(
     given in Python must be importable by their names.
 
     Args:
-        run: A run directory, or the value that `skillopt.build.attributing.inquire` returns.
+        run: A run directory, or the value that `skillopt.app.attributing.inquire` returns.
         tasks: Number of val tasks on which each rule is measured.
         settings: Settings that override those of the run, such as `env.data_path`.
         watch: As in `train`.

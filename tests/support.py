@@ -7,30 +7,28 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
+from skillopt.analysis.pruning import Prune
 from skillopt.core.chat import Model, Request
 from skillopt.core.events import Event, Signal
-from skillopt.core.journal import EventSink
 from skillopt.core.ports import EventLog, Gate, RolloutCache, Shortener
 from skillopt.core.rollout import Evaluation, Score, Trajectory
+from skillopt.core.sink import EventSink
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
-from skillopt.engine.bench import RolloutRunner
-from skillopt.engine.hearing import Replication
+from skillopt.engine.candidate_evaluation import Replication
 from skillopt.engine.plan import Plan, PlanSettings
+from skillopt.engine.rollouts import RolloutRunner
 from skillopt.engine.run import TrainingRun
-from skillopt.evaluation.gates import Metric, Strict
-from skillopt.evaluation.pruning import Prune
-from skillopt.gradient.aggregate import Aggregate
-from skillopt.gradient.reflect import Reflect
+from skillopt.gates.compared import Metric, Strict
 from skillopt.harness.chat import Chat
 from skillopt.model.scripted import Scripted
+from skillopt.optimizer.learning_rate import Constant
+from skillopt.optimizer.merging import Aggregate
 from skillopt.optimizer.meta_reflect import MetaReflect
-from skillopt.optimizer.meta_skill import MetaSkill
 from skillopt.optimizer.pipeline import Pipeline
-from skillopt.optimizer.review import LookBack
-from skillopt.optimizer.schedule import Constant
-from skillopt.optimizer.select import Select
-from skillopt.optimizer.slow_update import SlowUpdate
+from skillopt.optimizer.reflect import Reflect
+from skillopt.optimizer.selection import Select
+from skillopt.optimizer.slow_update import LookBack, MetaSkill, SlowUpdate
 from skillopt.optimizer.update import Patch
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library

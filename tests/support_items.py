@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+from skillopt.analysis.integrity.findings import Item
 from skillopt.core.task import Gold, Split
-from skillopt.evaluation.integrity.findings import Item
 
 _SYLLABLES = (
     "ba",

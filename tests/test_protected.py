@@ -21,8 +21,7 @@ from skillopt.core.edits import (
     apply_edits,
     exactly,
 )
-from skillopt.core.references import MAIN, Reference
-from skillopt.core.skill import Part, Region, RegionKind, Skill, Text
+from skillopt.core.skill import MAIN, Part, Reference, Region, RegionKind, Skill, Text
 from skillopt.optimizer.locate import forgiving
 
 A, NEW = "references/a.md", "references/new.md"

@@ -19,7 +19,7 @@ from skillopt.core.chat import Reply, Request, ToolCall
 from skillopt.core.events import Event, Signal, Stopped
 from skillopt.core.rollout import Failure, Rollout, Score
 from skillopt.errors import AccessError, SkilloptError, Unmeasurable, hide_in_error
-from skillopt.model.wrap import Cleaned
+from skillopt.model.wrappers import Cleaned
 from skillopt.store.cache import SqliteCache
 from skillopt.store.events import read_log
 

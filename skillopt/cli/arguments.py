@@ -128,8 +128,7 @@ class _Walk:
 
     def _override(self, word: str) -> None:
         """Take a `key=value`, which goes before a flag for the same setting that came earlier."""
-        from skillopt.config.names import resolve
-        from skillopt.config.overrides import flat_flags
+        from skillopt.config.overrides import flat_flags, resolve
 
         self.overrides.append(word)
         parts = word.partition("=")[0].strip().split(".")
@@ -174,7 +173,7 @@ def _is_switch(key: str) -> bool:
 
 def _variable_for(flag: str) -> str:
     """The environment variable that holds what a refused flag was meant for."""
-    from skillopt.cli.machine import key_variables
+    from skillopt.cli.doctor import key_variables
     from skillopt.config.overrides import flat_flags
 
     # A key of one backend is read from the variable of the same name, for a role as well.

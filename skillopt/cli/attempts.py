@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from skillopt.cli.phrases import spelt
+from skillopt.cli.formatting import spelt
 from skillopt.cli.render import indented
 from skillopt.core.chat import Message
 from skillopt.core.events import (

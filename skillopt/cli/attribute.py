@@ -9,9 +9,9 @@ from pathlib import Path
 from rich.text import Text
 
 from skillopt.api import attribute_async
-from skillopt.build.attributing import AttributionPlan, plan_attribution
+from skillopt.app.attributing import AttributionPlan, plan_attribution
 from skillopt.cli.arguments import CommandLine
-from skillopt.cli.phrases import ACTIONS, consumed, count, gain, quoted, some, spelt
+from skillopt.cli.formatting import ACTIONS, consumed, count, gain, quoted, some, spelt
 from skillopt.cli.progress import reporting
 from skillopt.cli.render import Screen
 from skillopt.cli.running import run
@@ -19,8 +19,8 @@ from skillopt.cli.session import Session
 from skillopt.cli.settings import of_run, unlocked
 from skillopt.cli.tables import Table
 from skillopt.core.attribution import Attributed, Attribution, Origin
-from skillopt.core.references import MAIN
 from skillopt.core.rules import Rule
+from skillopt.core.skill import MAIN
 from skillopt.errors import ConfigError, DataError
 from skillopt.store.reader import RunReader
 

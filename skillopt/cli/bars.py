@@ -14,8 +14,7 @@ from rich.progress import Progress as RichProgress
 from rich.table import Column
 from rich.text import Text
 
-from skillopt.cli.gauges import PhaseProgress, RunProgress
-from skillopt.cli.outlook import SEPARATOR, outlook
+from skillopt.cli.run_progress import SEPARATOR, PhaseProgress, RunProgress, outlook
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,19 +7,18 @@ from pathlib import Path
 
 from rich.text import Text
 
+from skillopt.analysis.lineage import Origins, lineage
 from skillopt.cli.attribute import came_from, evidence
-from skillopt.cli.phrases import gain, quoted
+from skillopt.cli.formatting import gain, quoted
 from skillopt.cli.render import Screen
 from skillopt.cli.tables import Table
-from skillopt.core.references import MAIN
 from skillopt.core.rules import Rule, Worth, rules_in
-from skillopt.core.skill import Skill
+from skillopt.core.skill import MAIN, Skill
 from skillopt.errors import StoreError
-from skillopt.evaluation.lineage import Origins, lineage
-from skillopt.store.attributions import read_attribution
 from skillopt.store.layout import Layout
 from skillopt.store.packages import read_skill
 from skillopt.store.reader import RunReader
+from skillopt.store.results import read_attribution
 
 
 def blame(path: Path, run: Path | None) -> None:

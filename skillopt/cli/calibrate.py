@@ -5,16 +5,16 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
+from skillopt.analysis.calibration import Calibration, Terms
 from skillopt.api import Inputs, Noise, noise_of
 from skillopt.cli.arguments import CommandLine
-from skillopt.cli.phrases import count
+from skillopt.cli.formatting import count
 from skillopt.cli.progress import reporting
 from skillopt.cli.render import Screen
 from skillopt.cli.running import run
 from skillopt.cli.session import Session
 from skillopt.cli.settings import configured, unlocked
 from skillopt.cli.tables import Table
-from skillopt.evaluation.calibration import Calibration, Terms
 
 _FAREWELL = "interrupted. Finished attempts are saved; run the same command to resume."
 

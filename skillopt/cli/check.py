@@ -10,9 +10,10 @@ from pathlib import Path
 import click
 from rich.text import Text
 
+from skillopt.analysis.integrity.findings import CheckFinding, Verdict
 from skillopt.api import check_async
 from skillopt.cli.arguments import CommandLine
-from skillopt.cli.phrases import count
+from skillopt.cli.formatting import count
 from skillopt.cli.progress import reporting
 from skillopt.cli.render import Screen
 from skillopt.cli.running import run
@@ -20,7 +21,6 @@ from skillopt.cli.session import Session
 from skillopt.cli.settings import configured, unlocked
 from skillopt.cli.tables import Table
 from skillopt.config.secrets import Secrets
-from skillopt.evaluation.integrity.findings import CheckFinding, Verdict
 
 _STYLES: dict[Verdict, str] = {"ok": "green", "look": "yellow", "bad": "bold red", "left out": ""}
 

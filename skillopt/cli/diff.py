@@ -8,8 +8,7 @@ from pathlib import Path
 from rich.text import Text
 
 from skillopt.cli.render import Screen
-from skillopt.core.references import MAIN
-from skillopt.core.skill import Skill
+from skillopt.core.skill import MAIN, Skill
 from skillopt.store.reader import RunReader
 
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}

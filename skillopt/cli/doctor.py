@@ -1,21 +1,118 @@
-"""`skillopt doctor`: checks what a run needs."""
+"""`skillopt doctor`: is everything there that a run needs?"""
 
 from __future__ import annotations
 
+import importlib.util
+import platform
+import shutil
 from collections.abc import Sequence
 
 from rich.text import Text
 
+from skillopt import __version__
 from skillopt.api import doctor_async
-from skillopt.build.checkup import DoctorFinding, State
+from skillopt.app.doctor import DoctorFinding, State
+from skillopt.app.models import PROVIDERS
 from skillopt.cli.arguments import CommandLine
-from skillopt.cli.machine import check_machine
-from skillopt.cli.phrases import count
+from skillopt.cli.discovery import SERVERS, first_model
+from skillopt.cli.formatting import count
 from skillopt.cli.render import Screen
 from skillopt.cli.running import run
 from skillopt.cli.session import Session
 from skillopt.cli.settings import configured, unlocked
 from skillopt.cli.tables import Table
+from skillopt.config.schema import Role
+from skillopt.config.secrets import Secrets
+from skillopt.core.extras import install_command
+from skillopt.errors import ConfigError
+from skillopt.model.provider import names_for
+from skillopt.model.weights.catalogue import CATALOGUE
+from skillopt.model.weights.folder import Folder, default_root
+
+_PROGRAMS = {
+    "claude": "claude_cli",
+    "codex": "codex_cli",
+    "copilot": "copilot_chat",
+}
+"""Programs that serve as models, with their backends."""
+_ROLES: tuple[Role, ...] = ("target", "optimizer", "judge")
+
+
+def check_machine(secrets: Secrets) -> list[DoctorFinding]:
+    """Everything that needs no configuration; nothing leaves the machine."""
+    return [
+        DoctorFinding("skillopt", "ok", f"{__version__}, Python {platform.python_version()}"),
+        _sandbox(secrets),
+        _keys(secrets),
+        _servers(),
+        _programs(secrets),
+        _weights(secrets),
+    ]
+
+
+def _sandbox(secrets: Secrets) -> DoctorFinding:
+    if path := shutil.which("bwrap", path=secrets.setting("PATH")):
+        return DoctorFinding("sandbox", "ok", path)
+    return DoctorFinding(
+        "sandbox",
+        "note",
+        "bubblewrap (bwrap) is not installed; only environments that run code need it",
+    )
+
+
+def _keys(secrets: Secrets) -> DoctorFinding:
+    """Names of variables, never their values."""
+    found = sorted(name for name in key_variables() if secrets.get(name) is not None)
+    return DoctorFinding("keys", "ok" if found else "note", ", ".join(found) or "none set")
+
+
+def key_variables() -> set[str]:
+    """The environment variables that backends read their keys from, for every role."""
+    names: set[str] = set()
+    for backend in PROVIDERS.names:
+        try:
+            provider = PROVIDERS.load(backend)
+        except ConfigError:  # an extra that is not installed
+            continue
+        for role in _ROLES:
+            names |= set(names_for(role, provider.key_variables))
+    return names
+
+
+def _servers() -> DoctorFinding:
+    found = [
+        f"{model} by {name} on port {port}"
+        for name, port in SERVERS
+        if (model := first_model(f"http://127.0.0.1:{port}/v1"))
+    ]
+    told = ", ".join(found) or "none on the usual ports of this machine"
+    return DoctorFinding("servers", "ok" if found else "note", told)
+
+
+def _programs(secrets: Secrets) -> DoctorFinding:
+    path = secrets.setting("PATH")
+    found = [
+        f"{program} (backend {backend})"
+        for program, backend in _PROGRAMS.items()
+        if shutil.which(program, path=path)
+    ]
+    return DoctorFinding("programs", "ok" if found else "note", ", ".join(found) or "none on PATH")
+
+
+def _weights(secrets: Secrets) -> DoctorFinding:
+    folder = Folder(default_root(secrets.setting))
+    found = [each.name for each in CATALOGUE if folder.has(each)]
+    if not found:
+        return DoctorFinding(
+            "weights", "note", "none; `skillopt model list` shows what can be downloaded"
+        )
+    if importlib.util.find_spec("xllamacpp") is None:
+        advice = install_command("local")
+        return DoctorFinding(
+            "weights", "warning", f"{', '.join(found)}; llama.cpp is not installed", advice
+        )
+    return DoctorFinding("weights", "ok", ", ".join(found))
+
 
 _STYLES: dict[State, str] = {"ok": "green", "note": "", "warning": "yellow", "failure": "bold red"}
 

@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import Sequence
 
 from skillopt.api import Inputs, estimate_training
-from skillopt.build.brief import ROLES, RunSpec
-from skillopt.build.estimate import CANDIDATES, answer_tokens
-from skillopt.build.outlay import CostLine, Estimate, Range
-from skillopt.build.pricing import missing_prices
-from skillopt.build.speed import Speed, speed_of
+from skillopt.app.costs import CostLine, Estimate, Range, missing_prices
+from skillopt.app.estimate import CANDIDATES, answer_tokens
+from skillopt.app.run_spec import ROLES, RunSpec
+from skillopt.app.speed import Speed, speed_of
 from skillopt.cli.arguments import CommandLine
-from skillopt.cli.phrases import count, duration, short
+from skillopt.cli.formatting import count, duration, short
 from skillopt.cli.render import Screen
 from skillopt.cli.settings import configured
 from skillopt.cli.tables import Table

@@ -7,17 +7,17 @@ from pathlib import Path
 from rich.text import Text
 
 from skillopt.api import evaluate_async, is_simulated, load_evaluation
-from skillopt.build.evaluating import EvalResult
+from skillopt.app.evaluation import EvalResult
 from skillopt.cli.arguments import CommandLine
-from skillopt.cli.phrases import paid
+from skillopt.cli.formatting import paid
 from skillopt.cli.progress import reporting
 from skillopt.cli.render import Screen
 from skillopt.cli.running import run
 from skillopt.cli.session import Session
 from skillopt.cli.settings import configured, unlocked
 from skillopt.cli.tables import Table
-from skillopt.store.evaluations import EvaluationReport, SplitScore
 from skillopt.store.layout import RolloutFolder
+from skillopt.store.results import EvaluationReport, SplitScore
 
 _FAREWELL = "interrupted. Finished attempts are saved; run the same command to resume."
 _SHOWN = 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from skillopt.cli.phrases import (
+from skillopt.cli.formatting import (
     became,
     edits,
     growth,
@@ -22,7 +22,7 @@ from skillopt.core.events import (
     Pruned,
     Stepped,
 )
-from skillopt.evaluation.gates import Metric
+from skillopt.gates.compared import Metric
 
 
 def line_for(fact: Fact, steps: int, metric: Metric) -> Text:

@@ -55,7 +55,7 @@ def _enter(command: click.Command) -> NoReturn:
     try:
         code = command.main(standalone_mode=False, obj=session)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last resort
-        from skillopt.cli.faults import explain
+        from skillopt.cli.errors import explain
 
         code = explain(error, session)
     sys.exit(code)

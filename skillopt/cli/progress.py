@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from skillopt.cli.facts import line_for
-from skillopt.cli.gauges import PhaseProgress, RunProgress
-from skillopt.cli.outlook import outlook
-from skillopt.cli.phrases import count, duration, spelt
+from skillopt.cli.formatting import count, duration, spelt
 from skillopt.cli.render import Screen
+from skillopt.cli.run_progress import PhaseProgress, RunProgress, outlook
 from skillopt.core.events import (
     Event,
     Fact,

@@ -13,9 +13,9 @@ from rich.text import Text
 from skillopt.api import Inputs
 from skillopt.cli.arguments import CommandLine
 from skillopt.cli.diff import changes
+from skillopt.cli.discovery import Discovered, QuickstartOptions, choose
 from skillopt.cli.estimate import estimated, one_line
-from skillopt.cli.means import Discovered, QuickstartOptions, choose
-from skillopt.cli.phrases import quoted
+from skillopt.cli.formatting import quoted
 from skillopt.cli.render import Screen
 from skillopt.cli.report import next_commands
 from skillopt.cli.session import Session

@@ -8,8 +8,9 @@ from pathlib import Path
 from rich.console import Group
 from rich.text import Text
 
-from skillopt.build.data import few_to_decide
-from skillopt.cli.phrases import (
+from skillopt.analysis.report import claim, lift, mean, metric_of, shown_metrics
+from skillopt.app.environment import few_to_decide
+from skillopt.cli.formatting import (
     became,
     count,
     dollars,
@@ -30,16 +31,15 @@ from skillopt.core.proposal import Size
 from skillopt.core.rollout import Evaluation
 from skillopt.core.state import State
 from skillopt.core.tokens import estimate
-from skillopt.evaluation.gates import Metric
-from skillopt.evaluation.report import claim, lift, mean, metric_of, shown_metrics
-from skillopt.store.ahead import PrefetchCount
+from skillopt.gates.compared import Metric
 from skillopt.store.cache import ReuseCount
 from skillopt.store.candidates import tried
-from skillopt.store.chronicle import HistoryEntry
 from skillopt.store.layout import Layout
+from skillopt.store.ledger import PrefetchCount
 from skillopt.store.proposers import replies, shares
 from skillopt.store.reader import RunReader
 from skillopt.store.receipts import by_role, unpriced
+from skillopt.store.run_history import HistoryEntry
 from skillopt.store.summary import counts, failures
 
 

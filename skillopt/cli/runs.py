@@ -8,12 +8,12 @@ from pathlib import Path
 from rich.text import Text
 
 from skillopt.api import Run, is_simulated, list_runs
-from skillopt.cli.phrases import dollars, short, spread
+from skillopt.cli.formatting import dollars, short, spread
 from skillopt.cli.render import Screen
 from skillopt.cli.session import Session
 from skillopt.cli.tables import Table
 from skillopt.errors import StoreError
-from skillopt.evaluation.statistics import Interval
+from skillopt.gates.statistics import Interval
 from skillopt.store.reader import Status
 
 _COLOURS: dict[Status, str] = {"finished": "green", "running": "cyan", "crashed": "red"}

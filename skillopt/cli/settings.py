@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from skillopt.build.models import settled
+from skillopt.app.models import settled
 from skillopt.cli.arguments import CommandLine
 from skillopt.cli.render import Screen
 from skillopt.cli.session import Session

@@ -10,6 +10,7 @@ from typing import cast
 from rich.console import RenderableType
 from rich.text import Text
 
+from skillopt.analysis.report import figures, metric_of
 from skillopt.api import Run, describe_run, is_simulated, load_evaluation
 from skillopt.cli.attempts import attempts_at
 from skillopt.cli.eval import show_evaluation
@@ -19,14 +20,13 @@ from skillopt.cli.step import step_story
 from skillopt.cli.tables import Table
 from skillopt.config.load import load_kept
 from skillopt.errors import ConfigError, StoreError
-from skillopt.evaluation.report import figures, metric_of
 from skillopt.store.cache import SqliteCache
-from skillopt.store.evaluations import holds_evaluation
 from skillopt.store.events import EventFile
 from skillopt.store.layout import Layout, RolloutFolder
 from skillopt.store.lock import RunLock
 from skillopt.store.projector import Projector
 from skillopt.store.reader import RunReader
+from skillopt.store.results import holds_evaluation
 
 
 def show(run: Path, *, step: int | None, item: str | None, rebuild: bool) -> None:

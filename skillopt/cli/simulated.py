@@ -16,7 +16,7 @@ from rich.text import Text
 
 from skillopt.cli.arguments import CommandLine
 from skillopt.cli.diff import changes
-from skillopt.cli.phrases import quoted
+from skillopt.cli.formatting import quoted
 from skillopt.cli.render import Screen
 from skillopt.cli.report import next_commands
 from skillopt.cli.session import Session

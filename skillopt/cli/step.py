@@ -8,7 +8,8 @@ from itertools import groupby
 from rich.console import RenderableType
 from rich.text import Text
 
-from skillopt.cli.phrases import (
+from skillopt.analysis.report import metric_of
+from skillopt.cli.formatting import (
     count,
     growth,
     outcome,
@@ -20,15 +21,22 @@ from skillopt.cli.phrases import (
     train_score,
 )
 from skillopt.cli.render import indented
-from skillopt.core.changes import Change, Rewrite, Suggestion
-from skillopt.core.edits import Append, Delete, InsertAfter, Placement, Replace
+from skillopt.core.edits import (
+    Append,
+    Change,
+    Delete,
+    InsertAfter,
+    Placement,
+    Replace,
+    Rewrite,
+    Suggestion,
+)
 from skillopt.core.events import Stepped
 from skillopt.core.proposal import Draft, Finding, Proposal, ReminderUpdate, Rewritten
-from skillopt.core.references import MAIN
 from skillopt.core.rollout import FULL_MARKS
-from skillopt.evaluation.gates import EQUAL
-from skillopt.evaluation.report import metric_of
-from skillopt.store.chronicle import HistoryEntry
+from skillopt.core.skill import MAIN
+from skillopt.gates.compared import EQUAL
+from skillopt.store.run_history import HistoryEntry
 
 
 def step_story(entry: HistoryEntry) -> Iterator[RenderableType]:

@@ -11,18 +11,17 @@ from rich.text import Text
 
 from skillopt import __version__
 from skillopt.api import Inputs, Result, run_training
-from skillopt.build.brief import RunSpec
-from skillopt.build.calibrating import noise, terms
-from skillopt.build.data import told_cut, validation_tasks
-from skillopt.build.integrity import scan_skill
-from skillopt.build.outlay import Range
-from skillopt.build.rest import raised, rest
-from skillopt.build.training import Training
+from skillopt.app.calibrating import noise, terms
+from skillopt.app.costs import Range
+from skillopt.app.environment import told_cut, validation_tasks
+from skillopt.app.integrity import scan_skill
+from skillopt.app.rest import raised, rest
+from skillopt.app.run_spec import RunSpec
+from skillopt.app.training import Training
 from skillopt.cli.arguments import CommandLine
 from skillopt.cli.calibrate import report
 from skillopt.cli.estimate import estimated, one_line, spans
-from skillopt.cli.gauges import RunProgress
-from skillopt.cli.phrases import count, quoted, some, spelt
+from skillopt.cli.formatting import count, quoted, some, spelt
 from skillopt.cli.progress import reporting
 from skillopt.cli.render import Screen
 from skillopt.cli.report import (
@@ -39,6 +38,7 @@ from skillopt.cli.report import (
     tally,
     verdict,
 )
+from skillopt.cli.run_progress import RunProgress
 from skillopt.cli.running import run
 from skillopt.cli.session import Session
 from skillopt.cli.settings import configured, unlocked

@@ -1,13 +1,30 @@
-"""Keys of single model backends, for all roles and for one role."""
+"""Keys that only one model backend understands, and kinds of values that several keys share."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_type_hints
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
-from skillopt.config.kinds import Amount, Positive, Seconds, Variable
+from skillopt.config.redaction import is_variable_name
+
+
+def _variable(name: str) -> str:
+    # What looks like a key must not pass for a name, because names are shown in messages.
+    if name and not is_variable_name(name):
+        raise ValueError("should be the name of an environment variable, not the key itself")
+    return name
+
+
+Positive: TypeAlias = Annotated[int, Field(ge=1)]
+Count: TypeAlias = Annotated[int, Field(ge=0)]
+Seconds: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Amount: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
+Name: TypeAlias = Annotated[str, Field(min_length=1)]
+Variable: TypeAlias = Annotated[str, AfterValidator(_variable)]
+
 
 AzureMode: TypeAlias = Literal[
     "",

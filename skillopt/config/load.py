@@ -9,8 +9,7 @@ from typing import cast
 from skillopt.config.given import GivenValue, merge, read
 from skillopt.config.legacy import DERIVED
 from skillopt.config.local_models import local_defaults
-from skillopt.config.names import NAMES, resolve
-from skillopt.config.overrides import read_flags, read_overrides, read_values
+from skillopt.config.overrides import NAMES, read_flags, read_overrides, read_values, resolve
 from skillopt.config.schema import Config, configure
 from skillopt.config.sections import SECTIONS
 from skillopt.config.yaml12 import FileEntry, read_entries

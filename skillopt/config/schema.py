@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from skillopt.config import yaml12
 from skillopt.config.given import GivenValue, Settings, read
 from skillopt.config.legacy import IGNORED, NOT_YET, flat_name
-from skillopt.config.names import suggestion
+from skillopt.config.overrides import suggestion
 from skillopt.config.problems import check
 from skillopt.config.redaction import HIDDEN, names_secret, redact
 from skillopt.config.sections import (

@@ -18,8 +18,19 @@ from pydantic import (
     model_validator,
 )
 
-from skillopt.config.backends import fields, for_roles, general, own_settings
-from skillopt.config.kinds import Amount, Count, Name, Positive, Seconds, Share, Variable
+from skillopt.config.backends import (
+    Amount,
+    Count,
+    Name,
+    Positive,
+    Seconds,
+    Share,
+    Variable,
+    fields,
+    for_roles,
+    general,
+    own_settings,
+)
 from skillopt.config.legacy import backend_of, pair_policy_of, update_mode_of
 from skillopt.errors import ConfigError
 

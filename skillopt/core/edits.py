@@ -1,4 +1,4 @@
-"""Edits of the files of a skill, and how they are applied."""
+"""What a proposal may ask for: edits and their application, suggestions, whole new bodies."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from typing_extensions import assert_never
 
-from skillopt.core.references import MAIN, Reference, is_reference
-from skillopt.core.skill import Region, Skill, Text, scrub
+from skillopt.core.skill import MAIN, Reference, Region, Skill, Text, is_reference, scrub
 from skillopt.errors import SkillError
 
 
@@ -342,3 +341,34 @@ def _put(skill: Skill, index: int, text: str) -> Skill:
     parts = list(skill.parts)
     parts[index] = Text(text)
     return Skill.of(skill.front, parts)
+
+
+Aim: TypeAlias = Literal[
+    "add_rule", "remove_rule", "merge_rules", "reorganize", "compress", "clarify"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """An instruction to whoever rewrites the body."""
+
+    aim: Aim
+    title: str
+    instruction: str
+    priority: str = ""
+    """A hint in the proposer's words: high, medium, low."""
+    op: Literal["suggest"] = "suggest"
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A whole new body."""
+
+    title: str
+    summary: tuple[str, ...]
+    """What is different, change by change."""
+    body: str
+    op: Literal["rewrite"] = "rewrite"
+
+
+Change: TypeAlias = Edit | Suggestion | Rewrite

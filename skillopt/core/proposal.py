@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from skillopt.core.changes import Change
-from skillopt.core.edits import Placement
+from skillopt.core.edits import Change, Placement
 from skillopt.core.rollout import Score
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split

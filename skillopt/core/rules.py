@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
-from skillopt.core.references import MAIN, Reference
-from skillopt.core.skill import Skill, Text
+from skillopt.core.skill import MAIN, Reference, Skill, Text
 
 
 @dataclass(frozen=True, slots=True)

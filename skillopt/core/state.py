@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from skillopt.core.changes import Change
-from skillopt.core.edits import Delete
+from skillopt.core.edits import Change, Delete
 from skillopt.core.events import (
     Begun,
     Decision,

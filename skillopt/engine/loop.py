@@ -1,7 +1,8 @@
-"""The training loop: all operations of a run, in their order."""
+"""The training loop: everything that a run does, in the order in which it does it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
 
 from skillopt.aio import map_all
@@ -15,17 +16,41 @@ from skillopt.core.events import (
     Pruned,
     Stepped,
 )
-from skillopt.core.proposal import Draft, Review, candidates_compared
+from skillopt.core.proposal import Draft, Finding, Pattern, Review, candidates_compared
 from skillopt.core.rollout import Evaluation, Pair, Rollout, Score
 from skillopt.core.rules import Cut, without
 from skillopt.core.seeds import blocks
 from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
-from skillopt.engine.bench import Incumbent
-from skillopt.engine.patterns import patterns_in
+from skillopt.engine.halving import Baseline, HalvingResult
 from skillopt.engine.plan import EpochEnd, FinalTest, MetaReflection, Pruning, Step
-from skillopt.engine.race import Baseline, HalvingResult
+from skillopt.engine.rollouts import Incumbent
 from skillopt.engine.run import TrainingRun, check_same_run
+
+
+def patterns_in(findings: Sequence[Finding], rollouts: Sequence[Rollout]) -> tuple[Pattern, ...]:
+    """The analysts' patterns, equal names united; without any, groups of equal feedback."""
+    seen = [
+        pattern for each in findings if each.source == "failure" for pattern in each.patterns
+    ] or [
+        Pattern(each.outcome.feedback.partition(":")[0].strip() or "failed", 1, "", (each.task,))
+        for each in rollouts
+        if isinstance(each.outcome, Score) and not each.outcome.passed
+    ]
+    united: dict[str, Pattern] = {}
+    for pattern in seen:
+        known = united.get(pattern.name.casefold())
+        united[pattern.name.casefold()] = _unite(known, pattern) if known else pattern
+    return tuple(sorted(united.values(), key=lambda each: (-each.count, each.name)))
+
+
+def _unite(known: Pattern, other: Pattern) -> Pattern:
+    return Pattern(
+        known.name,
+        known.count + other.count,
+        known.description or other.description,
+        tuple(sorted({*known.tasks, *other.tasks})),
+    )
 
 
 async def train(run: TrainingRun, initial: Skill) -> State:

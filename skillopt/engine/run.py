@@ -1,4 +1,4 @@
-"""The parts of a training run, and the functions that the loop uses."""
+"""The parts of a training run, and the operations that the loop is made of."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 
 from skillopt.aio import map_all
 from skillopt.core.events import Begun, Decision, GateVerdict, Measured, Progress
-from skillopt.core.journal import EventSink
 from skillopt.core.ports import (
     Gate,
     MetaReflector,
@@ -20,18 +19,36 @@ from skillopt.core.ports import (
 )
 from skillopt.core.proposal import Candidate, Draft, Size
 from skillopt.core.rollout import Evaluation
+from skillopt.core.sink import EventSink
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.core.task import Task
 from skillopt.core.tokens import estimate
-from skillopt.engine.bench import Comparison, Incumbent, RolloutRunner
-from skillopt.engine.hearing import CandidateEvaluation, CandidateResult, Replication
+from skillopt.engine.candidate_evaluation import (
+    CandidateEvaluation,
+    CandidateResult,
+    Replication,
+    out_of_reach,
+)
+from skillopt.engine.halving import Baseline, HalvingResult, SuccessiveHalving
 from skillopt.engine.plan import Plan, Step
-from skillopt.engine.race import Baseline, HalvingResult, SuccessiveHalving
-from skillopt.engine.reach import out_of_reach
-from skillopt.engine.speculation import Prefetch
-from skillopt.engine.spending import alpha_share
+from skillopt.engine.prefetch import Prefetch
+from skillopt.engine.rollouts import Comparison, Incumbent, RolloutRunner
 from skillopt.errors import StoreError
+
+
+def alpha_share(alpha: float, gates: Sequence[str], state: State) -> float:
+    """The chance of a false accept that the next decision may have.
+
+    What is left of `alpha` is shared equally among the gates (moves, by id) that are still to
+    come; a move that made no candidate, or could not have accepted any, leaves its part to the
+    others. `alpha` counts for the run
+    as it was begun: with more epochs than then, it grows in proportion.
+    """
+    left = sum(gate not in state.closed for gate in gates)
+    begun = len(gates) if state.gates == 0 else state.gates
+    total = alpha * max(1.0, len(gates) / max(1, begun))
+    return max(0.0, total - state.spent) / max(1, left)
 
 
 def current(pool: Sequence[Measured], step: int) -> Measured:

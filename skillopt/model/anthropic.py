@@ -11,8 +11,8 @@ from skillopt.core.chat import Image, Message, Model, Reply, Request, Stop, Tool
 from skillopt.core.intake import read_json
 from skillopt.errors import AccessError, ConfigError, Refused
 from skillopt.model.credentials import Key
-from skillopt.model.memo import recall, remember
-from skillopt.model.provider import Json, Transport
+from skillopt.model.provider import Json, ModelSettings, Transport, filled, names_for, variable
+from skillopt.model.provider_state import recall, remember
 from skillopt.model.remote import (
     JSON_HEADERS,
     Connection,
@@ -22,7 +22,6 @@ from skillopt.model.remote import (
     checked,
     key_hint,
 )
-from skillopt.model.settings import ModelSettings, filled, names_for, variable
 
 Block: TypeAlias = dict[str, object]
 

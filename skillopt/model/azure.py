@@ -15,8 +15,7 @@ from skillopt.core.intake import read_json
 from skillopt.errors import AccessError, ConfigError, ModelError
 from skillopt.model.cli.process import run
 from skillopt.model.credentials import Credentials, Key, Token, Tokens
-from skillopt.model.provider import HttpAnswer, Json, Transport
-from skillopt.model.settings import ModelSettings
+from skillopt.model.provider import HttpAnswer, Json, ModelSettings, Transport
 
 DEFAULT_VERSION: Final = "2024-12-01-preview"
 DEFAULT_SCOPE: Final = "https://cognitiveservices.azure.com/.default"

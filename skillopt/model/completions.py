@@ -10,9 +10,8 @@ from typing import Final, Literal, TypeAlias, cast
 from skillopt.core.chat import Image, Message, Reply, Request, Stop, Tool, ToolCall, Usage
 from skillopt.errors import Refused
 from skillopt.model.abilities import Ability, check_abilities
-from skillopt.model.provider import Json
+from skillopt.model.provider import Json, ModelSettings
 from skillopt.model.remote import MalformedReply
-from skillopt.model.settings import ModelSettings
 
 LimitField: TypeAlias = Literal["max_tokens", "max_completion_tokens"]
 EVERYTHING: Final[tuple[Ability, ...]] = ("tools", "images", "schema")

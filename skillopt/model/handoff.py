@@ -8,9 +8,8 @@ from typing import ClassVar, Protocol, runtime_checkable
 from skillopt.core.chat import Reply, Request, Usage
 from skillopt.errors import ConfigError, Pending
 from skillopt.model.abilities import check_abilities
-from skillopt.model.provider import Transport
-from skillopt.model.settings import ModelSettings
-from skillopt.model.wrap import call_key
+from skillopt.model.provider import ModelSettings, Transport
+from skillopt.model.wrappers import call_key
 
 
 @runtime_checkable

@@ -10,7 +10,7 @@ import aiohttp
 
 from skillopt.core.intake import BODY_BYTES, ERROR_BYTES, size
 from skillopt.errors import AccessError, ModelError
-from skillopt.model.failures import Unreachable, place
+from skillopt.model.errors import Unreachable, place
 from skillopt.model.provider import HttpAnswer
 
 CONNECT_SECONDS = 10.0

@@ -11,16 +11,17 @@ from skillopt.errors import AccessError, ConfigError, Refused
 from skillopt.model.completions import Completions
 from skillopt.model.credentials import Key
 from skillopt.model.openai import COMPLETIONS
-from skillopt.model.provider import Json, Transport
-from skillopt.model.remote import Connection, ErrorReply, Remote, address, checked, key_hint
-from skillopt.model.settings import (
+from skillopt.model.provider import (
+    Json,
     ModelSettings,
+    Transport,
     filled,
     names_for,
     one_of,
     variable,
     yes_or_no,
 )
+from skillopt.model.remote import Connection, ErrorReply, Remote, address, checked, key_hint
 
 REGIONS: Final = {
     "global_en": "https://api.minimax.io/v1",

@@ -10,10 +10,9 @@ from skillopt.errors import AccessError, ConfigError
 from skillopt.model.azure import Azure
 from skillopt.model.completions import Completions
 from skillopt.model.credentials import Key
-from skillopt.model.provider import Transport
+from skillopt.model.provider import ModelSettings, Transport, filled, names_for, one_of, variable
 from skillopt.model.remote import Connection, Remote, address, checked, key_hint
 from skillopt.model.responses import Responses
-from skillopt.model.settings import ModelSettings, filled, names_for, one_of, variable
 
 COMPLETIONS: Final = "/chat/completions"
 RESPONSES: Final = "/responses"

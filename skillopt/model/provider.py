@@ -1,13 +1,167 @@
-"""The interfaces of a backend and of the HTTP transport that it uses."""
+"""What a provider is, what it is told about one model, and what it needs from a transport."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from skillopt.core.chat import Model
 from skillopt.core.intake import Json, read_json
-from skillopt.model.settings import ModelSettings
+from skillopt.core.nearest import did_you_mean
+from skillopt.errors import ConfigError
+
+Role: TypeAlias = Literal["target", "optimizer", "judge"]
+T = TypeVar("T")
+
+
+class Variables(Protocol):
+    """The environment, as far as a provider may ask."""
+
+    def get(self, *names: str) -> str | None:
+        """The first of these variables that is set; its value is a secret."""
+        ...
+
+    def setting(self, *names: str) -> str | None:
+        """As `get`, for a value that may be shown."""
+        ...
+
+
+class NoVariables:
+    """An environment without variables."""
+
+    def get(self, *names: str) -> str | None:
+        """Nothing is set."""
+        del names
+        return None
+
+    setting = get
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """One model in one role. Its repr shows neither the key nor the address."""
+
+    role: Role
+    name: str
+    """The model as the provider calls it."""
+    base_url: str = field(default="", repr=False)
+    """Blank: the provider's default. A user and password in it are sent instead of the key."""
+    api_key: str | None = field(default=None, repr=False)
+    key_source: str = ""
+    """The environment variable that the key came from, for error messages."""
+    temperature: float | None = None
+    max_tokens: int | None = None
+    effort: str | None = None
+    """None or blank: left to the provider."""
+    timeout: float = 300.0
+    """Seconds for one attempt from connecting to the last byte."""
+    extra: Mapping[str, object] = field(default_factory=dict[str, object])
+    """What only one provider understands."""
+    left_open: frozenset[str] = frozenset()
+    """Fields that nobody set, so that a provider may prefer its own variables and defaults."""
+    owner: Role | None = None
+    """The role whose environment variables count, where it is another."""
+    variables: Variables = field(default_factory=NoVariables, repr=False, compare=False)
+
+
+def names_for(role: Role, names: Iterable[str]) -> tuple[str, ...]:
+    """A provider's environment variables, with `{ROLE}` filled in, in order of preference."""
+    return tuple(name.format(ROLE=role.upper()) for name in names)
+
+
+def variable(settings: ModelSettings, name: str, read: Callable[[str], T]) -> T | None:
+    """What `ROLE_NAME` or else `NAME` says, as `read` understands it; None when neither is set."""
+    for each in names_for(settings.owner or settings.role, (f"{{ROLE}}_{name}", name)):
+        text = settings.variables.setting(each)
+        if text is None:
+            continue
+        try:
+            return read(text)
+        except ValueError as error:
+            raise ConfigError(f"the variable {each} is set to {text!r}: {error}") from None
+    return None
+
+
+def filled(
+    settings: ModelSettings,
+    prefix: str,
+    *,
+    name: str | None = None,
+    temperature: float | None = None,
+    max_tokens: int | None = None,
+) -> ModelSettings:
+    """The settings with what was left open taken from `[ROLE_]PREFIX_X`, else from these defaults.
+
+    X is MODEL, TEMPERATURE, MAX_TOKENS or TIMEOUT_SECONDS.
+    """
+    found: dict[str, object] = {
+        "name": _first(variable(settings, f"{prefix}_MODEL", str), name),
+        "temperature": _first(
+            variable(settings, f"{prefix}_TEMPERATURE", amount),
+            temperature,
+        ),
+        "max_tokens": _first(variable(settings, f"{prefix}_MAX_TOKENS", positive), max_tokens),
+        "timeout": variable(settings, f"{prefix}_TIMEOUT_SECONDS", positive),
+    }
+    changes = {
+        each: value
+        for each, value in found.items()
+        if each in settings.left_open and value is not None
+    }
+    return replace(settings, **changes) if changes else settings
+
+
+def amount(text: str) -> float:
+    """A number from zero up."""
+    number = _number(text, float)
+    if not 0 <= number < float("inf"):
+        raise ValueError("it should be a number from 0 up")
+    return number
+
+
+def positive(text: str) -> int:
+    """A whole number from one up."""
+    number = _number(text, int)
+    if number < 1:
+        raise ValueError("it should be a whole number from 1 up")
+    return number
+
+
+def yes_or_no(text: str) -> bool:
+    """`true`, `1`, `yes`, `on` and their opposites."""
+    match text.strip().lower():
+        case "true" | "1" | "yes" | "on":
+            return True
+        case "false" | "0" | "no" | "off":
+            return False
+        case _:
+            raise ValueError("it should be true or false")
+
+
+def one_of(*words: str) -> Callable[[str], str]:
+    """A reader of one of these words."""
+
+    def read(text: str) -> str:
+        if text not in words:
+            hint = did_you_mean(text, words)
+            raise ValueError(
+                f"it should be one of {', '.join(words)}" + (f"; {hint}" if hint else "")
+            )
+        return text
+
+    return read
+
+
+def _number(text: str, kind: Callable[[str], T]) -> T:
+    try:
+        return kind(text)
+    except ValueError:
+        raise ValueError("it should be a number") from None
+
+
+def _first(value: T | None, default: T | None) -> T | None:
+    return default if value is None else value
 
 
 class HttpAnswer(NamedTuple):

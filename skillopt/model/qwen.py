@@ -6,16 +6,16 @@ from typing import ClassVar, Final
 
 from skillopt.model.completions import Completions
 from skillopt.model.openai import COMPLETIONS, completions_at
-from skillopt.model.provider import Transport
-from skillopt.model.remote import Remote, address, key_hint
-from skillopt.model.settings import (
+from skillopt.model.provider import (
     ModelSettings,
+    Transport,
     filled,
     names_for,
     one_of,
     variable,
     yes_or_no,
 )
+from skillopt.model.remote import Remote, address, key_hint
 
 _MODES: Final = ("server_default", "enabled", "disabled")
 

@@ -11,9 +11,8 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 from skillopt.core.chat import Reply, Request
 from skillopt.errors import AccessError, ConfigError, ModelError
 from skillopt.model.credentials import Credentials, Key
-from skillopt.model.failures import Caller, classify, place
-from skillopt.model.provider import HttpAnswer, Json, Transport
-from skillopt.model.settings import ModelSettings
+from skillopt.model.errors import Caller, classify, place
+from skillopt.model.provider import HttpAnswer, Json, ModelSettings, Transport
 from skillopt.model.tokens import counted
 
 JSON_HEADERS: Final[Mapping[str, str]] = {

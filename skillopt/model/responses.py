@@ -10,10 +10,9 @@ from skillopt.core.chat import Message, Reply, Request, Stop, Tool, ToolCall, Us
 from skillopt.errors import Refused
 from skillopt.model.abilities import check_abilities
 from skillopt.model.completions import EVERYTHING, cached_tokens, data_url, named_schema
-from skillopt.model.memo import recall, remember
-from skillopt.model.provider import Json
+from skillopt.model.provider import Json, ModelSettings
+from skillopt.model.provider_state import recall, remember
 from skillopt.model.remote import ErrorReply, MalformedReply
-from skillopt.model.settings import ModelSettings
 
 _STOPS: Final[dict[str, Stop]] = {"max_output_tokens": "length", "content_filter": "filter"}
 _API: Final = "responses"

@@ -14,8 +14,7 @@ from skillopt.core.callables import identify
 from skillopt.core.chat import Reply, Request
 from skillopt.errors import ConfigError, ModelError, attributed_to
 from skillopt.model.abilities import check_abilities
-from skillopt.model.provider import Transport
-from skillopt.model.settings import ModelSettings
+from skillopt.model.provider import ModelSettings, Transport
 
 Said: TypeAlias = str | Reply
 PlainCallable: TypeAlias = (

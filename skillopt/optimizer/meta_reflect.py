@@ -8,7 +8,7 @@ from skillopt.core.memory import Memory
 from skillopt.core.proposal import Draft, Proposal, ProposalSet, Selection
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
-from skillopt.optimizer.repeats import RepeatFilter
+from skillopt.optimizer.selection import RepeatFilter
 from skillopt.optimizer.update import Patch
 from skillopt.prompts.ask import Asker, PromptQuestion
 from skillopt.prompts.replies import MetaReflectAnswer

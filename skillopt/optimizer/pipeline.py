@@ -23,7 +23,7 @@ from skillopt.core.proposal import (
 )
 from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
-from skillopt.optimizer.repeats import RepeatFilter
+from skillopt.optimizer.selection import RepeatFilter
 from skillopt.optimizer.vary import Vary, deal
 
 

@@ -8,13 +8,13 @@ from typing import Protocol
 
 from skillopt.aio import map_all
 from skillopt.core.edits import Delete, apply_edits
-from skillopt.core.journal import EventSink, Phase
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Dropped, Proposal, ProposalSet, Selection
 from skillopt.core.rollout import Rollout, Score
+from skillopt.core.sink import EventSink, Phase
 from skillopt.core.skill import Skill
 from skillopt.optimizer.locate import forgiving
-from skillopt.optimizer.select import ZERO
+from skillopt.optimizer.selection import ZERO
 from skillopt.optimizer.update import edits_in
 
 EXCHANGES = 5

@@ -1,25 +1,21 @@
-"""Makes a candidate skill from the selected proposals.
-
-A model that writes a whole body sees only a body and returns one. Front matter and regions are put
-around it here, so no answer can change or lose them.
-"""
+"""Chosen proposals to a candidate skill, and the limit on its size."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from skillopt.core.changes import Change, Rewrite, Suggestion
-from skillopt.core.edits import Edit, apply_edits
-from skillopt.core.journal import EventSink
+from skillopt.core.edits import Change, Edit, Rewrite, Suggestion, apply_edits
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Proposal, Rewritten, Selection
+from skillopt.core.sink import EventSink
 from skillopt.core.skill import Skill
+from skillopt.core.tokens import estimate
 from skillopt.errors import Unusable
 from skillopt.optimizer.locate import forgiving
 from skillopt.optimizer.pipeline import Update
 from skillopt.prompts.ask import Asker, PromptQuestion
-from skillopt.prompts.replies import BodyAnswer
+from skillopt.prompts.replies import BodyAnswer, CompressAnswer
 from skillopt.prompts.sections import body_section, memory_sections, proposals_section
 
 
@@ -103,3 +99,46 @@ def as_edit(change: Change) -> Edit | None:
             return None
         case edit:
             return edit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compress:
+    """Has the body shortened; front matter and regions are what they are."""
+
+    asker: Asker
+    limit: int
+    max_tokens: int | None = None
+
+    async def shorten(self, skill: Skill) -> tuple[Skill, str]:
+        """The skill with a body that fits; or as it was, and why."""
+        aside = estimate(skill.with_body("").render())
+        room = self.limit - aside
+        if room <= 0:
+            return skill, (
+                f"front matter and protected regions alone have {aside} tokens, and "
+                f"optimizer.max_skill_tokens is {self.limit}"
+            )
+
+        def complaint(answer: CompressAnswer) -> str:
+            if not answer.compressed_skill.strip():
+                return '"compressed_skill" is empty.'
+            tokens = estimate(skill.with_body(answer.compressed_skill).render()) - aside
+            over = f"the text has about {tokens} tokens, and only {room} are allowed."
+            return over if tokens > room else ""
+
+        with self.asker.sink.phase("compress", 1) as progress:
+            question = PromptQuestion(
+                stage="compress",
+                prompt="compress_skill",
+                sections=[body_section(skill), f"<limit>{room}</limit>"],
+                shape=CompressAnswer,
+                check=complaint,
+                max_tokens=self.max_tokens,
+            )
+            try:
+                answer = await self.asker.ask(question)
+            except Unusable as error:
+                progress.tick("failed")
+                return skill, str(error)
+            progress.tick()
+        return skill.with_body(answer.compressed_skill), ""

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from skillopt.core.chat import Message, Model, Request, Speaker
 from skillopt.core.intake import EDIT_CHARS, REPLY_CHARS
-from skillopt.core.journal import EventSink
+from skillopt.core.sink import EventSink
 from skillopt.errors import Refused, Unusable
 from skillopt.prompts.digest import Digest
 from skillopt.prompts.jsonish import read_object

@@ -11,7 +11,7 @@ from skillopt.core.nearest import did_you_mean
 from skillopt.errors import ConfigError
 
 _PACKAGE = Path(__file__).parent.parent
-_OURS = (_PACKAGE / "gradient" / "prompts", _PACKAGE / "optimizer" / "prompts")
+_OURS = _PACKAGE / "optimizer" / "prompts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Library:
     @classmethod
     def of(cls, folders: Sequence[Path]) -> Library:
         """Check that every file in the folders replaces a prompt that exists."""
-        known = {path.stem for folder in _OURS for path in folder.glob("*.md")}
+        known = {path.stem for path in _OURS.glob("*.md")}
         for folder in folders:
             if not folder.is_dir():
                 raise ConfigError(f"env.prompts: {folder} is not a folder")
@@ -36,7 +36,7 @@ class Library:
 
     def text(self, name: str) -> str:
         """The prompt called `name`."""
-        for folder in (*self.folders, *_OURS):
+        for folder in (*self.folders, _OURS):
             path = folder / f"{name}.md"
             if path.exists():
                 return _read(path).strip()

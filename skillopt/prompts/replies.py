@@ -8,10 +8,19 @@ from typing import Annotated, Literal, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from skillopt.core.changes import Aim, Change, Rewrite, Suggestion
-from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Replace
+from skillopt.core.edits import (
+    Aim,
+    Append,
+    Change,
+    Delete,
+    Edit,
+    InsertAfter,
+    Replace,
+    Rewrite,
+    Suggestion,
+)
 from skillopt.core.proposal import ProposalSet
-from skillopt.core.references import MAIN
+from skillopt.core.skill import MAIN
 
 
 def _word(value: object) -> object:

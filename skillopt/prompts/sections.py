@@ -8,14 +8,12 @@ from xml.sax.saxutils import quoteattr
 
 from typing_extensions import assert_never
 
-from skillopt.core.changes import Change, Rewrite, Suggestion
-from skillopt.core.edits import Append, Delete, InsertAfter, Replace
+from skillopt.core.edits import Append, Change, Delete, InsertAfter, Replace, Rewrite, Suggestion
 from skillopt.core.memory import Memory, MemoryEntry
-from skillopt.core.notes import new_reminders
 from skillopt.core.proposal import Probe, Proposal, Turn
-from skillopt.core.references import MAIN
+from skillopt.core.reminders import new_reminders
 from skillopt.core.rollout import Failure, Pair, Rollout, Score
-from skillopt.core.skill import Skill
+from skillopt.core.skill import MAIN, Skill
 from skillopt.core.tokens import estimate
 from skillopt.prompts.digest import Digest, Excerpt, Story, cut
 

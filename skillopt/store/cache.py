@@ -17,12 +17,19 @@ from skillopt.core.chat import Reply, Usage
 from skillopt.core.rollout import Failure, Rollout, Score
 from skillopt.errors import StoreError
 from skillopt.store import codec
-from skillopt.store.ahead import TABLE as AHEAD
-from skillopt.store.ahead import PrefetchCount, PrefetchTable, amounts, booked, booked_under
 from skillopt.store.files import unwritable
-from skillopt.store.reservations import DELETE as UNRESERVE
-from skillopt.store.reservations import TABLE as RESERVATIONS
-from skillopt.store.reservations import CallReservation, ReservationTable
+from skillopt.store.ledger import DELETE as UNRESERVE
+from skillopt.store.ledger import PREFETCH_TABLE as AHEAD
+from skillopt.store.ledger import RESERVATION_TABLE as RESERVATIONS
+from skillopt.store.ledger import (
+    CallReservation,
+    PrefetchCount,
+    PrefetchTable,
+    ReservationTable,
+    amounts,
+    booked,
+    booked_under,
+)
 
 T = TypeVar("T")
 _Statement: TypeAlias = tuple[str, tuple[object, ...]]

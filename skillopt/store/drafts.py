@@ -7,10 +7,19 @@ from pathlib import Path
 
 from typing_extensions import assert_never
 
-from skillopt.core.changes import Change, Rewrite, Suggestion
-from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Placement, Replace
+from skillopt.core.edits import (
+    Append,
+    Change,
+    Delete,
+    Edit,
+    InsertAfter,
+    Placement,
+    Replace,
+    Rewrite,
+    Suggestion,
+)
 from skillopt.core.proposal import Draft, Finding, Proposal
-from skillopt.core.references import MAIN
+from skillopt.core.skill import MAIN
 from skillopt.store.files import Json, json_bytes
 from skillopt.store.history import rate_json
 from skillopt.store.layout import StepFolder

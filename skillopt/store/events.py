@@ -1,9 +1,4 @@
-"""The event log of a run: one append-only file.
-
-Every line is a JSON object: format version, number, checksum, then the fields of the event. The
-checksum covers the line and the one before it, so a line that was changed, moved or removed is
-detected. A crash can leave an incomplete last line, which is dropped when the run is resumed.
-"""
+"""The event log of a run in one append-only file."""
 
 from __future__ import annotations
 
@@ -161,3 +156,14 @@ def _damaged(path: Path, number: int) -> StoreError:
         "Restore the file from a copy, or delete this line and all after it and run the same "
         "command again: finished work is safe in cache.sqlite and is not paid twice."
     )
+
+
+class NullLog:
+    """Keeps nothing."""
+
+    def append(self, event: Event) -> None:
+        """Let it pass."""
+
+    def events(self) -> tuple[Event, ...]:
+        """Nothing."""
+        return ()

@@ -13,9 +13,9 @@ from skillopt.core.events import (
 from skillopt.core.proposal import Draft, Finding, Rate, Size
 from skillopt.core.rollout import Evaluation
 from skillopt.core.state import State
-from skillopt.store.chronicle import HistoryEntry, RunHistory
 from skillopt.store.files import Json
 from skillopt.store.receipts import Spent, stage_tokens
+from skillopt.store.run_history import HistoryEntry, RunHistory
 
 PHASES = ("rollout", "reflect", "aggregate", "select", "update", "evaluate")
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from skillopt.core.intake import SKILL_BYTES, read_file
 from skillopt.core.paths import similar_path
-from skillopt.core.references import FOLDER, MAIN, MOST, Reference
-from skillopt.core.skill import Skill
+from skillopt.core.skill import FOLDER, MAIN, MOST, Reference, Skill
 from skillopt.errors import SkillError
 
 LARGEST = 1_000_000

@@ -25,16 +25,15 @@ from skillopt.core.events import (
 from skillopt.core.rollout import Rollout
 from skillopt.core.state import State
 from skillopt.errors import StoreError
-from skillopt.store.artefacts import Files, epoch_files, exam_files, rollout_files, step_files
 from skillopt.store.cache import SqliteCache
-from skillopt.store.chronicle import HistoryEntry, RunHistory
 from skillopt.store.files import Json, json_bytes, json_row, sweep, write_atomic
 from skillopt.store.history import history, rates, runtime_state, step_record
 from skillopt.store.layout import Layout
+from skillopt.store.moves import pruning_files, rethinking_files
 from skillopt.store.packages import skill_files
-from skillopt.store.pruning import pruning_files
+from skillopt.store.projections import Files, epoch_files, exam_files, rollout_files, step_files
 from skillopt.store.receipts import Spent, interrupted, prefetch_receipt, receipt
-from skillopt.store.rethinking import rethinking_files
+from skillopt.store.run_history import HistoryEntry, RunHistory
 from skillopt.store.summary import stopped, summary
 
 _LIVE = (

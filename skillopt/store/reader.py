@@ -18,14 +18,14 @@ from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.errors import StoreError
-from skillopt.store.ahead import PrefetchCount
 from skillopt.store.cache import SqliteCache
 from skillopt.store.candidates import skills_in
-from skillopt.store.chronicle import HistoryEntry, RunHistory
 from skillopt.store.events import read_log
 from skillopt.store.layout import Layout
+from skillopt.store.ledger import PrefetchCount
 from skillopt.store.lock import at_work
 from skillopt.store.packages import read_skill
+from skillopt.store.run_history import HistoryEntry, RunHistory
 
 Status: TypeAlias = Literal[
     "running",

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from skillopt.core.chat import Usage
-from skillopt.store.ahead import PrefetchCount
 from skillopt.store.files import Json
+from skillopt.store.ledger import PrefetchCount
 
 Spent: TypeAlias = Mapping[tuple[str, str, str], Usage]
 """By move, role and stage."""

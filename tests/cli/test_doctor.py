@@ -8,7 +8,7 @@ from support_cli import Done, make_project, skillopt
 from support_programs import fails, make_program, prints
 from support_wire import WireServer, completion, says
 
-from skillopt.build.checkup import limited
+from skillopt.app.doctor import limited
 from skillopt.config.load import load_config
 from skillopt.testing.simulator import Simulator
 

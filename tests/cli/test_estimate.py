@@ -5,9 +5,8 @@ from pathlib import Path
 
 from support_cli import Call, make_project
 
-from skillopt.cli.means import Discovered
+from skillopt.cli.discovery import CAPABLE, Discovered
 from skillopt.cli.quickstart import make_folder, outlook
-from skillopt.cli.recipes import CAPABLE
 
 
 def test_the_command_lists_phases_roles_and_missing_prices(call: Call, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from skillopt.cli.step import step_story
 from skillopt.core.events import Decision, Fact, MetaReflected, Pruned, Stepped
 from skillopt.core.proposal import Draft, Proposal
 from skillopt.core.rules import Cut, Rule, Worth
-from skillopt.evaluation.gates import Metric
-from skillopt.store.chronicle import RunHistory
+from skillopt.gates.compared import Metric
+from skillopt.store.run_history import RunHistory
 
 AGAIN = (Proposal(RULE, "failure", ("a",)), Proposal(RULE, "success", ("b",)))
 

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 import pytest
 from support import SHAPE, World
 
-from skillopt.cli.gauges import PhaseProgress, RunProgress
-from skillopt.cli.phrases import count, duration, paid, short
+from skillopt.cli.formatting import count, duration, paid, short
 from skillopt.cli.progress import Lines, Reporter
 from skillopt.cli.render import Screen
+from skillopt.cli.run_progress import PhaseProgress, RunProgress
 from skillopt.core.chat import Usage
 from skillopt.core.events import Fact, PhaseClosed, PhaseOpened, Ticked, Timed
 from skillopt.core.skill import Skill
 from skillopt.core.state import replay
 from skillopt.engine.loop import train
-from skillopt.model.meter import Meter
+from skillopt.model.budget import Meter
 from skillopt.progress import PlainProgress, heartbeat
 
 

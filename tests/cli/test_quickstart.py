@@ -9,11 +9,10 @@ import pytest
 from support_cli import Call, Done, skillopt
 from support_wire import WireServer, completion, says
 
-from skillopt.build.brief import prepare
-from skillopt.build.integrity import check_config
-from skillopt.cli.means import Discovered
+from skillopt.app.integrity import check_config
+from skillopt.app.run_spec import prepare
+from skillopt.cli.discovery import CAPABLE, Discovered
 from skillopt.cli.quickstart import make_folder
-from skillopt.cli.recipes import CAPABLE
 from skillopt.config.load import load_config
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from skillopt.build.brief import prepare
+from skillopt.app.run_spec import prepare
 from skillopt.config.load import load_config
 from skillopt.config.schema import Config
 from skillopt.config.sections import KEYS

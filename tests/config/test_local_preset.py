@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from skillopt.build.brief import prepare
+from skillopt.app.run_spec import prepare
 from skillopt.config.load import load_config
 
 PRESET = Path(__file__).parents[2] / "configs" / "presets" / "local.yaml"

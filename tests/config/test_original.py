@@ -12,7 +12,7 @@ import pytest
 from support_cli import skillopt
 from support_original import ROOT, samples, write_splits
 
-from skillopt.build.brief import prepare
+from skillopt.app.run_spec import prepare
 from skillopt.config.load import load_config
 from skillopt.errors import ConfigError
 from skillopt.testing.simulator import Simulator

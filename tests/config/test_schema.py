@@ -251,7 +251,7 @@ def test_what_may_change_on_resume_is_no_part_of_the_identity(override: str) -> 
         ("gate_metric=soft", {"evaluation.gate_metric"}),
         ("env.free=9", {"env.free"}),
         ("rewrite_reasoning_effort=low", {"model.rewrite_reasoning_effort"}),
-        # What makes a model is told by the model's fingerprint: tests/build/test_identity.py.
+        # What makes a model is told by the model's fingerprint: tests/app/test_identity.py.
         ("target_model=m", set[str]()),
         ("temperature=0", set[str]()),
     ],

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Replace
-from skillopt.core.likeness import similar, words
-from skillopt.core.memory import Memory, MemoryEntry, meaning
+from skillopt.core.memory import Memory, MemoryEntry, meaning, similar, words
 from skillopt.core.proposal import Pattern
 
 A, B, C = Append("- Give units."), Append("- Round up."), Delete("- Be brief.")

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Replace, apply_edits
-from skillopt.core.references import MAIN, MOST, Reference
-from skillopt.core.skill import Region, Skill, Text
+from skillopt.core.skill import MAIN, MOST, Reference, Region, Skill, Text
 from skillopt.errors import SkillError
 
 A, B, NEW = "references/a.md", "references/b.md", "references/new.md"

@@ -3,9 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillopt.core.references import Reference
 from skillopt.core.rules import Rule, rules_in, without
-from skillopt.core.skill import Region, Skill
+from skillopt.core.skill import Reference, Region, Skill
 
 DOCUMENT = """\
 ---

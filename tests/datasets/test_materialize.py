@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support_original import ROOT, samples, searchqa_items, write_manifest
 
-from skillopt.build.brief import prepare
+from skillopt.app.run_spec import prepare
 from skillopt.config.load import load_config
 from skillopt.datasets.materialize import materialize
 from skillopt.datasets.splits import from_directory

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support_runs import ROOT, kept_calls, told
 
-from skillopt.cli.means import Discovered
+from skillopt.cli.discovery import Discovered
 from skillopt.cli.quickstart import make_folder
 from skillopt.model.weights.catalogue import find
 from skillopt.model.weights.folder import Folder, default_root

@@ -9,7 +9,7 @@ import pytest
 from support_runs import Job, finished, killed, make_data, make_package, told, until_quiet
 
 from skillopt.api import Result
-from skillopt.core.references import MAIN
+from skillopt.core.skill import MAIN
 from skillopt.store.packages import read_skill
 from skillopt.testing.simulator import Simulator
 

@@ -13,11 +13,11 @@ from skillopt.core.chat import Request
 from skillopt.core.events import Measured, Stepped
 from skillopt.core.ports import Gate
 from skillopt.core.skill import Skill
-from skillopt.engine.hearing import CandidateEvaluation, Replication
+from skillopt.engine.candidate_evaluation import CandidateEvaluation, Replication
 from skillopt.engine.loop import train
 from skillopt.engine.plan import PlanSettings
-from skillopt.evaluation.gates import Metric, NoRegression, Strict
-from skillopt.evaluation.tested import Paired, Sequential
+from skillopt.gates.compared import Metric, NoRegression, Strict
+from skillopt.gates.tested import Paired, Sequential
 from skillopt.model.scripted import Scripted
 from skillopt.testing.doubles import MemoryLog
 

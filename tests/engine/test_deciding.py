@@ -8,19 +8,19 @@ from dataclasses import replace
 import pytest
 from support import Sums, World, analysis, teacher
 
+from skillopt.analysis.report import claim
 from skillopt.core.chat import Request
 from skillopt.core.edits import Append
 from skillopt.core.events import Begun, Measured, Progress, Stepped
 from skillopt.core.ports import Gate
 from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
-from skillopt.engine.hearing import CandidateEvaluation, CandidateResult, Replication
+from skillopt.engine.candidate_evaluation import CandidateEvaluation, CandidateResult, Replication
 from skillopt.engine.loop import train
 from skillopt.engine.plan import PlanSettings
 from skillopt.errors import ModelError
-from skillopt.evaluation.gates import Metric, Strict
-from skillopt.evaluation.report import claim
-from skillopt.evaluation.tested import Paired, Sequential
+from skillopt.gates.compared import Metric, Strict
+from skillopt.gates.tested import Paired, Sequential
 from skillopt.model.scripted import Scripted
 from skillopt.testing.doubles import MemoryLog
 

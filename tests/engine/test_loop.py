@@ -22,14 +22,14 @@ from skillopt.core.proposal import Draft
 from skillopt.core.rollout import CHANGED, UNCHANGED, Change
 from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
-from skillopt.engine.hearing import Replication
+from skillopt.engine.candidate_evaluation import Replication
 from skillopt.engine.loop import train
 from skillopt.engine.plan import EpochEnd, PlanSettings
 from skillopt.errors import AccessError, ModelError, StoreError, Unmeasurable
-from skillopt.evaluation.gates import Metric, Strict, always
-from skillopt.evaluation.tested import Paired
+from skillopt.gates.compared import Metric, Strict, always
+from skillopt.gates.tested import Paired
 from skillopt.model.scripted import Scripted
-from skillopt.optimizer.schedule import Constant
+from skillopt.optimizer.learning_rate import Constant
 from skillopt.testing.doubles import MemoryCache, MemoryLog
 
 SEED = Skill.parse("You add numbers.\n")

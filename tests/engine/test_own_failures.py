@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 from support import Sums, World, analysis, teacher
 
+from skillopt.analysis.pruning import Prune
+from skillopt.analysis.report import claim
 from skillopt.core.chat import Request
 from skillopt.core.events import Decision, FinalTested, Measured, Note, Stepped
 from skillopt.core.ports import Gate
@@ -16,17 +18,15 @@ from skillopt.core.rollout import Evaluation, Score
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.core.task import Split, Task
-from skillopt.engine.bench import Comparison, Incumbent
-from skillopt.engine.hearing import CandidateEvaluation, CandidateResult, Replication
+from skillopt.engine.candidate_evaluation import CandidateEvaluation, CandidateResult, Replication
+from skillopt.engine.halving import Baseline, SuccessiveHalving
 from skillopt.engine.loop import train
 from skillopt.engine.plan import PlanSettings
-from skillopt.engine.race import Baseline, SuccessiveHalving
+from skillopt.engine.rollouts import Comparison, Incumbent
 from skillopt.errors import AccessError, ModelError, Unmeasurable
-from skillopt.evaluation.gates import Metric, NoRegression, Strict, always
-from skillopt.evaluation.pruning import Prune
-from skillopt.evaluation.racing import HalveByGain
-from skillopt.evaluation.report import claim
-from skillopt.evaluation.tested import Paired, Sequential
+from skillopt.gates.compared import Metric, NoRegression, Strict, always
+from skillopt.gates.halving import HalveByGain
+from skillopt.gates.tested import Paired, Sequential
 from skillopt.model.scripted import Scripted
 from skillopt.testing.doubles import MemoryCache, MemoryLog
 

@@ -17,13 +17,12 @@ from skillopt.core.ports import Gate
 from skillopt.core.rollout import Evaluation, Score
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
-from skillopt.engine.hearing import Replication
+from skillopt.engine.candidate_evaluation import Replication, out_of_reach
 from skillopt.engine.loop import train
 from skillopt.engine.plan import PlanSettings
-from skillopt.engine.reach import out_of_reach
-from skillopt.engine.spending import alpha_share
-from skillopt.evaluation.gates import Metric, Strict
-from skillopt.evaluation.tested import Paired, Sequential
+from skillopt.engine.run import alpha_share
+from skillopt.gates.compared import Metric, Strict
+from skillopt.gates.tested import Paired, Sequential
 from skillopt.model.scripted import Scripted
 from skillopt.testing.doubles import MemoryLog
 
@@ -211,7 +210,7 @@ async def test_decisions_that_cannot_accept_cost_nothing_and_leave_their_alpha_t
 
 
 @pytest.mark.parametrize(
-    ("gate", "sampling"),
+    ("gate", "replication"),
     [
         (Paired(strict=STRICT, alpha=0.01), Replication(block=2)),
         (Paired(strict=STRICT, alpha=0.0001, looks=3), Replication(block=2, most=3)),

@@ -15,19 +15,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import World, analysis, pupil, teacher
 
-from skillopt.build.policies import shape
+from skillopt.app.policies import shape
 from skillopt.config.load import load_config
 from skillopt.core.chat import Request
 from skillopt.core.events import Decision, Event, Measured, Stepped
-from skillopt.core.journal import EventSink
 from skillopt.core.rollout import Rollout, Score, Trajectory
+from skillopt.core.sink import EventSink
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
-from skillopt.engine.bench import RolloutRunner
-from skillopt.engine.hearing import CandidateEvaluation, CandidateResult, Replication
+from skillopt.engine.candidate_evaluation import CandidateEvaluation, CandidateResult, Replication
 from skillopt.engine.loop import train
 from skillopt.engine.plan import PlanSettings
-from skillopt.evaluation.gates import Metric, Strict, always
+from skillopt.engine.rollouts import RolloutRunner
+from skillopt.gates.compared import Metric, Strict, always
 from skillopt.harness.chat import Chat
 from skillopt.model.scripted import Scripted
 from skillopt.testing.doubles import MemoryCache, MemoryLog

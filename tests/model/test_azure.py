@@ -17,7 +17,7 @@ from skillopt.model.azure import Azure
 from skillopt.model.credentials import Token, Tokens
 from skillopt.model.http import Http
 from skillopt.model.openai import OpenAIChat
-from skillopt.model.settings import ModelSettings, Role
+from skillopt.model.provider import ModelSettings, Role
 
 ASK = Request(stage="rollout", messages=(Message("user", "Why?"),))
 SECRET = "az-token-0123456789"

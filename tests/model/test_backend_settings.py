@@ -9,15 +9,14 @@ from dataclasses import replace
 import pytest
 from support_wire import WireServer, completion, says
 
-from skillopt.build.models import PROVIDERS, ModelFactory
+from skillopt.app.models import PROVIDERS, ModelFactory
 from skillopt.config.load import load_config
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Message, Model, Request
 from skillopt.errors import AccessError, ConfigError
+from skillopt.model.budget import Budget, Meter
 from skillopt.model.http import Http
-from skillopt.model.meter import Meter
-from skillopt.model.purse import Budget
-from skillopt.model.settings import Role
+from skillopt.model.provider import Role
 from skillopt.testing.doubles import MemoryCache
 
 ASK = Request(stage="rollout", messages=(Message("user", "Why?"),))

@@ -14,13 +14,13 @@ import pytest
 from support_agents import PLANTED, User, installed, make_user, processes_in
 from support_cli import until
 
-from skillopt.build.models import provider_model
+from skillopt.app.models import provider_model
 from skillopt.config.secrets import Secrets
 from skillopt.config.sections import ModelSection
 from skillopt.core.chat import Message, Model, Request
 from skillopt.errors import AccessError, ModelError, Refused
 from skillopt.model.http import Http
-from skillopt.model.wrap import NonEmpty
+from skillopt.model.wrappers import NonEmpty
 from skillopt.testing.model_server import CACHED, SENT, WRITTEN, Call, ModelServer, Say
 
 pytestmark = pytest.mark.agents

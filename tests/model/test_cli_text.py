@@ -18,9 +18,9 @@ from skillopt.errors import AccessError, ConfigError, ModelError, Refused
 from skillopt.model.cli.claude import ClaudeCli
 from skillopt.model.cli.codex import CodexCli
 from skillopt.model.cli.copilot import CopilotChat
-from skillopt.model.failures import Unreachable
+from skillopt.model.errors import Unreachable
 from skillopt.model.http import Http
-from skillopt.model.settings import ModelSettings
+from skillopt.model.provider import ModelSettings
 from skillopt.testing.contracts.models import check_model
 
 ASKED = Request(

@@ -12,23 +12,21 @@ from support_programs import make_program, prints
 from support_wire import Behaviour, WireServer, says
 
 import skillopt
-from skillopt.build.models import preflight
+from skillopt.app.models import preflight
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Message, Model, Request, Usage
 from skillopt.core.intake import is_blank
 from skillopt.errors import Refused, Unmeasurable, Unusable
 from skillopt.model.anthropic import ClaudeChat
+from skillopt.model.budget import Budget, Meter
 from skillopt.model.cli.claude import ClaudeCli
 from skillopt.model.http import Http
-from skillopt.model.meter import Meter
 from skillopt.model.minimax import MiniMaxChat
 from skillopt.model.openai import OpenAIChat, OpenAICompatible
-from skillopt.model.provider import Provider
-from skillopt.model.purse import Budget
+from skillopt.model.provider import ModelSettings, Provider
 from skillopt.model.qwen import QwenChat
 from skillopt.model.scripted import Scripted
-from skillopt.model.settings import ModelSettings
-from skillopt.model.wrap import Metered, NonEmpty, Recorded, Retrying
+from skillopt.model.wrappers import Metered, NonEmpty, Recorded, Retrying
 from skillopt.testing.doubles import MemoryCache
 
 ASK = Request(stage="rollout", messages=(Message("user", "Why?"),))

@@ -9,8 +9,8 @@ import pytest
 from skillopt.aio import map_all
 from skillopt.core.chat import Message, Reply, Request, Usage
 from skillopt.errors import AccessError, ConfigError, ModelError, Unavailable
-from skillopt.model.endpoint import CircuitBreaker, Endpoint
-from skillopt.model.failures import Unreachable
+from skillopt.model.errors import Unreachable
+from skillopt.model.rate_limits import CircuitBreaker, Endpoint
 from skillopt.model.scripted import Scripted
 
 ASK = Request(stage="rollout", messages=(Message("user", "x" * 400),))

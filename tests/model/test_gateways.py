@@ -13,7 +13,7 @@ from skillopt.core.chat import Message, Request
 from skillopt.errors import AccessError, ModelError, Refused
 from skillopt.model.http import Http
 from skillopt.model.openai import OpenAICompatible
-from skillopt.model.settings import ModelSettings
+from skillopt.model.provider import ModelSettings
 
 ASK = Request(stage="rollout", messages=(Message("user", "Why?"),))
 PLACE = Path(__file__).parent / "recordings" / "gateways.json"

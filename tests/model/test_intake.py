@@ -8,14 +8,14 @@ import json
 import pytest
 from support_wire import WireServer, completion, says
 
-from skillopt.build.models import provider_model
+from skillopt.app.models import provider_model
 from skillopt.config.load import load_config
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Message, Reply, Request, Usage
 from skillopt.core.intake import BODY_BYTES, REPLY_CHARS, clean_reply
 from skillopt.errors import ModelError
 from skillopt.model.http import Http
-from skillopt.model.wrap import Cleaned
+from skillopt.model.wrappers import Cleaned
 from skillopt.prompts.jsonish import read_object
 
 HELLO = Request(stage="test", messages=(Message("user", "hello"),))

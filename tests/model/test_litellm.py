@@ -10,8 +10,8 @@ from support_wire import WireServer, completion, drops, says
 from skillopt.core.chat import Message, Request, Usage
 from skillopt.errors import AccessError, ConfigError, ModelError, Refused
 from skillopt.model.http import Http
-from skillopt.model.settings import ModelSettings
-from skillopt.model.via_litellm import LiteLLM
+from skillopt.model.litellm_backend import LiteLLM
+from skillopt.model.provider import ModelSettings
 from skillopt.testing.contracts.models import check_model
 
 installed = pytest.mark.skipif(

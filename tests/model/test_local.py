@@ -21,10 +21,9 @@ from skillopt.core.chat import Message, Reply, Request
 from skillopt.errors import AccessError, ConfigError, ModelError, Refused
 from skillopt.model.http import Http
 from skillopt.model.local.backend import Local
-from skillopt.model.local.slots import Watch, stream
+from skillopt.model.local.engine import Watch, stream
 from skillopt.model.local.tuning import Tuning, physical_cores
-from skillopt.model.provider import Json
-from skillopt.model.settings import ModelSettings
+from skillopt.model.provider import Json, ModelSettings
 from skillopt.testing.contracts.models import check_model
 
 pytest.importorskip("xllamacpp", reason="pip install xllamacpp")
@@ -268,7 +267,7 @@ from skillopt.core.chat import Message, Request
 from skillopt.model.http import Http
 from skillopt.model.local.backend import Local
 from skillopt.model.provider import Json
-from skillopt.model.settings import ModelSettings
+from skillopt.model.provider import ModelSettings
 
 extra = {{"folder": Path({str(file.parent)!r}), "context": 512}}
 settings = ModelSettings(role="target", name={str(file)!r}, max_tokens=4, extra=extra)

@@ -16,12 +16,11 @@ from support_wire import Behaviour, WireServer, completion, drops, says, stalls,
 from skillopt.core.chat import Message, Reply, Request, Usage
 from skillopt.errors import AccessError, ConfigError, ModelError
 from skillopt.model.completions import Completions
-from skillopt.model.failures import Unreachable, classify
+from skillopt.model.errors import Unreachable, classify
 from skillopt.model.http import Http
 from skillopt.model.openai import COMPLETIONS, OpenAIChat, OpenAICompatible
-from skillopt.model.provider import HttpAnswer, Provider
+from skillopt.model.provider import HttpAnswer, ModelSettings, Provider, names_for
 from skillopt.model.remote import Remote, address, understood
-from skillopt.model.settings import ModelSettings, names_for
 from skillopt.testing.contracts.models import check_model
 
 KEY = "sk-test-0123456789"

@@ -14,9 +14,9 @@ import skillopt
 from skillopt.core.chat import Message, Reply, Request
 from skillopt.core.events import Event, Signal, Waiting
 from skillopt.errors import AccessError, ModelError, Unavailable
-from skillopt.model.endpoint import CircuitBreaker, Endpoint
-from skillopt.model.failures import Down, Unreachable
-from skillopt.model.wrap import Limited, Retrying
+from skillopt.model.errors import Down, Unreachable
+from skillopt.model.rate_limits import CircuitBreaker, Endpoint
+from skillopt.model.wrappers import Limited, Retrying
 from skillopt.testing.simulator import Simulator
 
 ASK = Request(stage="rollout", messages=(Message("user", "Why?"),))

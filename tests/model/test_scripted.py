@@ -11,8 +11,8 @@ from skillopt.aio import map_all
 from skillopt.core.chat import Message, Reply, Request, Usage
 from skillopt.errors import AccessError, ConfigError, ModelError
 from skillopt.model.http import Http
+from skillopt.model.provider import ModelSettings
 from skillopt.model.scripted import PlainCallable, Scripted, from_callable
-from skillopt.model.settings import ModelSettings
 from skillopt.testing.contracts.models import check_model
 
 ASK = Request(stage="rollout", messages=(Message("system", "Be brief."), Message("user", "Why?")))

@@ -8,7 +8,7 @@ import pytest
 
 from skillopt.aio import map_all
 from skillopt.model.provider import HttpAnswer
-from skillopt.model.throttle import AdaptiveConcurrency, ConcurrencyWindow, seconds_until
+from skillopt.model.rate_limits import AdaptiveConcurrency, ConcurrencyWindow, seconds_until
 
 GOOD, BUSY = HttpAnswer(200, {}, b""), HttpAnswer(429, {}, b"")
 

@@ -17,7 +17,7 @@ from skillopt.core.chat import Message, Request
 from skillopt.errors import AccessError
 from skillopt.model.http import Http
 from skillopt.model.openai import OpenAICompatible
-from skillopt.model.settings import ModelSettings
+from skillopt.model.provider import ModelSettings
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
 
@@ -26,7 +26,7 @@ import asyncio, sys
 from skillopt.core.chat import Message, Request
 from skillopt.model.http import Http
 from skillopt.model.openai import OpenAICompatible
-from skillopt.model.settings import ModelSettings
+from skillopt.model.provider import ModelSettings
 
 async def main():
     async with Http() as http:

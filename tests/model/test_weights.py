@@ -17,9 +17,8 @@ import pytest
 
 from skillopt.errors import AccessError, ConfigError
 from skillopt.model.weights.catalogue import CATALOGUE, Parcels, Weights, find
-from skillopt.model.weights.fetch import Fetcher
+from skillopt.model.weights.fetch import Fetcher, Hub, PackageIndex, Undelivered
 from skillopt.model.weights.folder import Folder, default_root
-from skillopt.model.weights.sources import Hub, PackageIndex, Undelivered
 
 PART = 40_000
 CONTENT = b"GGUF" + random.Random(0).randbytes(2 * PART + 12_345)

@@ -17,14 +17,14 @@ from support_runs import Uncut, kill_and_resume, run_uncut
 from skillopt.api import train
 from skillopt.core.chat import Request
 from skillopt.core.edits import Append
-from skillopt.core.journal import EventSink
 from skillopt.core.memory import Memory, regression_share
 from skillopt.core.proposal import Proposal, ProposalSet, Rate
 from skillopt.core.rollout import Evaluation, Failure, Rollout, Score
+from skillopt.core.sink import EventSink
 from skillopt.core.skill import Skill
 from skillopt.errors import ConfigError
 from skillopt.model.scripted import Scripted
-from skillopt.optimizer.rate import Autonomous, Steadying
+from skillopt.optimizer.learning_rate import Autonomous, Steadying
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
 from skillopt.testing.doubles import MemoryLog

@@ -12,13 +12,13 @@ from support_runs import Uncut, kill_and_resume, run_uncut
 
 from skillopt.core.chat import Request
 from skillopt.core.events import Stepped
-from skillopt.core.journal import EventSink
+from skillopt.core.sink import EventSink
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.core.tokens import estimate
 from skillopt.engine.loop import train
 from skillopt.model.scripted import Scripted
-from skillopt.optimizer.compress import Compress
+from skillopt.optimizer.update import Compress
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
 from skillopt.testing.doubles import MemoryLog

@@ -10,7 +10,7 @@ import pytest
 from support_cli import make_project, skillopt
 from support_runs import Job, facts, make_data, timeless, until_quiet
 
-from skillopt.build.speculating import hindrance, speculates
+from skillopt.app.speculating import hindrance, speculates
 from skillopt.config.load import load_config
 from skillopt.testing.simulator import Simulator
 

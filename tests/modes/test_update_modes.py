@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from support import Seen
 from support_runs import Uncut, kill_and_resume, run_uncut
 
-from skillopt.core.changes import Rewrite, Suggestion
 from skillopt.core.chat import Request
-from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Replace
-from skillopt.core.journal import EventSink
+from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Replace, Rewrite, Suggestion
 from skillopt.core.memory import Memory, MemoryEntry
 from skillopt.core.proposal import Proposal, Selection
+from skillopt.core.sink import EventSink
 from skillopt.core.skill import Region, Skill
 from skillopt.model.scripted import Scripted
 from skillopt.optimizer.pipeline import Updating

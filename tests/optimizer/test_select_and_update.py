@@ -5,14 +5,14 @@ from support import Seen
 
 from skillopt.core.chat import Request
 from skillopt.core.edits import Append, Replace
-from skillopt.core.journal import EventSink
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Proposal, ProposalSet, Selection
+from skillopt.core.sink import EventSink
 from skillopt.core.skill import Skill
 from skillopt.errors import ModelError
 from skillopt.model.scripted import Scripted
-from skillopt.optimizer.schedule import Constant, Cosine, Linear
-from skillopt.optimizer.select import Select
+from skillopt.optimizer.learning_rate import Constant, Cosine, Linear
+from skillopt.optimizer.selection import Select
 from skillopt.optimizer.update import Patch
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library

@@ -6,10 +6,10 @@ from support import Seen
 
 from skillopt.core.edits import Append, Delete, Edit, Replace
 from skillopt.core.events import Ticked
-from skillopt.core.journal import EventSink
 from skillopt.core.memory import Memory, MemoryEntry
 from skillopt.core.proposal import Proposal, ProposalSet, Selection
 from skillopt.core.rollout import Failure, Rollout, Score
+from skillopt.core.sink import EventSink
 from skillopt.core.skill import Skill
 from skillopt.optimizer.trial import Trial
 from skillopt.testing.doubles import MemoryLog

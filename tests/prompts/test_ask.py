@@ -6,7 +6,7 @@ import pytest
 from support import Seen
 
 from skillopt.core.chat import Model, Request
-from skillopt.core.journal import EventSink
+from skillopt.core.sink import EventSink
 from skillopt.errors import ConfigError, ModelError, Refused, Unusable
 from skillopt.model.scripted import Scripted
 from skillopt.prompts.ask import Asker, PromptQuestion

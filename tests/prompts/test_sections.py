@@ -6,9 +6,8 @@ from skillopt.core.chat import Message
 from skillopt.core.edits import Append, Delete, InsertAfter, Replace
 from skillopt.core.memory import Memory, MemoryEntry
 from skillopt.core.proposal import Pattern, Proposal
-from skillopt.core.references import Reference
 from skillopt.core.rollout import Failure, Pair, Rollout, Score, Trajectory
-from skillopt.core.skill import Skill, Text
+from skillopt.core.skill import Reference, Skill, Text
 from skillopt.prompts.digest import Digest
 from skillopt.prompts.replies import EditAnswer
 from skillopt.prompts.sections import (

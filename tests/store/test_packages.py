@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support_runs import Job, make_data
 
-from skillopt.core.references import MAIN, MOST, Reference
-from skillopt.core.skill import Skill, Text
+from skillopt.core.skill import MAIN, MOST, Reference, Skill, Text
 from skillopt.core.task import Task
-from skillopt.engine.series import RolloutKey
+from skillopt.engine.rollout_group import RolloutKey
 from skillopt.errors import SkillError, StoreError
 from skillopt.store.cache import SqliteCache
 from skillopt.store.events import EventFile

@@ -13,10 +13,9 @@ import pytest
 
 from skillopt.core.chat import Message, Model, Reply, Request, Usage
 from skillopt.errors import ModelError, Unusable
-from skillopt.model.meter import Meter
-from skillopt.model.purse import Budget, Limits, worst_case
+from skillopt.model.budget import Budget, Limits, Meter, worst_case
 from skillopt.model.scripted import Scripted
-from skillopt.model.wrap import Metered, NonEmpty, Recorded, Retrying
+from skillopt.model.wrappers import Metered, NonEmpty, Recorded, Retrying
 from skillopt.store.cache import SqliteCache
 
 ASK = Request(stage="rollout", messages=(Message("user", "Why?"),))
@@ -79,10 +78,10 @@ _CALLER = """
 import asyncio, sys
 from pathlib import Path
 from skillopt.core.chat import Message, Request
-from skillopt.model.meter import Meter
-from skillopt.model.purse import Limits, Budget
+from skillopt.model.budget import Meter
+from skillopt.model.budget import Limits, Budget
 from skillopt.model.scripted import Scripted
-from skillopt.model.wrap import Metered, Recorded
+from skillopt.model.wrappers import Metered, Recorded
 from skillopt.store.cache import SqliteCache
 
 async def call(request):

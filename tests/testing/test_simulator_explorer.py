@@ -5,10 +5,10 @@ from typing import cast
 
 from skillopt.core.chat import Message
 from skillopt.core.rollout import Rollout, Score, Trajectory
-from skillopt.gradient.workspace import Workspace
+from skillopt.optimizer.explore import Workspace
 from skillopt.testing.simulator import SimulatedOptimizer, make_items
 from skillopt.testing.simulator.forms import read_rules
-from skillopt.testing.simulator.office import FIELDS
+from skillopt.testing.simulator.tasks import FIELDS
 
 WISE = SimulatedOptimizer(useless=0, harmful=0, broken=0)
 ROOM = 50_000

@@ -30,8 +30,8 @@ from skillopt.testing.simulator import (
     make_items,
 )
 from skillopt.testing.simulator.forms import read_rules
-from skillopt.testing.simulator.office import BY_LABEL, FIELDS
 from skillopt.testing.simulator.optimizer import Stage, stage_of
+from skillopt.testing.simulator.tasks import BY_LABEL, FIELDS
 from skillopt.testing.simulator.world import HOUSE
 
 WISE = SimulatedOptimizer(useless=0, harmful=0, broken=0)

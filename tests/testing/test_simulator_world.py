@@ -15,7 +15,7 @@ from skillopt.testing.simulator import (
     write_data,
 )
 from skillopt.testing.simulator.forms import read_request, read_rules
-from skillopt.testing.simulator.office import BY_LABEL, FIELDS
+from skillopt.testing.simulator.tasks import BY_LABEL, FIELDS
 from skillopt.testing.simulator.world import HOUSE
 
 seeds = st.integers(0, 2**32)

@@ -10,8 +10,7 @@ from skillopt.core.intake import read_json
 from skillopt.model.cli.dialect import Command, ProgramCall, ProgramReply, events, number
 from skillopt.model.cli.home import Place
 from skillopt.model.cli.text import TextProgram
-from skillopt.model.provider import Json, Transport
-from skillopt.model.settings import ModelSettings
+from skillopt.model.provider import Json, ModelSettings, Transport
 
 _PLAIN = "You answer with text. You have no tools."
 """Stands in for the program's own instructions, which make it a coding agent."""

@@ -1,23 +1,65 @@
-"""A program as a text model: a new process for each call, in a temporary home, without tools."""
+"""Programs that answer one prompt with text, and what their error messages mean."""
 
 from __future__ import annotations
 
+import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from skillopt.core.chat import Reply, Request, Usage
-from skillopt.errors import AccessError, ConfigError, Refused
+from skillopt.errors import AccessError, ConfigError, ModelError, Refused
 from skillopt.model.abilities import check_abilities
 from skillopt.model.cli.dialect import Program, ProgramCall, ProgramReply, converse
 from skillopt.model.cli.home import Owner, temporary_home
 from skillopt.model.cli.process import ProcessResult, run
-from skillopt.model.cli.troubles import classify
-from skillopt.model.failures import Unreachable
-from skillopt.model.settings import ModelSettings
+from skillopt.model.credentials import SECRET_LENGTH
+from skillopt.model.errors import QUOTED, Unreachable
+from skillopt.model.provider import ModelSettings
 from skillopt.model.tokens import counted
+
+_TOO_LONG = re.compile(r"(?i)too long|context (length|window)|maximum context|too many tokens")
+_LATER = re.compile(r"(?i)rate.?limit|overload|too many requests|\b(429|5\d\d)\b|try again later")
+_SPENT = re.compile(r"(?i)usage limit|hit your limit|quota|credit|billing|premium requests")
+_LOGIN = re.compile(
+    r"(?i)log(ged)?[ -]?in|sign in|unauthori[sz]ed|authenticat|api key|oauth|\b40[13]\b|token"
+)
+_MODEL = re.compile(
+    r"(?i)model\b.{0,80}\b(not|unknown|unsupported|invalid)|\b(unknown|invalid|unsupported) model"
+)
+
+
+def classify(
+    words: str, who: str, login: str, secrets: Collection[str]
+) -> ModelError | AccessError:
+    """The error that a program's own words stand for."""
+    said = _short(words, secrets)
+    told = f' (it says: "{said}")' if said else ""
+    if _TOO_LONG.search(words):
+        return Refused(f"{who} refused the request{told}")
+    if _SPENT.search(words):
+        return AccessError(
+            f"{who}: its usage limit is reached; wait until it resets, then run the same "
+            f"command again{told}"
+        )
+    if _LATER.search(words):
+        return ModelError(f"{who} is busy{told}", retryable=True)
+    if _MODEL.search(words):
+        return AccessError(f"{who}: model unknown; check its name{told}")
+    if _LOGIN.search(words):
+        return AccessError(f"{who}: not logged in; {login}{told}")
+    return ModelError(f"{who} failed{told}", retryable=True)
+
+
+def _short(words: str, secrets: Collection[str]) -> str:
+    for secret in secrets:
+        if len(secret) >= SECRET_LENGTH:
+            words = words.replace(secret, "[key]")
+    said = " ".join(words.split())
+    return said if len(said) <= QUOTED else f"{said[:QUOTED]}…"
+
 
 DEFAULT_MODEL: Final = "default"
 """The name that leaves the choice of the model to the program."""

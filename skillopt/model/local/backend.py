@@ -13,12 +13,9 @@ from typing import ClassVar, Literal
 from skillopt.core.chat import Message, Reply, Request, Usage
 from skillopt.errors import ConfigError, ModelError, Refused
 from skillopt.model.abilities import check_abilities
-from skillopt.model.local.engine import Engine, Speaking, shared_engine
-from skillopt.model.local.llama import version
-from skillopt.model.local.slots import Watch
+from skillopt.model.local.engine import Engine, Speaking, Watch, shared_engine, version
 from skillopt.model.local.tuning import Tuning
-from skillopt.model.provider import Json, Transport
-from skillopt.model.settings import ModelSettings
+from skillopt.model.provider import Json, ModelSettings, Transport
 from skillopt.model.weights.folder import Folder, default_root
 
 _SEED = 1

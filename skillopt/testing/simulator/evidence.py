@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from skillopt.testing.simulator.forms import Field, FieldForm, read_request
-from skillopt.testing.simulator.office import BY_LABEL
+from skillopt.testing.simulator.tasks import BY_LABEL
 
 _EXPECTED = re.compile(
     r"""expected (['"])(.*?)\1(?: or .*?)?(?:, got (['"])(.*?)\3)?\s*$""", re.MULTILINE

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from skillopt.testing.simulator.forms import read_rules
-from skillopt.testing.simulator.office import FIELDS
+from skillopt.testing.simulator.tasks import FIELDS
 
 
 class Offer(BaseModel):

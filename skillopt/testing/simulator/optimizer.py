@@ -23,17 +23,16 @@ from skillopt.testing.simulator.evidence import (
     read_attempts,
     section,
 )
-from skillopt.testing.simulator.explorer import next_look
-from skillopt.testing.simulator.filing import file_for
 from skillopt.testing.simulator.forms import FieldForm, Reading, read_rules
 from skillopt.testing.simulator.merging import Offer, merge, rank, read_offers
-from skillopt.testing.simulator.office import FIELDS
-from skillopt.testing.simulator.probing import confirmed, probe
+from skillopt.testing.simulator.probing import confirmed, next_look, probe
 from skillopt.testing.simulator.reminders import compact, remind
 from skillopt.testing.simulator.rethinking import read_directions, rethink
+from skillopt.testing.simulator.tasks import FIELDS
 from skillopt.testing.simulator.writing import (
     as_candidate,
     as_suggestion,
+    file_for,
     one_of,
     shortened,
     understood,

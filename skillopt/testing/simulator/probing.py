@@ -1,4 +1,4 @@
-"""How the simulated models talk about one attempt: the target of itself, the optimizer of it."""
+"""How the simulated models look into attempts: exploration and probes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,38 @@ import re
 
 from skillopt.testing.simulator.evidence import infer, read_attempts, section
 from skillopt.testing.simulator.forms import Reading, Wanted, read_request, read_rules
-from skillopt.testing.simulator.office import BY_LABEL, FIELDS
+from skillopt.testing.simulator.tasks import BY_LABEL, FIELDS
+
+_LISTED = re.compile(r"^(\d{3}-failed\S*\.md)  task ", re.MULTILINE)
+_OPENED = re.compile(r"^(\d{3}-\S+\.md), lines \d+ to \d+ of \d+:", re.MULTILINE)
+_SEARCHED = re.compile(r"^\d+ lines? found:|^No line holds ", re.MULTILINE)
+_LEFT = re.compile(r"<turns_left>(\d+)</turns_left>")
+_AT_ONCE = 6
+_ENOUGH = 18
+"""Attempts after which it has seen enough."""
+
+
+def next_look(conversation: str) -> dict[str, object] | None:
+    """The next turn, if it is one of looking around; None when it is time to conclude."""
+    left = _LEFT.findall(conversation)
+    if left and int(left[-1]) == 1:
+        return None
+    listed = list(dict.fromkeys(_LISTED.findall(conversation)))
+    opened = set(_OPENED.findall(conversation))
+    closed = [name for name in listed if name not in opened]
+    if "<result " not in conversation:
+        return _turn("What is there?", {"tool": "list"})
+    if closed and len(opened) < _ENOUGH:
+        reads = [{"tool": "read", "file": name} for name in closed[:_AT_ONCE]]
+        return _turn("What went wrong in these?", *reads)
+    if not _SEARCHED.search(conversation):
+        return _turn("How often was something else expected?", {"tool": "grep", "text": "expected"})
+    return None
+
+
+def _turn(reasoning: str, *calls: dict[str, str]) -> dict[str, object]:
+    return {"reasoning": reasoning, "calls": list(calls)}
+
 
 _OVERLOOKED = "and I overlooked it"
 _CONFIRMED = "Confirmed by a re-run:"

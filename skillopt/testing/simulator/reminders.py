@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from skillopt.testing.simulator.evidence import Insight, section
 from skillopt.testing.simulator.forms import Reading
-from skillopt.testing.simulator.office import FIELDS
+from skillopt.testing.simulator.tasks import FIELDS
 
 _START, _END = "<!-- APPENDIX_START -->", "<!-- APPENDIX_END -->"
 _WORDINGS = (

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from skillopt.testing.simulator.forms import FieldForm, Reading, read_rules
-from skillopt.testing.simulator.office import BY_LABEL, FIELDS
+from skillopt.testing.simulator.tasks import BY_LABEL, FIELDS
 
 
 class Edit(BaseModel):

@@ -8,9 +8,9 @@ from functools import lru_cache
 
 from skillopt.testing.simulator.chance import pick, unit
 from skillopt.testing.simulator.forms import Reading, Wanted, read_request, read_rules
-from skillopt.testing.simulator.office import BY_LABEL, FIELDS
 from skillopt.testing.simulator.probing import explain
 from skillopt.testing.simulator.reminders import reminded
+from skillopt.testing.simulator.tasks import BY_LABEL, FIELDS
 
 _SKILL = "## Skill"
 _TITLE = re.compile(r"\[TLE\]\s*([^\[\n]{1,60}?)\s*(?:\[|$)", re.MULTILINE)

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 from skillopt.testing.simulator.forms import Field, read_request
-from skillopt.testing.simulator.office import BY_LABEL, FIELDS
+from skillopt.testing.simulator.tasks import BY_LABEL, FIELDS
 
 HOUSE: Mapping[str, str] = {
     "delivery date": "iso",

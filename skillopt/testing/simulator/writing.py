@@ -1,4 +1,4 @@
-"""How the simulated optimizer puts edits into words, and works words and edits into a text."""
+"""How the simulated optimizer puts edits into words, and where in a skill it puts them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,24 @@ from collections.abc import Sequence
 from skillopt.core.tokens import estimate
 from skillopt.testing.simulator.forms import read_rules
 from skillopt.testing.simulator.merging import Offer, merge
-from skillopt.testing.simulator.office import FIELDS
+from skillopt.testing.simulator.tasks import BY_LABEL, FIELDS
+
+_FILE = re.compile(r"<!-- FILE (\S+) -->\n(.*?)<!-- END OF FILE \1 -->", re.DOTALL)
+
+
+def file_for(skill: str, target: str, rule: str) -> dict[str, str]:
+    """The `file` of an edit: where its target stands; without one, what is about the rule's field.
+
+    Empty for SKILL.md, and for a skill that is one document.
+    """
+    if target and target in _FILE.sub("", skill):
+        return {}
+    subjects = [BY_LABEL[label].subject for label in read_rules(rule, FIELDS).by_field]
+    for path, text in _FILE.findall(skill):
+        if (target in text) if target else any(each.search(text) for each in subjects):
+            return {"file": path}
+    return {}
+
 
 _AIMS = {"append": "add_rule", "insert_after": "add_rule", "replace": "clarify"}
 _OPS = {("", "Add"): "append", ("After", "Add"): "insert_after", ("Replace", "By"): "replace"}

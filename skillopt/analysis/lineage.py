@@ -1,0 +1,128 @@
+"""Finds the origin of each line of a skill among the accepted candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from skillopt.core.attribution import Origin
+from skillopt.core.edits import Append, Change, Delete, InsertAfter, Replace, Rewrite, Suggestion
+from skillopt.core.events import (
+    Begun,
+    Decided,
+    Decision,
+    EpochClosed,
+    Event,
+    MetaReflected,
+    Pruned,
+    Stepped,
+)
+from skillopt.core.proposal import Draft, Proposal
+from skillopt.core.reminders import bare
+from skillopt.core.rules import Rule
+from skillopt.core.skill import Skill
+
+INITIAL = "initial_skill"
+
+
+Origins: TypeAlias = Mapping[str, Origin]
+"""By line, without the blanks around it."""
+
+
+def lineage(events: Iterable[Event]) -> dict[str, Origins]:
+    """The origin of every line of every skill that was tried, by the skill's digest.
+
+    A line that was changed comes from its last change; one that was removed and written again,
+    from the second time. What was rejected leaves no trace in later skills.
+    """
+    found: dict[str, Origins] = {}
+    now: Origins = {}
+    been: dict[str, Origins] = {}
+    """Those of every skill that has been current, by where it came from."""
+    for fact in events:
+        if isinstance(fact, Begun):
+            skill = fact.initial.skill
+            found[skill.digest] = now = {line: Origin(move=INITIAL) for line in _lines(skill)}
+            been[fact.initial.origin] = now
+        elif isinstance(fact, Decided) and (met := fact.decision) is not None:
+            skill = met.candidate.skill
+            base = been.get(fact.parent, now) if isinstance(fact, Stepped) else now
+            tried = {line: base.get(line) or _origin(fact, met, line) for line in _lines(skill)}
+            if met.accepted:
+                now = been[met.candidate.origin] = tried
+            # The same text may be tried again; where it was accepted, that counts.
+            if met.accepted or skill.digest not in found:
+                found[skill.digest] = tried
+    return found
+
+
+def origins_of(rule: Rule, origins: Origins) -> tuple[Origin, ...]:
+    """Where the lines of a rule come from, each origin once, in the order of lines."""
+    lines = [line.strip() for line in rule.text.splitlines()]
+    return tuple(dict.fromkeys(origins[line] for line in lines if line in origins))
+
+
+def _lines(skill: Skill) -> list[str]:
+    return [line.strip() for line in skill.render().splitlines() if line.strip()]
+
+
+def _origin(fact: Decided, met: Decision, line: str) -> Origin:
+    came = Origin(move=met.candidate.origin, action=met.action, reason=met.reason)
+    match fact:
+        case EpochClosed(pairs=pairs):
+            shown = [each for each in pairs if each.shown]
+            return replace(
+                came,
+                by=("slow update",),
+                failures=tuple(each.task for each in shown if each.change == "regressed"),
+                successes=tuple(each.task for each in shown if each.change == "improved"),
+            )
+        case Pruned():
+            return came
+        case Stepped(draft=draft) | MetaReflected(draft=draft):
+            if reminded := _reminded(draft, line):
+                return replace(came, by=("analyst",), failures=reminded)
+            proposals = _wrote(draft.chosen.proposals, line)
+            return replace(
+                came,
+                by=tuple(dict.fromkeys(each.by for each in proposals)),
+                failures=_tasks(each for each in proposals if each.source == "failure"),
+                successes=_tasks(each for each in proposals if each.source == "success"),
+                why=tuple(dict.fromkeys(each.why for each in proposals if each.why)),
+            )
+
+
+def _tasks(proposals: Iterable[Proposal]) -> tuple[str, ...]:
+    return tuple(sorted({task for each in proposals for task in each.tasks}))
+
+
+def _reminded(draft: Draft, line: str) -> tuple[str, ...]:
+    """The tasks of the minibatches that asked for a reminder; empty when the line is none."""
+    if draft.appendix is None or bare(line) not in map(bare, draft.appendix.after):
+        return ()
+    asked = [each for each in draft.findings if bare(line) in map(bare, each.notes)]
+    return tuple(sorted({task for each in asked for task in each.tasks}))
+
+
+def _wrote(proposals: Sequence[Proposal], line: str) -> Sequence[Proposal]:
+    """The proposals that hold a line, or a piece of it; all of them where nobody can tell."""
+    own = bare(line)
+    said = [[bare(each) for each in _said(proposal.edit)] for proposal in proposals]
+    whole = [each for each, lines in zip(proposals, said, strict=True) if own in lines]
+    piece = [
+        each
+        for each, lines in zip(proposals, said, strict=True)
+        if any(text and text in own for text in lines)
+    ]
+    return whole or piece or proposals
+
+
+def _said(change: Change) -> list[str]:
+    match change:
+        case Append(content) | InsertAfter(_, content) | Replace(_, content):
+            return content.splitlines()
+        case Rewrite(body=body):
+            return body.splitlines()
+        case Delete() | Suggestion():
+            return []

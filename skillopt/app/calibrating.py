@@ -1,0 +1,61 @@
+"""Measures the noise of scores, before or during training."""
+
+from __future__ import annotations
+
+from skillopt.analysis.calibration import Calibration, Terms, calibrated
+from skillopt.app.judging import gates, halving_schedule, metric
+from skillopt.app.models import preflight
+from skillopt.app.run_spec import RunSpec
+from skillopt.app.training import open_training
+from skillopt.config.schema import Config
+from skillopt.config.secrets import Secrets
+from skillopt.core.ports import Watcher
+from skillopt.core.rollout import Evaluation
+from skillopt.core.state import replay
+from skillopt.errors import Unmeasurable
+from skillopt.gates.tested import Paired
+
+
+def terms(brief: RunSpec, *, power: float = 0.8, effect: float = 0.05) -> Terms:
+    """The error rates that a configuration asks for."""
+    return Terms(
+        alpha=brief.config.evaluation.alpha,
+        decisions=len(brief.plan.gated(steps=True, guidance=not gates(brief.config)[1].forced)),
+        shares=_shares(brief.config),
+        power=power,
+        effect=effect,
+    )
+
+
+def _shares(config: Config) -> int:
+    gate, way = gates(config)[0], halving_schedule(config)
+    raced = 1 if way is None else way.most_compared(config.optimizer.candidates)
+    return raced * (gate.looks if isinstance(gate, Paired) else 1)
+
+
+def noise(brief: RunSpec, evaluation: Evaluation) -> Calibration | None:
+    """What an evaluation tells about noise; None if no task was scored twice."""
+    return calibrated(evaluation, metric(brief.config))
+
+
+async def calibrate(brief: RunSpec, watch: Watcher, secrets: Secrets | None = None) -> Calibration:
+    """Measure the skill that training would start or go on from, at least twice.
+
+    Attempts are kept in the run directory, so that training does not pay for them again.
+    """
+    async with open_training(brief, watch, secrets) as training:
+        run = training.run
+        run.enter("calibration")
+        if (target := training.models.get("target")) is not None:
+            await preflight(target)
+        state = replay(run.sink.record.events())
+        skill = brief.skill if state is None else state.current.skill
+        rounds = range(max(2, run.replication.replicates))
+        evaluation = await run.runner.measure(skill, "val", run.val, "calibrate", replicates=rounds)
+    found = noise(brief, evaluation)
+    if found is None:
+        raise Unmeasurable(
+            "no val task was scored twice, so the noise is unknown. "
+            "Finished work is kept: run the same command again."
+        )
+    return found

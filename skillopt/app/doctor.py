@@ -1,0 +1,320 @@
+"""What a configuration needs, tried out before money is spent."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, replace
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from typing_extensions import assert_never
+
+from skillopt.aio import map_all
+from skillopt.app.models import provider_model, roles_of, settled
+from skillopt.app.policies import limits, proposer_of
+from skillopt.app.run_spec import at_fault, prepare
+from skillopt.config.schema import Config, Role, RoleModel
+from skillopt.config.secrets import Secrets
+from skillopt.core.chat import Message, Model, Reply, Request, Tool
+from skillopt.core.events import Event, Signal
+from skillopt.core.memory import Memory
+from skillopt.core.rollout import Rollout, Score, Trajectory
+from skillopt.core.sink import EventSink
+from skillopt.core.skill import Skill
+from skillopt.errors import ModelError, Refused, SkilloptError
+from skillopt.model.errors import place
+from skillopt.model.http import Http
+from skillopt.model.provider import HttpAnswer, Transport
+from skillopt.prompts.ask import Asker
+from skillopt.prompts.jsonish import read_object
+from skillopt.prompts.library import Library
+from skillopt.store.events import NullLog
+from skillopt.store.proposers import ASKS_NO_MODEL
+
+_SKILL = Skill.parse("# Dates\n\n- Read the note and answer the question.\n")
+_CASES = (
+    ("The lamp should come on May 3, 2026.", "May 3, 2026", "2026-05-03"),
+    ("We need the desk by 17 August 2027.", "17 August 2027", "2027-08-17"),
+    ("The party is on the 9th of January 2026.", "the 9th of January", "2026-01-09"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerTrial:
+    """What came of the question."""
+
+    asked: str
+    """Which proposers asked it."""
+    outcome: Literal["usable", "nothing proposed", "unusable", "no answer", "not asked"]
+    told: str = ""
+    """The first proposal, or what was wrong."""
+
+
+async def try_optimizer(config: Config, model: Model, prompts: Library) -> OptimizerTrial:
+    """Put three plain failures to the configured proposers, and judge the reply as a run would."""
+    names = [name for name in config.gradient.proposer if name not in ASKS_NO_MODEL]
+    asked = " and ".join(names)
+    if not names:
+        return OptimizerTrial(asked, "not asked")
+    asker = Asker(model, prompts, EventSink(NullLog(), _unseen), limits(config.gradient))
+    try:
+        findings = await proposer_of(config, asker)(_SKILL, [_Attempts()], Memory(), budget=4)
+    except SkilloptError as error:
+        return OptimizerTrial(asked, "no answer", str(error))
+    own = [
+        proposal
+        for finding in findings
+        for proposal in finding.proposals
+        if proposal.by not in ASKS_NO_MODEL
+    ]
+    if own:
+        return OptimizerTrial(asked, "usable", str(own[0].edit))
+    problems = [each.problem for each in findings if each.problem]
+    if problems:
+        return OptimizerTrial(asked, "unusable", problems[0])
+    return OptimizerTrial(asked, "nothing proposed")
+
+
+class _Attempts:
+    """Attempts that can be read more than once, as those of a run can."""
+
+    async def __aiter__(self) -> AsyncIterator[Rollout]:
+        for number, (note, said, right) in enumerate(_CASES, start=1):
+            asked = f"Note: {note}\nWhich date is meant?"
+            yield Rollout(
+                task=f"example-{number}",
+                kind="default",
+                skill=_SKILL.digest,
+                outcome=Score(0.0, 0.0, f"wrong answer: expected '{right}', got '{said}'"),
+                trajectory=Trajectory((Message("user", asked), Message("assistant", said)), said),
+            )
+
+
+def _unseen(event: Event | Signal) -> None:
+    """Nobody watches."""
+
+
+State: TypeAlias = Literal["ok", "note", "warning", "failure"]
+
+_PATIENCE = 60.0
+"""Seconds for one call to a server or a program; one that is slower is not fit for thousands of
+calls. A local model has no such limit: its first call reads the file, on a CPU that may be busy."""
+_SLOW = 20.0
+_LITTLE, _NO_DISK = 1_000_000_000, 100_000_000
+_SKEW = 60.0
+_CLOCK = Tool("clock", "Tells the time of day.", {"type": "object", "properties": {}})
+_CLOCK_QUESTION = "What time is it? Use the tool to find out."
+_HELLO = "Reply with OK."
+_JSON = 'Reply with this JSON object and nothing else: {"ok": true}'
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorFinding:
+    """The result of one check."""
+
+    what: str
+    state: State
+    found: str
+    advice: str = ""
+    """What to do; empty if there is nothing to do."""
+
+
+async def check_models(config: Config, secrets: Secrets, *, offline: bool) -> list[DoctorFinding]:
+    """Each role's backend, key and address; unless offline, its answers and the clock, too."""
+    config = settled(config, secrets)
+    async with Http() as http:
+        ears = _Listening(http)
+
+        async def one(role: Role) -> list[DoctorFinding]:
+            return await _check_role(config, role, secrets, ears, offline=offline)
+
+        found = await map_all(one, roles_of(config))
+    checks = [check for checks in found for check in checks]
+    return [*checks, *ears.clock()]
+
+
+def check_data(config: Config) -> list[DoctorFinding]:
+    """The data, the first skill and the place for results."""
+    try:
+        brief = prepare(config)
+    except SkilloptError as error:
+        part, found = at_fault(error)
+        return [DoctorFinding(part, "failure", found, str(error))]
+    splits = brief.world.splits
+    sizes = f"{len(splits.train)} train, {len(splits.val)} val, {len(splits.test)} test items"
+    checks = [DoctorFinding("data", "ok", f"{config.env.name}: {sizes}")]
+    checks += [
+        DoctorFinding("data", "warning", "suspicious", each) for each in brief.world.warnings
+    ]
+    length = len(brief.skill.render())
+    checks.append(DoctorFinding("first skill", "ok", f"{length:,} characters"))
+    return [*checks, check_disk(brief.out)]
+
+
+def check_disk(folder: Path) -> DoctorFinding:
+    """Whether there is room, and leave to use it, where the folder is or will be."""
+    there = folder.absolute()
+    while not there.exists():
+        there = there.parent
+    free = shutil.disk_usage(there).free
+    found = f"{free / 1e9:.1f} GB free in {there}"
+    if not os.access(there, os.W_OK):
+        return DoctorFinding(
+            "disk", "failure", f"{there} is not writable", "choose another env.out_root"
+        )
+    if free < _LITTLE:
+        state: State = "failure" if free < _NO_DISK else "warning"
+        return DoctorFinding("disk", state, found, "make room, or choose another env.out_root")
+    return DoctorFinding("disk", "ok", found)
+
+
+def limited(role: RoleModel) -> RoleModel:
+    """The role with the time limit of a checkup, except where a call waits for this machine."""
+    if role.backend == "local":
+        return role
+    return replace(role, timeout_seconds=min(role.timeout_seconds, _PATIENCE))
+
+
+async def _check_role(
+    config: Config, name: Role, secrets: Secrets, http: Transport, *, offline: bool
+) -> list[DoctorFinding]:
+    what = f"{name} model"
+    try:
+        role = limited(config.model.role(name))
+        if role.backend == "handoff":
+            advice = "prompts will be written to the run directory and wait there for answers"
+            return [DoctorFinding(what, "note", f"{role.model} by handoff", advice)]
+        plugged = provider_model(role, secrets, http)
+    except SkilloptError as error:
+        return [DoctorFinding(what, "failure", "cannot be set up", str(error))]
+    settings = plugged.settings
+    where = f" at {place(plugged.url)}" if plugged.url else ""
+    key = f", key from {settings.key_source}" if settings.key_source else ""
+    known = f"{role.model} by {role.backend}{where}{key}"
+    if offline:
+        return [DoctorFinding(what, "note", f"{known}; not called")]
+    return await _ask(what, known, config, role, plugged.wire)
+
+
+async def _ask(
+    what: str, known: str, config: Config, role: RoleModel, model: Model
+) -> list[DoctorFinding]:
+    """A tiny question, one that wants a tool called, and one of the kind that a run asks."""
+    start = time.perf_counter()
+    try:
+        await _say(model, _HELLO, 16)
+    except Refused as error:
+        return [
+            DoctorFinding(what, "warning", f"{known}; refuses a short test request", str(error))
+        ]
+    except SkilloptError as error:
+        return [DoctorFinding(what, "failure", f"{known}; no answer", str(error))]
+    seconds = time.perf_counter() - start
+    slow = "slow: a run makes hundreds of calls" if seconds > _SLOW else ""
+    took = f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
+    answered = f"{known}; answered in {took}"
+    first = DoctorFinding(what, "warning" if slow else "ok", answered, slow)
+    optimizer = role.role == "optimizer"
+    fit = await (_reflection(config, model) if optimizer else _json(role, model))
+    return [first, fit, await _tools(role, model)]
+
+
+async def _reflection(config: Config, model: Model) -> DoctorFinding:
+    """A question about failed attempts, as the configured proposer asks it."""
+    what = "optimizer, reflection"
+    try:
+        prompts = prepare(config).prompts
+    except SkilloptError:
+        prompts = Library()  # what is wrong with the data is told elsewhere
+    found = await try_optimizer(config, model, prompts)
+    kind = f"a reflection request (gradient.proposer: {found.asked})"
+    match found.outcome:
+        case "usable":
+            return DoctorFinding(what, "ok", f"{kind} got a usable reply")
+        case "not asked":
+            return DoctorFinding(what, "note", "the configured proposer calls no model")
+        case "nothing proposed":
+            advice = "it read three simple failures and proposed nothing; try another model"
+            return DoctorFinding(what, "warning", f"{kind} got no proposal", advice)
+        case "no answer":
+            return DoctorFinding(what, "failure", f"{kind} got no reply", found.told)
+        case "unusable":
+            advice = (
+                f"{found.told}. Choose a more capable model.optimizer, raise "
+                "model.optimizer_max_tokens, or set gradient.proposer=instruct for a small model"
+            )
+            return DoctorFinding(what, "failure", f"{kind} got no usable reply", advice)
+    assert_never(found.outcome)
+
+
+async def _json(role: RoleModel, model: Model) -> DoctorFinding:
+    what = f"{role.role}, JSON"
+    try:
+        reply = await _say(model, _JSON, role.max_tokens)
+    except ModelError as error:
+        return DoctorFinding(what, "warning", "no answer", str(error))
+    if read_object(reply.text, {"ok"}) is not None:
+        return DoctorFinding(what, "ok", "answers with JSON when asked to")
+    return DoctorFinding(what, "note", "does not answer with JSON; few environments need it")
+
+
+async def _tools(role: RoleModel, model: Model) -> DoctorFinding:
+    what = f"{role.role}, tools"
+    asked = Request(
+        stage="preflight",
+        messages=(Message("user", _CLOCK_QUESTION),),
+        max_tokens=role.max_tokens,
+        tools=(_CLOCK,),
+    )
+    try:
+        reply = await model.complete(asked)
+    except SkilloptError:
+        return DoctorFinding(what, "note", "does not support tools; only agent harnesses need them")
+    if any(call.name == _CLOCK.name for call in reply.calls):
+        return DoctorFinding(what, "ok", "calls tools")
+    return DoctorFinding(
+        what, "note", "did not call the tool it was offered; only agent harnesses need tools"
+    )
+
+
+async def _say(model: Model, text: str, limit: int) -> Reply:
+    messages = (Message("user", text),)
+    return await model.complete(Request(stage="preflight", messages=messages, max_tokens=limit))
+
+
+@dataclass(slots=True)
+class _Listening:
+    """A transport that hears what time it is on the other side."""
+
+    inner: Transport
+    skew: float | None = None
+
+    async def post(
+        self, url: str, *, headers: Mapping[str, str], body: bytes, timeout: float
+    ) -> HttpAnswer:
+        answer = await self.inner.post(url, headers=headers, body=body, timeout=timeout)
+        try:
+            told = parsedate_to_datetime(answer.headers.get("Date", ""))
+            self.skew = time.time() - told.timestamp()
+        except ValueError:
+            pass
+        return answer
+
+    async def get(self, url: str, *, headers: Mapping[str, str], timeout: float) -> HttpAnswer:
+        return await self.inner.get(url, headers=headers, timeout=timeout)
+
+    def clock(self) -> list[DoctorFinding]:
+        """Whether our clock agrees with the servers'; nothing where none told the time."""
+        if self.skew is None:
+            return []
+        if abs(self.skew) <= _SKEW:
+            return [DoctorFinding("clock", "ok", "agrees with the servers")]
+        way = "ahead of" if self.skew > 0 else "behind"
+        found = f"{abs(self.skew) / 60:.0f} min {way} the servers"
+        return [
+            DoctorFinding("clock", "warning", found, "set it: tokens and certificates depend on it")
+        ]

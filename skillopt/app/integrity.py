@@ -1,0 +1,279 @@
+"""Runs the checks of `skillopt check` on data, scorer and skills."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from skillopt.analysis.integrity.duplicates import duplicates
+from skillopt.analysis.integrity.findings import LEARNING, CheckFinding, Item, balance
+from skillopt.analysis.integrity.leaks import brief_leaks, copying, skill_leaks
+from skillopt.analysis.integrity.shortcuts import shortcuts
+from skillopt.analysis.integrity.trials import (
+    ScorerTrial,
+    baseline,
+    formed_replies,
+    scorer,
+    wrong_replies,
+)
+from skillopt.app.costs import caps_of
+from skillopt.app.environment import (
+    OpenEnvironment,
+    few_to_decide,
+    more_val,
+    open_environment,
+    told_cut,
+    validation_tasks,
+)
+from skillopt.app.models import open_workshop, preflight
+from skillopt.app.reach import needs, reach
+from skillopt.app.run_spec import RunSpec, SuppliedParts, at_fault, prepare
+from skillopt.config.schema import Config
+from skillopt.config.secrets import Secrets
+from skillopt.core.ports import Environment, Episode, TellsGold, Watcher
+from skillopt.core.rollout import Evaluation, Score, Trajectory
+from skillopt.core.sink import EventSink
+from skillopt.core.skill import Skill
+from skillopt.core.task import Gold, Split, Task
+from skillopt.datasets.splits import SPLITS, Splits
+from skillopt.engine.plan import Plan
+from skillopt.errors import EnvironmentFault, RolloutError, SkilloptError, attributed_to
+from skillopt.store.events import NullLog
+from skillopt.store.layout import Layout
+
+_TRIED = 200
+"""Items of a split whose answers are put to the scorer."""
+_SHAPED, _OTHERS = 20, 20
+"""Items of a split on which wrong answers are tried, and other items to take one from."""
+_UNTOLD = "the environment does not provide right answers; add a method gold(task)"
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """Leave to ask the target model."""
+
+    sample: int
+    watch: Watcher
+    secrets: Secrets
+
+
+async def check_config(
+    config: Config, spending: Spending | None = None, supplied: SuppliedParts | None = None
+) -> list[CheckFinding]:
+    """Everything about data, scorer and first skill; models are asked only with leave to spend."""
+    try:
+        brief = prepare(config, supplied)
+        items, instructions = await _read(brief.world.environment)
+    except SkilloptError as error:
+        part, found = at_fault(error)
+        return [CheckFinding(part, "bad", found, str(error))]
+    environment = brief.world.environment
+    fixed = f"{instructions}\n\n{brief.skill.render()}"
+    return [
+        CheckFinding("data", "ok", _sizes(brief.world)),
+        _val_size(brief, val := len(validation_tasks(config, environment))),
+        *_gate(config, brief.plan, val),
+        *duplicates(items),
+        *_answers(items, fixed),
+        await _scorer(environment),
+        await _bare(brief, spending),
+    ]
+
+
+async def check_skill(
+    config: Config, skill: Skill, initial: Skill | None = None, splits: Splits | None = None
+) -> list[CheckFinding]:
+    """Whether a trained skill has the items in it instead of what they teach.
+
+    Without the initial skill, that of the configuration is what it is compared with.
+    """
+    if initial is None:
+        brief = prepare(config, SuppliedParts(splits=splits))
+        world, initial = brief.world, brief.skill
+    else:
+        world = open_environment(config, LEARNING, splits)
+    return await scan_skill(world.environment, skill, initial)
+
+
+async def scan_skill(environment: Environment, skill: Skill, initial: Skill) -> list[CheckFinding]:
+    """Copied phrases and answers in a skill that were not in the initial one."""
+    items, _ = await _read(environment)
+    document, before = skill.render(), initial.render()
+    told = [item for item in items if item.gold is not None]
+    name = "gold in the skill"
+    leaks = (
+        skill_leaks(told, document, name=name, before=before)
+        if told
+        else CheckFinding(name, "left out", _UNTOLD)
+    )
+    return [copying(items, document, before), leaks]
+
+
+def _answers(items: Sequence[Item], fixed: str) -> list[CheckFinding]:
+    """What can be said only where right answers are known."""
+    told = [item for item in items if item.gold is not None]
+    if not told:
+        return [CheckFinding("gold answers", "left out", _UNTOLD)]
+    learning = [item for item in told if item.split in LEARNING]
+    golds = [item.gold for item in learning if item.gold is not None]
+    return [
+        brief_leaks(told),
+        skill_leaks(told, fixed, name="gold in the first skill"),
+        *([balance(golds)] if golds else []),
+        shortcuts(learning, fixed),
+    ]
+
+
+async def _read(environment: Environment) -> tuple[list[Item], str]:
+    """Every task as the agent sees it, and what the agent is told with each of them."""
+    items: list[Item] = []
+    instructions = ""
+    for split in SPLITS:
+        for task in environment.tasks(split):
+            with attributed_to(EnvironmentFault, f"opening task {task.id!r}"):
+                gold = _gold(environment, task)
+                async with environment.open(task) as episode:
+                    items.append(Item(task.id, split, episode.brief, gold, task.told))
+                    instructions = episode.instructions
+    return items, instructions
+
+
+def _gold(environment: Environment, task: Task) -> Gold | None:
+    return environment.gold(task) if isinstance(environment, TellsGold) else None
+
+
+async def _scorer(environment: Environment) -> CheckFinding:
+    trials: list[ScorerTrial] = []
+    try:
+        for split in SPLITS:
+            tasks = _spread(environment.tasks(split), _TRIED)
+            golds = [_gold(environment, task) for task in tasks]
+            shaped = {task.id for task in _spread(tasks, _SHAPED)}
+            for index, (task, gold) in enumerate(zip(tasks, golds, strict=True)):
+                reply = None if gold is None else gold.reply
+                right = None if reply is None else await _score(environment, task, reply)
+                empty = await _score(environment, task, "")
+                trial = ScorerTrial(f"{split} {task.told}", right, empty)
+                if task.id in shaped:
+                    rest = [each for each in (*golds[index + 1 :], *golds[:index]) if each]
+                    wrong, formed = wrong_replies(gold, rest[:_OTHERS]), formed_replies(gold)
+                    trial = replace(
+                        trial,
+                        wrong={k: await _score(environment, task, v) for k, v in wrong.items()},
+                        formed={k: await _score(environment, task, v) for k, v in formed.items()},
+                    )
+                trials.append(trial)
+    except RolloutError as error:
+        return CheckFinding("scorer", "bad", "fails on a right or an empty answer", str(error))
+    return scorer(trials)
+
+
+async def _score(environment: Environment, task: Task, answer: str) -> Score:
+    with attributed_to(EnvironmentFault, f"scoring task {task.id!r}"):
+        async with environment.open(task) as episode:
+            return await episode.score(Trajectory((), answer))
+
+
+def _spread(tasks: Sequence[Task], most: int) -> Sequence[Task]:
+    """So many of them, evenly spaced."""
+    return [tasks[k * len(tasks) // most] for k in range(most)] if len(tasks) > most else tasks
+
+
+async def _bare(brief: RunSpec, spending: Spending | None) -> CheckFinding:
+    if spending is None:
+        asks = "calls the target model, which may cost money; add --spend"
+        return CheckFinding("bare prompt", "left out", asks)
+    try:
+        with TemporaryDirectory() as folder:
+            bare, first = await _measure(brief, spending, Path(folder))
+    except SkilloptError as error:
+        return CheckFinding("bare prompt", "bad", "cannot be measured", str(error))
+    return baseline(bare, first)
+
+
+async def _measure(
+    brief: RunSpec, spending: Spending, folder: Path
+) -> tuple[Evaluation, Evaluation]:
+    config, environment = brief.config, brief.world.environment
+    tasks = _spread(validation_tasks(config, environment), spending.sample)
+    own = brief.supplied.models.get("target")
+    caps = caps_of(config, ("target",), brief.prices)
+    sink = EventSink(NullLog(), spending.watch)
+    async with open_workshop(config, Layout(folder), caps, spending.secrets) as shop:
+        target = shop.board.model_for(config.model.role("target"), own)
+        if own is None:
+            await preflight(target)
+        runner = shop.runner(target, _Bare(environment), sink)
+        bare = await runner.measure(Skill(), "val", tasks, "bare prompt")
+        runner = shop.runner(target, environment, sink)
+        return bare, await runner.measure(brief.skill, "val", tasks, "first skill")
+
+
+@dataclass(frozen=True, slots=True)
+class _Bare:
+    """The same environment without a word beyond the request."""
+
+    inner: Environment
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def fingerprint(self) -> str:
+        return f"bare/{self.inner.fingerprint}"
+
+    def tasks(self, split: Split) -> Sequence[Task]:
+        return self.inner.tasks(split)
+
+    @asynccontextmanager
+    async def open(self, task: Task) -> AsyncGenerator[Episode, None]:
+        async with self.inner.open(task) as episode:
+            yield _Uninstructed(episode)
+
+
+@dataclass(frozen=True, slots=True)
+class _Uninstructed:
+    inner: Episode
+    instructions: str = ""
+
+    @property
+    def brief(self) -> str:
+        return self.inner.brief
+
+    async def score(self, trajectory: Trajectory) -> Score:
+        return await self.inner.score(trajectory)
+
+
+def _val_size(brief: RunSpec, count: int) -> CheckFinding:
+    name, found = "val size", f"{count} items decide what is kept"
+    few = few_to_decide(count, more_val(brief.config, brief.world.splits, count))
+    return CheckFinding(name, "look" if few else "ok", found, "".join(few))
+
+
+def _gate(config: Config, plan: Plan, val: int) -> Iterator[CheckFinding]:
+    """Whether a gate that tests can accept anything; nothing is said of other gates."""
+    found = reach(config, plan, val)
+    if found is None:
+        return
+    if found.closed:
+        verdict = "look" if found.able else "bad"
+        yield CheckFinding(
+            "gate", verdict, f"{found.gate}: {found.closed}", needs(config, found, val)
+        )
+        return
+    wins = f"{found.wins} of {val} val items won and none lost"
+    yield CheckFinding(
+        "gate", "ok", f"{found.gate}: {found.decisions} decisions, each accepts {wins}"
+    )
+
+
+def _sizes(world: OpenEnvironment) -> str:
+    splits = world.splits
+    sizes = f"{len(splits.train)} train, {len(splits.val)} val, {len(splits.test)} test items"
+    told = told_cut(splits)
+    cut = f", {told}" if told else ""
+    return f"{world.environment.name}: {sizes}{cut}; no shared ids, no shared rows"

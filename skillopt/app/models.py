@@ -1,0 +1,334 @@
+"""The models of a run, each wrapped in everything that a call needs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import TypeGuard
+from urllib.parse import urlsplit
+
+from skillopt.app.costs import price_of, told_price
+from skillopt.config.legacy import AS_TEXT, BACKENDS
+from skillopt.config.registry import Registry
+from skillopt.config.schema import Config, Role, RoleModel
+from skillopt.config.secrets import Secrets
+from skillopt.core.chat import Message, Model, Request
+from skillopt.core.events import Event, Signal
+from skillopt.core.ports import Environment, Harness, RolloutCache, Watcher
+from skillopt.core.sink import EventSink
+from skillopt.engine.rollouts import RolloutRunner
+from skillopt.errors import ConfigError, Refused, hide_in_error
+from skillopt.harness.chat import Chat
+from skillopt.model.budget import Budget, Limits, Meter
+from skillopt.model.handoff import HandoffQueue
+from skillopt.model.http import Http
+from skillopt.model.prices import Tariff
+from skillopt.model.provider import ModelSettings, Provider, Settles, Transport, names_for
+from skillopt.model.rate_limits import AdaptiveConcurrency, CircuitBreaker, Endpoint
+from skillopt.model.remote import Remote
+from skillopt.model.weights.folder import default_root
+from skillopt.model.wrappers import Cleaned, Limited, Metered, NonEmpty, Recorded, Retrying
+from skillopt.store.cache import SqliteCache
+from skillopt.store.layout import Layout
+
+_FIELDS = {
+    "model": "name",
+    "temperature": "temperature",
+    "max_tokens": "max_tokens",
+    "timeout_seconds": "timeout",
+    "reasoning_effort": "effort",
+}
+"""Settings of a role that a backend may fill in where they are left open, by its own names."""
+_OWN_WAIT, _OWN_MAX_WAIT = 0.1, 1.0
+"""Seconds before a function of the caller's own is called again."""
+_HELLO = Request(
+    stage="preflight",
+    messages=(Message("user", "Reply with OK."),),
+    max_tokens=16,
+    empty_ok=True,  # a model that thinks first may not get any further
+)
+
+
+def _is_provider(found: object) -> TypeGuard[type[Provider]]:
+    return inspect.isclass(found) and hasattr(found, "create") and hasattr(found, "key_variables")
+
+
+AGENTS = {*AS_TEXT, "cursor_exec"}
+PROVIDERS = Registry[type[Provider]]("skillopt.models", "model backend", _is_provider, BACKENDS)
+
+
+def provider_of(role: RoleModel) -> type[Provider]:
+    """What makes the models of a role's backend."""
+    if role.backend in AGENTS:
+        text = AS_TEXT.get(role.backend)
+        instead = f"; {text} uses the same program to write text" if text else ""
+        raise ConfigError(
+            f"model.{role.role}_backend: {role.backend} runs a coding agent on tasks, "
+            f"which this version does not do yet{instead}"
+        )
+    return PROVIDERS.load(role.backend)
+
+
+def check_backends(config: Config, roles: Iterable[Role]) -> None:
+    """Refuse a backend that nobody has registered, before anything is read or estimated."""
+    for name in roles:
+        backend = config.model.role(name).backend
+        problem = "" if backend in AGENTS else PROVIDERS.unknown(backend)
+        if problem:
+            own = getattr(config.model, f"{name}_backend") == backend
+            raise config.complaint(f"model.{name}_backend" if own else "model.backend", problem)
+
+
+def roles_of(config: Config) -> list[Role]:
+    """Those that will be asked; a judge only where one is mentioned."""
+    roles: list[Role] = ["target", "optimizer"]
+    own = config.model.model_dump()
+    if any(own[key] is not None for key in own if key.startswith("judge")):
+        roles.append("judge")
+    return roles
+
+
+def settled(config: Config, secrets: Secrets) -> Config:
+    """The configuration with what was left open as each backend will ask it.
+
+    Environment variables and defaults of a backend may name the model, its temperature and its
+    longest answer. Whoever shows or records the settings reads them here, so that what is told is
+    what is asked.
+    """
+    found: dict[str, object] = {}
+    for name in roles_of(config):
+        with suppress(ConfigError):  # whoever connects the model tells it
+            role = config.model.role(name)
+            provider = provider_of(role)
+            known = _settle(provider, _settings(role, provider, secrets))
+            asked = {key: getattr(known, each) for key, each in _FIELDS.items()}
+            asked["reasoning_effort"] = known.effort or ""
+            for key, value in asked.items():
+                if value != getattr(role, key):
+                    found[name if key == "model" else f"{name}_{key}"] = value
+    if not found:
+        return config
+    return replace(config, model=config.model.model_copy(update=found))
+
+
+def _settle(provider: type[Provider], settings: ModelSettings) -> ModelSettings:
+    return provider.settle(settings) if isinstance(provider, Settles) else settings
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderModel:
+    """A model as its provider makes it, with nothing around it."""
+
+    settings: ModelSettings
+    wire: Model
+    url: str
+    """The address that it is called at; blank where there is none."""
+
+
+def provider_model(
+    role: RoleModel, secrets: Secrets, http: Transport, queue: HandoffQueue | None = None
+) -> ProviderModel:
+    """Find the provider, the key and the address of a role; what is missing is an error now."""
+    provider = provider_of(role)
+    settings = _settle(provider, _settings(role, provider, secrets, queue))
+    if settings.api_key is None and (provider.key_required or role.api_key_env):
+        names = _key_names(role, provider, settings.owner or role.role)
+        raise ConfigError(
+            f"the {role.role} model {role.model!r} needs a key: set {' or '.join(names)} "
+            "in the environment or in .env"
+        )
+    wire = provider.create(settings, http)
+    served = bool(provider.url_variables or provider.default_url)
+    known = settings.base_url or provider.default_url
+    return ProviderModel(
+        settings, wire, wire.url if isinstance(wire, Remote) else known if served else ""
+    )
+
+
+def _key_names(role: RoleModel, provider: type[Provider], owner: Role) -> tuple[str, ...]:
+    return (role.api_key_env,) if role.api_key_env else names_for(owner, provider.key_variables)
+
+
+def _settings(
+    role: RoleModel, provider: type[Provider], secrets: Secrets, queue: HandoffQueue | None = None
+) -> ModelSettings:
+    owner = _owner(role, provider, secrets)
+    names = _key_names(role, provider, owner)
+    key = secrets.get(*names) if names else None
+    urls = names_for(owner, provider.url_variables)
+    source = secrets.first_set(*names)
+    if not role.base_url:
+        secrets.check_address(secrets.first_set(*urls), source)
+    url = role.base_url or (secrets.setting(*urls) if urls else None)
+    secrets.hide_address(url or "")
+    return ModelSettings(
+        role=role.role,
+        name=role.model,
+        base_url=url or "",
+        api_key=key,
+        key_source=source,
+        temperature=role.temperature,
+        max_tokens=role.max_tokens,
+        effort=_effort(role, provider),
+        timeout=role.timeout_seconds,
+        extra={"folder": default_root(secrets.setting), "desk": queue, **role.extra},
+        left_open=_left_open(role),
+        owner=owner,
+        variables=secrets,
+    )
+
+
+def _owner(role: RoleModel, provider: type[Provider], secrets: Secrets) -> Role:
+    """Whose variables count: its own as soon as one is set, so that no key goes astray."""
+    all_names = (*provider.key_variables, *provider.url_variables)
+    own = names_for(role.role, [name for name in all_names if "{ROLE}" in name])
+    return role.role if own and secrets.setting(*own) else role.lender
+
+
+def unwatched(_: Event | Signal) -> None:
+    """Nobody wants to know."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFactory:
+    """Connects roles to models.
+
+    Two roles behind one server share its limits, unless each is given its own.
+    """
+
+    secrets: Secrets
+    http: Transport
+    cache: RolloutCache
+    budget: Budget
+    queue: HandoffQueue | None = None
+    """Where questions for people go; None: nowhere."""
+    watch: Watcher = unwatched
+    """Hears of servers that are down."""
+    endpoints: dict[tuple[object, ...], Endpoint] = field(
+        default_factory=dict[tuple[object, ...], Endpoint]
+    )
+
+    def model_for(
+        self, role: RoleModel, own: Model | None = None, *, concurrency: int | None = None
+    ) -> Model:
+        """The caller's own model in a role, or else the one that the settings name."""
+        return self.connect(role, concurrency=concurrency) if own is None else self.adopt(own, role)
+
+    def connect(self, role: RoleModel, *, concurrency: int | None = None) -> Model:
+        """The model of a role, from the wire up; `concurrency` bounds this role alone."""
+        plugged = provider_model(role, self.secrets, AdaptiveConcurrency(self.http), self.queue)
+        metered = self._metered(plugged.wire, role, price_of(role))
+        endpoint = self._endpoint(role, plugged)
+        model: Model = Limited(metered, endpoint)
+        if concurrency is not None:
+            model = Limited(model, Endpoint(role.role, concurrency=concurrency))
+        model = NonEmpty(model, role.role)
+        retrying = Retrying(model, tries=role.retries + 1, server=endpoint.pulse)
+        return self._kept(retrying, role)
+
+    def adopt(self, model: Model, role: RoleModel) -> Model:
+        """A model of the caller's own, in a role: no server, so there is little to wait for."""
+        metered = self._metered(model, role, told_price(role))
+        retrying = Retrying(
+            NonEmpty(metered, role.role),
+            tries=role.retries + 1,
+            first_wait=_OWN_WAIT,
+            max_wait=_OWN_MAX_WAIT,
+        )
+        return self._kept(retrying, role)
+
+    def _metered(self, model: Model, role: RoleModel, price: Tariff | None) -> Model:
+        cleaned = Cleaned(model, self.secrets.hide_values)
+        return Metered(cleaned, role.role, self.budget, price, role.max_tokens)
+
+    def _kept(self, model: Model, role: RoleModel) -> Model:
+        return Recorded(model, role.role, self.cache)
+
+    def _endpoint(self, role: RoleModel, plugged: ProviderModel) -> Endpoint:
+        limits = role.max_concurrency, role.requests_per_minute, role.tokens_per_minute
+        place = (role.backend, plugged.url, plugged.settings.api_key, *limits)
+        if place not in self.endpoints:
+            name = urlsplit(plugged.url).netloc.rpartition("@")[2] or role.backend
+            self.endpoints[place] = Endpoint(
+                name,
+                concurrency=role.max_concurrency,
+                requests_per_minute=role.requests_per_minute,
+                tokens_per_minute=role.tokens_per_minute,
+                pulse=CircuitBreaker(name, patience=role.outage_seconds, tell=self.watch),
+            )
+        return self.endpoints[place]
+
+
+def _left_open(role: RoleModel) -> frozenset[str]:
+    """What nobody set; an effort that is given for this role alone is meant, whatever it is."""
+    meant = set[str]() if role.own_reasoning_effort is None else {"reasoning_effort"}
+    return frozenset(_FIELDS.get(name, name) for name in role.left_open - meant)
+
+
+def _effort(role: RoleModel, provider: type[Provider]) -> str | None:
+    """Servers that may not know the field get it only if it is meant for their model."""
+    shared = role.reasoning_effort if provider.takes_shared_effort else ""
+    return (shared if role.own_reasoning_effort is None else role.own_reasoning_effort) or None
+
+
+async def preflight(model: Model) -> None:
+    """Find a wrong key, an unknown model or a dead server before any work is paid for.
+
+    The answer is kept like any other, so a continued run does not ask again.
+    """
+    try:
+        await model.complete(_HELLO)
+    except Refused:
+        return  # The server is there and knows us; that it dislikes this question is no matter.
+
+
+@dataclass(frozen=True, slots=True)
+class RunResources:
+    """The tools of one process in one directory."""
+
+    config: Config
+    cache: SqliteCache
+    board: ModelFactory
+    budget: Budget
+
+    def harness(self, target: Model) -> Harness:
+        """How this model works on tasks."""
+        return Chat(target)
+
+    def runner(self, target: Model, environment: Environment, sink: EventSink) -> RolloutRunner:
+        """Where this model attempts tasks of this environment."""
+        return RolloutRunner(
+            environment=environment,
+            harness=self.harness(target),
+            cache=self.cache,
+            sink=sink,
+            workers=self.config.env.workers,
+            max_failed=self.config.evaluation.max_failure_share,
+            score_timeout=self.config.env.exec_timeout,
+        )
+
+
+@asynccontextmanager
+async def open_workshop(
+    config: Config,
+    layout: Layout,
+    caps: Limits,
+    secrets: Secrets | None = None,
+    queue: HandoffQueue | None = None,
+    watch: Watcher = unwatched,
+) -> AsyncGenerator[RunResources, None]:
+    """Go on from what is finished and paid for in a directory; without a desk nobody is asked."""
+    secrets = secrets or Secrets.load()
+    cache = SqliteCache(layout.cache, hide=secrets.hide_values)
+    try:
+        async with Http() as http:
+            budget = Budget(Meter.after(cache.spent()), caps, cache)
+            board = ModelFactory(secrets, http, cache, budget, queue, watch)
+            yield RunResources(config, cache, board, budget)
+    except Exception as error:
+        hide_in_error(error, secrets.hide_values)
+        raise
+    finally:
+        cache.close()

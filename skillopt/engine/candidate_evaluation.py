@@ -1,0 +1,274 @@
+"""A candidate at the gate: evidence is gathered until there is a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from skillopt.aio import map_all
+from skillopt.core.events import GateVerdict, Measured
+from skillopt.core.ports import Gate
+from skillopt.core.rollout import Evaluation, Score
+from skillopt.core.skill import Skill
+from skillopt.core.task import Task
+from skillopt.engine.rollouts import Comparison, Incumbent, RolloutRunner
+
+_LOOKS = 64
+"""About how often a gate that tests looks at a candidate; a look takes up to some milliseconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replication:
+    """How much evidence is gathered."""
+
+    replicates: int = 1
+    """Attempts at every task whenever a skill is evaluated."""
+    initial: int = 1
+    """Attempts at every task for the initial skill; two or more tell how noisy scores are."""
+    most: int = 1
+    """Up to how many are bought when the gate cannot tell."""
+    changed_only: bool = False
+    """Whether they are bought only for tasks on which the two sides have differed."""
+    block: int = 0
+    """After how many tasks at a time the gate looks at a candidate; 0: after all of them."""
+
+    @property
+    def most_attempts(self) -> int:
+        """The most attempts per task that a decision may take, of both sides."""
+        return self.most + max(0, self.most - self.replicates)
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateResult:
+    """How a hearing ended: both sides as they are known now."""
+
+    candidate: Measured
+    incumbent: Measured
+    verdict: GateVerdict
+    saved: int = 0
+    """Attempts that were not made because the verdict was certain without them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateEvaluation:
+    """What it takes to hear a candidate."""
+
+    runner: RolloutRunner
+    tasks: Sequence[Task]
+    gate: Gate
+    level: float
+    replication: Replication
+
+    async def run(
+        self, skill: Skill, origin: str, step: int, incumbent: Measured
+    ) -> CandidateResult:
+        """Measure until the gate is certain, or all is measured; buy replicates if it asks."""
+
+        def measured(evaluation: Evaluation, left: Sequence[str] = ()) -> Measured:
+            value = self.gate.value(skill, evaluation.granting(left) if left else evaluation)
+            return Measured(skill, evaluation, value, origin, step)
+
+        order = self.gate.order(
+            [each.id for each in self.tasks], skill.digest, incumbent.evaluation
+        )
+        every = max(1, len(order) // _LOOKS)
+        looked, foreseen = -every, None
+
+        def look(evaluation: Evaluation) -> GateVerdict | None:
+            """What is certain after the tasks so far."""
+            nonlocal looked, foreseen
+            met = len(order) - len(_left(order, evaluation))
+            # A gate that tests may find "inconclusive" first and "not better" later. It looks
+            # after every task (of many tasks, after every few), so that what it finds first is the
+            # same for blocks of any size. Other gates find the same whenever they look.
+            ends = range(looked + every, met + 1, every) if self.gate.alpha else (met,)
+            for end in ends:
+                if foreseen is None:
+                    looked = end
+                    part = measured(evaluation.ordered(order[:end]))
+                    foreseen = self._foresee(part, incumbent, order[end:])
+            return foreseen
+
+        def enough(evaluation: Evaluation) -> bool:
+            return bool(self.replication.block) and look(evaluation) is not None
+
+        reference = Incumbent(incumbent.skill, incumbent.evaluation)
+        comparison = Comparison(reference, self.replication.block, enough)
+        evaluation = await self._measure(skill, order, comparison)
+        if foreseen is not None:
+            left = _left(order, evaluation)
+            saved = len(left) * self.replication.replicates
+            return CandidateResult(measured(evaluation, left), incumbent, foreseen, saved)
+        heard = await self._repeat_until_decided(measured(evaluation), incumbent)
+        if heard.verdict.finding == "not_better" and (first := look(evaluation)) is not None:
+            # Smaller blocks would have ended there.
+            return replace(heard, verdict=replace(heard.verdict, finding=first.finding))
+        return heard
+
+    async def _measure(
+        self, skill: Skill, order: Sequence[str], comparison: Comparison
+    ) -> Evaluation:
+        tasks = {each.id: each for each in self.tasks}
+        evaluation = await self.runner.measure(
+            skill,
+            "val",
+            [tasks[each] for each in order],
+            "evaluate",
+            replicates=range(self.replication.replicates),
+            against=comparison,
+        )
+        return evaluation.ordered(list(tasks))
+
+    def _foresee(
+        self, candidate: Measured, incumbent: Measured, left: Sequence[str]
+    ) -> GateVerdict | None:
+        if self.gate.forced or not left:
+            return None
+        verdict = self.gate.foresee(candidate, incumbent, left, level=self.level)
+        if verdict is None or (verdict.finding == "inconclusive" and self._may_repeat(candidate)):
+            return None
+        return verdict
+
+    async def _repeat_until_decided(
+        self, candidate: Measured, incumbent: Measured
+    ) -> CandidateResult:
+        verdict = self.gate.judge(candidate, incumbent, level=self.level)
+        while verdict.finding == "inconclusive" and self._may_repeat(candidate):
+            tasks = self._worth_repeating(candidate, incumbent)
+            if not self._may_tell(candidate, incumbent, tasks):
+                break
+            candidate, incumbent = await self._repeat(candidate, incumbent, tasks)
+            verdict = self.gate.judge(candidate, incumbent, level=self.level)
+        return CandidateResult(candidate, incumbent, verdict)
+
+    def _may_repeat(self, candidate: Measured) -> bool:
+        have = max(self.replication.replicates, len(candidate.evaluation.replicates))
+        return have < self.replication.most
+
+    def _may_tell(self, candidate: Measured, incumbent: Measured, tasks: Sequence[Task]) -> bool:
+        """Whether the gate would be sure if all that can be bought went the candidate's way."""
+
+        def granted(known: Measured, mark: float) -> Measured:
+            evaluation = known.evaluation
+            marks = {each.id: Score(mark, mark) for each in tasks}
+            more = Evaluation(evaluation.skill, evaluation.split, marks)
+            have = len(candidate.evaluation.replicates)
+            for number in range(have, self.replication.most):
+                if number >= len(evaluation.replicates):
+                    evaluation = evaluation.plus(number, more)
+            return replace(known, evaluation=evaluation)
+
+        best = self.gate.judge(granted(candidate, 1), granted(incumbent, 0), level=self.level)
+        return best.finding == "better"
+
+    def _worth_repeating(self, candidate: Measured, incumbent: Measured) -> Sequence[Task]:
+        """Where more evidence is bought.
+
+        Whether two attempts differ is the same with the sides exchanged. So, if the candidate is
+        no better, the choice favours neither of them, and a test of what is bought together with
+        what was there stays as sure as it says. To choose by who won would spoil it.
+        """
+        if not self.replication.changed_only:
+            return self.tasks
+        ours, theirs = candidate.evaluation.replicates, incumbent.evaluation.replicates
+        rounds = list(zip(ours, theirs, strict=False))
+
+        def differ(task: str) -> bool:
+            """One that has no score is not known to be alike."""
+            changed = any(task in new and new[task] != old.get(task) for new, old in rounds)
+            return changed or task not in ours[0]
+
+        return [each for each in self.tasks if differ(each.id)]
+
+    async def _repeat(
+        self, candidate: Measured, incumbent: Measured, tasks: Sequence[Task]
+    ) -> tuple[Measured, Measured]:
+        """Buy one more attempt at each of these tasks for both, so that luck has no side."""
+        number = len(candidate.evaluation.replicates)
+
+        async def once_more(known: Measured) -> Evaluation:
+            have = known.evaluation.replicates[number : number + 1]
+            missing = [each for each in tasks if not any(each.id in marks for marks in have)]
+            if not missing:
+                return known.evaluation
+            phase = f"replicate {number + 1} {known.skill.digest[:6]}"
+            # Failures of the candidate are settled below.
+            max_failed = 1.0 if known is candidate else None
+            return await self.runner.repeat(
+                known.evaluation, known.skill, missing, phase, number, max_failed=max_failed
+            )
+
+        def valued(known: Measured, evaluation: Evaluation) -> Measured:
+            if evaluation is known.evaluation:
+                return known
+            value = self.gate.value(known.skill, evaluation)
+            return replace(known, evaluation=evaluation, value=value)
+
+        ours, theirs = await map_all(once_more, (candidate, incumbent))
+        second = valued(incumbent, theirs)
+        ours = await self.runner.settle(
+            ours,
+            candidate.skill,
+            tasks,
+            Incumbent(second.skill, theirs),
+            self.runner.tally(len(tasks), beside=candidate.evaluation.n),
+            replicates=(number,),
+        )
+        return valued(candidate, ours.ordered([each.id for each in self.tasks])), second
+
+
+def _left(order: Sequence[str], evaluation: Evaluation) -> list[str]:
+    """The tasks that have not been met yet."""
+    met = evaluation.scores.keys() | evaluation.failures.keys()
+    return [each for each in order if each not in met]
+
+
+def out_of_reach(
+    gate: Gate, replication: Replication, tasks: Sequence[str], incumbent: Measured, level: float
+) -> GateVerdict | None:
+    """The verdict against every candidate at this level; None: one could be accepted.
+
+    The gate judges the best that can happen: a candidate with full marks in all attempts that it
+    may get, against an incumbent that fails in all that are still to be bought. It depends on the
+    incumbent alone, so a decision that is out of reach cannot accept anything by luck.
+    """
+    if not gate.alpha:
+        return None
+    known = incumbent.evaluation
+    rounds = [*_worst(known, replication.replicates), *_bought(known, replication, tasks)]
+    least = Evaluation.over(known.skill, "val", rounds, {})
+    full = dict.fromkeys(tasks, Score(1, 1))
+    most = Evaluation.over("", "val", [full] * len(rounds), {})
+    best = gate.judge(
+        replace(incumbent, evaluation=most), replace(incumbent, evaluation=least), level=level
+    )
+    if best.finding == "better":
+        return None
+    return GateVerdict(best.finding, f"no candidate can be accepted: at best {best.reason}")
+
+
+def _worst(known: Evaluation, replicates: int) -> list[Mapping[str, Score]]:
+    """The attempts that are there, each the worst at its task.
+
+    A candidate that loses an attempt to a failure is compared with the incumbent's others.
+    """
+    first = known.replicates[:replicates]
+    marks: dict[str, list[Score]] = {}
+    for each in first:
+        for task, score in each.items():
+            marks.setdefault(task, []).append(score)
+    worst = {
+        task: Score(min(each.hard for each in some), min(each.soft for each in some))
+        for task, some in marks.items()
+    }
+    return [worst] * len(first)
+
+
+def _bought(
+    known: Evaluation, replication: Replication, tasks: Sequence[str]
+) -> list[Mapping[str, Score]]:
+    """The further attempts that may be bought: those that are there, and failures."""
+    failed = dict.fromkeys(tasks, Score(0, 0))
+    numbers = range(replication.replicates, replication.most)
+    have = known.replicates
+    return [{**failed, **(have[n] if n < len(have) else {})} for n in numbers]

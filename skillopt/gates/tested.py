@@ -1,0 +1,186 @@
+"""Gates with a statistical test.
+
+Both gates limit the rate of false accepts if no candidate has an effect. They compare scores
+only; a bonus for the text itself (`Metric.bonus`) is no evidence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, fsum
+
+from skillopt.core.events import GateVerdict, Measured
+from skillopt.core.rollout import Evaluation, Score
+from skillopt.core.skill import Skill
+from skillopt.gates.compared import EQUAL, Strict
+from skillopt.gates.statistics import sign_flip, wealth
+
+_MOST_WINS = 1000
+"""Wins that are enough at any level that makes sense."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paired:
+    """Accept what a sign-flip test over the same tasks finds better.
+
+    For scores of 0 and 1 that is McNemar's test. The exact one holds the stated rate always, the
+    mid-p one on average.
+    """
+
+    strict: Strict
+    alpha: float
+    looks: int = 1
+    """How often the evidence may be looked at, as replicates are bought; each look has its part."""
+    mid: bool = False
+    """Whether to go by the mid-p value instead of the exact one."""
+    forced: bool = False
+
+    def value(self, skill: Skill, evaluation: Evaluation) -> float:
+        """As of a strict gate."""
+        return self.strict.value(skill, evaluation)
+
+    def order(self, tasks: Sequence[str], skill: str, incumbent: Evaluation) -> list[str]:
+        """As a strict gate: the test asks only for the end, so any order is fair."""
+        return self.strict.order(tasks, skill, incumbent)
+
+    def fewest_wins(self, level: float) -> int | None:
+        """As many as make a sign test over nothing but wins sure enough."""
+        bar = level / self.looks
+        return _fewest(lambda wins: sign_flip([1.0] * wins, mid=self.mid) <= bar)
+
+    def foresee(
+        self, candidate: Measured, incumbent: Measured, left: Collection[str], *, level: float
+    ) -> GateVerdict | None:
+        """Nothing, if full marks on all tasks left would prove nothing."""
+        room = [self.strict.room(task, incumbent.evaluation) for task in left]
+        found = self._differences(candidate, incumbent)
+        bar = level / self.looks
+        p = sign_flip([*found, *room], mid=self.mid)
+        none = fsum([*found, *room]) <= 0
+        if p <= bar and not none:
+            return None
+        told = f"{_told(found)}, p cannot fall below {p:.2g} > {bar:.2g}, {len(left)} tasks left"
+        return GateVerdict("not_better" if none else "inconclusive", told)
+
+    def _differences(self, candidate: Measured, incumbent: Measured) -> list[float]:
+        new, old = candidate.evaluation.beside(incumbent.evaluation)
+        differ = self.strict.metric.difference
+        return [differ(new.scores[task], old.scores[task]) for task in old.scores]
+
+    def judge(self, candidate: Measured, incumbent: Measured, *, level: float) -> GateVerdict:
+        """Better only at the level; no better when the mean says so; else nobody knows."""
+        found = self._differences(candidate, incumbent)
+        bar = level / self.looks
+        p = sign_flip(found, mid=self.mid)
+        told = f"{_told(found)}, p {p:.2g}"
+        if sum(found) <= EQUAL * len(found):
+            return GateVerdict("not_better", told)
+        if p <= bar:
+            return GateVerdict("better", f"{told} <= {bar:.2g}")
+        return GateVerdict("inconclusive", f"{told} > {bar:.2g}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sequential:
+    """A sequential test by betting: accept as soon as the e-value reaches 1 / level.
+
+    Anytime-valid: it may be looked at after every task, and more may be bought, at no price. Tasks
+    are bet on in an order that depends on the text alone, never on how they went.
+    """
+
+    strict: Strict
+    alpha: float
+    replicates: int = 1
+    """Attempts per task that are made in any case; they make one bet."""
+    rounds: int = 1
+    """The most bets on a task: that one, and one for each replicate that may be bought."""
+    forced: bool = False
+
+    def value(self, skill: Skill, evaluation: Evaluation) -> float:
+        """As of a strict gate."""
+        return self.strict.value(skill, evaluation)
+
+    def order(self, tasks: Sequence[str], skill: str, incumbent: Evaluation) -> list[str]:
+        """That of the bets."""
+        return bet_order(tasks, skill)
+
+    def fewest_wins(self, level: float) -> int | None:
+        """As many as bring enough bets that are won, if every bet on them is."""
+        bets = _fewest(lambda bets: wealth([1.0] * bets)[-1] * level >= 1)
+        return None if bets is None else ceil(bets / self.rounds)
+
+    def foresee(
+        self, candidate: Measured, incumbent: Measured, left: Collection[str], *, level: float
+    ) -> GateVerdict | None:
+        """Worse, if that is proven; nothing, if full marks on all tasks left would not pay."""
+        so_far = self.judge(candidate, incumbent, level=level)
+        found = list(self._bets(candidate, incumbent))
+        if so_far.finding == "better":
+            return None
+        if _first(wealth([-each for each in found]), level) is not None:
+            return GateVerdict("not_better", f"{so_far.reason}, {len(left)} tasks left")
+        room = [self.strict.room(task, incumbent.evaluation) for task in left]
+        if _first(wealth([*found, *room]), level) is not None:
+            return None
+        none = fsum([*found, *room]) <= 0
+        told = (
+            f"{_told(found)}, the e-value cannot become high enough on the {len(left)} tasks left"
+        )
+        return GateVerdict("not_better" if none else "inconclusive", told)
+
+    def judge(self, candidate: Measured, incumbent: Measured, *, level: float) -> GateVerdict:
+        """Bet on both sides; whichever first wins enough is right."""
+        found = list(self._bets(candidate, incumbent))
+        for_it, against = wealth(found), wealth([-each for each in found])
+        wins, loses = _first(for_it, level), _first(against, level)
+        bar = f"{1 / level:.4g}" if level else "infinity"
+        if wins is not None and (loses is None or wins < loses):
+            told = f"{_told(found[: wins + 1])}, e-value {for_it[wins]:.3g}"
+            return GateVerdict("better", f"{told} >= {bar}")
+        if loses is not None:
+            told = f"{_told(found[: loses + 1])}, e-value against it {against[loses]:.3g}"
+            return GateVerdict("not_better", f"{told} >= {bar}")
+        told = f"{_told(found)}, e-value {max(for_it, default=1.0):.3g}"
+        if sum(found) <= EQUAL * len(found):
+            return GateVerdict("not_better", told)
+        return GateVerdict("inconclusive", f"{told} < {bar}")
+
+    def _bets(self, candidate: Measured, incumbent: Measured) -> Iterator[float]:
+        ours, theirs = candidate.evaluation.replicates, incumbent.evaluation.replicates
+        first = _over(ours[: self.replicates]).beside(_over(theirs[: self.replicates]))
+        later = zip(ours[self.replicates :], theirs[self.replicates :], strict=False)
+        rounds = [(first[0].scores, first[1].scores), *later]
+        for new, old in rounds:
+            for task in bet_order(new.keys() & old.keys(), candidate.evaluation.skill):
+                yield self.strict.metric.difference(new[task], old[task])
+
+
+def bet_order(tasks: Iterable[str], skill: str) -> list[str]:
+    """Tasks in an order of their own for every skill, which no outcome can influence."""
+
+    def place(task: str) -> bytes:
+        return hashlib.sha256(f"{skill}\0{task}".encode()).digest()
+
+    return sorted(tasks, key=place)
+
+
+def _over(rounds: tuple[Mapping[str, Score], ...]) -> Evaluation:
+    return Evaluation.over("", "val", rounds, {})
+
+
+def _fewest(enough: Callable[[int], bool]) -> int | None:
+    """The smallest number that is enough; None: no number is."""
+    return next((number for number in range(1, _MOST_WINS) if enough(number)), None)
+
+
+def _first(sums: list[float], level: float) -> int | None:
+    """Where a bettor has won enough."""
+    return next((at for at, each in enumerate(sums) if each * level >= 1), None)
+
+
+def _told(differences: list[float]) -> str:
+    gained = sum(each > EQUAL for each in differences)
+    lost = sum(each < -EQUAL for each in differences)
+    return f"{gained} better, {lost} worse of {len(differences)}"

@@ -1,1 +1,0 @@
-"""From scored trajectories to proposed edits."""

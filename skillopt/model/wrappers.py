@@ -1,0 +1,264 @@
+"""Models that wrap another model and add one behaviour each.
+
+The order, from the outside, is `Recorded(Retrying(NonEmpty(Limited(Metered(Cleaned(backend))))))`:
+every answer is counted, a slot is free while a call waits for its retry, and a cached reply is not
+paid for again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass, replace
+
+from skillopt.core.chat import Model, Reply, Request, ToolCall
+from skillopt.core.intake import clean_reply, is_blank
+from skillopt.core.ports import RolloutCache
+from skillopt.errors import ModelError, Refused, Unusable
+from skillopt.model.budget import Budget, worst_case
+from skillopt.model.prices import Tariff
+from skillopt.model.rate_limits import CircuitBreaker, Endpoint
+
+LONGEST_ASKED = 120.0
+"""Seconds; a server that asks for a longer wait is not waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """Asks again after an error that may pass.
+
+    Waits at least as long as the server asks, plus between half and the whole of a wait that
+    doubles: calls that failed together come back apart, and none comes back at once. The error
+    that remains is final: a second layer around this one repeats nothing.
+    """
+
+    inner: Model
+    tries: int = 5
+    first_wait: float = 1.0
+    max_wait: float = 30.0
+    patience: float | None = None
+    """Seconds after which no further try starts."""
+    server: CircuitBreaker | None = None
+    """Whether the server is down: such an outage is waited for, however many tries it takes."""
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    random: Callable[[], float] = random.random
+
+    @property
+    def fingerprint(self) -> str:
+        """The inner model's."""
+        return self.inner.fingerprint
+
+    async def complete(self, request: Request) -> Reply:
+        """Answer, possibly late."""
+        start = self.clock()
+        tried, failures, heard = 0, 0, -1
+        while True:
+            try:
+                return await self.inner.complete(request)
+            except ModelError as error:
+                if not error.retryable:
+                    raise
+                failed = error
+            tried, failures = tried + 1, failures + 1
+            # As long as nobody gets an answer, it is not this request that is at fault.
+            if self.server is not None:
+                silent = heard in (-1, self.server.answers)
+                heard = self.server.answers
+                if silent and self.server.waited_for:
+                    tried = min(tried, self.tries - 1)
+            wait = self._wait(failed, failures)
+            if reason := self._surrender(failed, tried, self.clock() - start + wait):
+                kind = Unusable if isinstance(failed, Unusable) else ModelError
+                raise kind(f"{failed} ({reason})") from failed
+            await self.sleep(wait)
+
+    def _wait(self, error: ModelError, tried: int) -> float:
+        asked = 0.0 if error.retry_after is None else error.retry_after
+        longest = min(self.max_wait, self.first_wait * 2 ** (tried - 1))
+        return asked + longest * (1 + self.random()) / 2
+
+    def _surrender(self, error: ModelError, tried: int, elapsed: float) -> str | None:
+        """Why not to try again, if so."""
+        if tried >= self.tries:
+            return f"gave up after {tried} tries"
+        if error.retry_after is not None and error.retry_after > LONGEST_ASKED:
+            return f"gave up: the server asks to wait {error.retry_after:.0f} s"
+        if self.patience is not None and elapsed > self.patience:
+            return f"gave up after {tried} tries and {self.patience:g} s"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class NonEmpty:
+    """Takes no reply for an answer that holds neither visible text nor a call of a tool.
+
+    A server that says nothing is a fault that may pass, not a wrong answer; unless the request says
+    that silence is one.
+    """
+
+    inner: Model
+    role: str
+
+    @property
+    def fingerprint(self) -> str:
+        """The inner model's."""
+        return self.inner.fingerprint
+
+    async def complete(self, request: Request) -> Reply:
+        """Answer, or raise: retryable where asking again may help."""
+        reply = await self.inner.complete(request)
+        if request.empty_ok or reply.calls or not is_blank(reply.text):
+            return reply
+        what = f"the {self.role} model sent an empty reply"
+        match reply.stop:
+            case "length":
+                raise Unusable(
+                    f"{what}: all {reply.usage.output} tokens were used before the first word, "
+                    f"probably for reasoning; raise model.{self.role}_max_tokens, or lower the "
+                    "reasoning effort"
+                )
+            case "filter":
+                raise Refused(f"{what}: the provider's content filter withheld it")
+            case _:
+                raise Unusable(f"{what} (no text, no tool call)", retryable=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """Calls through an endpoint's limits, shared with every other model behind it."""
+
+    inner: Model
+    endpoint: Endpoint
+
+    @property
+    def fingerprint(self) -> str:
+        """The inner model's."""
+        return self.inner.fingerprint
+
+    async def complete(self, request: Request) -> Reply:
+        """Answer when it is this call's turn."""
+        return await self.endpoint.call(self.inner, request)
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """Replies within limits, as text that can be stored, without the run's own secrets."""
+
+    inner: Model
+    hide: Callable[[str], str]
+    """Takes secrets out of a text."""
+
+    @property
+    def fingerprint(self) -> str:
+        """The inner model's."""
+        return self.inner.fingerprint
+
+    async def complete(self, request: Request) -> Reply:
+        """Answer once."""
+        reply = clean_reply(await self.inner.complete(request))
+        hide = self.hide
+        calls = tuple(
+            ToolCall(hide(each.id), hide(each.name), hide(each.arguments)) for each in reply.calls
+        )
+        return replace(reply, text=hide(reply.text), calls=calls, memo=hide(reply.memo))
+
+
+@dataclass(frozen=True, slots=True)
+class Metered:
+    """Pays for each answer from a purse: one call, its tokens and, where known, its price."""
+
+    inner: Model
+    role: str
+    budget: Budget
+    price: Tariff | None = None
+    """None: unknown, and counted as what the model itself says, if it does."""
+    max_tokens: int = 0
+    """The longest answer where a request does not say."""
+
+    @property
+    def fingerprint(self) -> str:
+        """The inner model's."""
+        return self.inner.fingerprint
+
+    async def complete(self, request: Request) -> Reply:
+        """Answer, with `calls` and `dollars` set, unless it might cost more than there is."""
+        worst = worst_case(request, self.max_tokens)
+        most = worst.dollars if self.price is None else self.price.most(worst)
+        async with self.budget.hold(replace(worst, dollars=most), self.role, request.stage) as held:
+            reply = await self.inner.complete(request)
+            used = self.budget.counted(reply.usage, request, reply.text)
+            dollars = used.dollars if self.price is None else self.price.cost(used)
+            usage = replace(used, calls=1, dollars=dollars)
+            self.budget.pay(held, usage)
+        return replace(reply, usage=usage)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Asks only what was not answered before, in this process or an earlier one."""
+
+    inner: Model
+    role: str
+    cache: RolloutCache
+
+    @property
+    def fingerprint(self) -> str:
+        """The inner model's."""
+        return self.inner.fingerprint
+
+    async def complete(self, request: Request) -> Reply:
+        """The kept answer, or a new one that is kept before it is returned."""
+        return await self.cache.reply(
+            call_key(self.role, self.fingerprint, request),
+            role=self.role,
+            stage=request.stage,
+            make=lambda: self.inner.complete(request),
+        )
+
+
+def call_key(role: str, fingerprint: str, request: Request) -> str:
+    """Name of a call by everything that may change its answer."""
+    texts = [message.text.encode("utf-8", "surrogatepass") for message in request.messages]
+    # Lengths go first, so that no two sequences of texts read the same once joined.
+    outline: list[object] = [
+        role,
+        fingerprint,
+        request.stage,
+        request.max_tokens,
+        request.temperature,
+        request.effort,
+        request.replicate,
+        [(message.role, len(text)) for message, text in zip(request.messages, texts, strict=True)],
+    ]
+    # Only where there is more than text: keys of plain questions are older than the rest.
+    if more := _beyond_text(request):
+        outline.append(more)
+    digest = hashlib.sha256(json.dumps(outline).encode())
+    for text in texts:
+        digest.update(text)
+    return digest.hexdigest()
+
+
+def _beyond_text(request: Request) -> dict[str, object]:
+    """Whatever a request holds beyond the texts of its messages."""
+    messages: dict[int, object] = {}
+    for place, message in enumerate(request.messages):
+        if message.images or message.calls or message.answers or message.memo:
+            messages[place] = asdict(replace(message, text=""))
+    more: dict[str, object] = {"messages": messages} if messages else {}
+    if request.tools or request.tool_choice != "auto":
+        choice = request.tool_choice
+        more["tools"] = [
+            (tool.name, tool.description, dict(tool.parameters)) for tool in request.tools
+        ]
+        more["tool_choice"] = choice if isinstance(choice, str) else choice.name
+    if request.schema is not None:
+        more["schema"] = dict(request.schema)
+    if request.empty_ok:
+        more["empty_ok"] = True
+    return more

@@ -1,0 +1,377 @@
+"""Reflection by exploration: the optimizer opens what it wants to see of a step's rollouts."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from typing_extensions import assert_never
+
+from skillopt.core.chat import Message
+from skillopt.core.memory import Memory
+from skillopt.core.proposal import Finding, Pattern, Proposal, Source
+from skillopt.core.rollout import Rollout, Score
+from skillopt.core.skill import Skill
+from skillopt.core.tokens import estimate, head
+from skillopt.errors import Unusable
+from skillopt.prompts.ask import Asker, PromptQuestion
+from skillopt.prompts.digest import NOTE, Digest, shorten
+from skillopt.prompts.replies import CallAnswer, EditAnswer, Exploration
+from skillopt.prompts.sections import (
+    attempt_section,
+    budget_section,
+    memory_sections,
+    skill_section,
+)
+
+_FIRST_WORDS = 24
+"""Tokens of the feedback that a listing shows."""
+_LINE = 150
+"""Tokens of a line of a file; a longer one goes on in the next."""
+_MATCH = 60
+"""Tokens of a line that a search shows."""
+_QUOTED = 20
+"""Tokens of what was asked for that an answer repeats."""
+
+
+_NUMBER = re.compile(r"\d{3,}-")
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One attempt."""
+
+    name: str
+    task: str
+    passed: bool
+    about: str
+    """What a listing says of it."""
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """The files, those of failed attempts first."""
+
+    files: Mapping[str, File]
+
+    @classmethod
+    def of(cls, rollouts: Iterable[Rollout]) -> Workspace:
+        """One file per attempt that has a score."""
+        scored = [
+            (rollout, rollout.outcome) for rollout in rollouts if isinstance(rollout.outcome, Score)
+        ]
+        scored.sort(key=lambda both: both[1].passed)
+        files = [_file(number, *both) for number, both in enumerate(scored, start=1)]
+        return cls({file.name: file for file in files})
+
+    def list(self, room: int) -> str:
+        """What files there are."""
+        return head(_fitting([file.about for file in self.files.values()], room, "files"), room)
+
+    def read(self, name: str, line: int, room: int) -> str:
+        """A file from a line on, as far as there is room."""
+        return head(self._read(name, line, room), room)
+
+    def grep(self, text: str, room: int) -> str:
+        """Lines that hold a text; `|` stands between alternatives, `.*` for anything in a line."""
+        return head(self._grep(text, room), room)
+
+    def _read(self, name: str, line: int, room: int) -> str:
+        file = self.named(name)
+        if file is None:
+            return f"There is no file {_quoted(name)}; list shows what there is."
+        total = len(file.lines)
+        if not 1 <= line <= total:
+            return f"{file.name} has lines 1 to {total}, no line {line}."
+        shown = _as_far_as(file.lines[line - 1 :], room - 2 * NOTE)
+        last = line + len(shown) - 1
+        told = [f"{file.name}, lines {line} to {last} of {total}:", *shown]
+        if last < total:
+            told.append(f"[… {total - last} lines left out; read on from line {last + 1} …]")
+        return "\n".join(told)
+
+    def _grep(self, text: str, room: int) -> str:
+        wanted = [_pieces(each) for each in text.split("|")]
+        wanted = [pieces for pieces in wanted if pieces]
+        if not wanted:
+            return "A search needs a text to look for."
+        found = [
+            f"{file.name}:{number}: {shorten(line.strip(), _MATCH)}"
+            for file in self.files.values()
+            for number, line in enumerate(file.lines, start=1)
+            if any(_holds(line.casefold(), pieces) for pieces in wanted)
+        ]
+        if not found:
+            return (
+                f"No line holds {_quoted(text)}. A search is for plain text in any case; "
+                "`|` stands between alternatives, `.*` for anything within a line."
+            )
+        heading = f"{len(found)} line{'' if len(found) == 1 else 's'} found:"
+        return f"{heading}\n{_fitting(found, room - NOTE, 'lines')}"
+
+    def named(self, name: str) -> File | None:
+        """The file that a name means; its number is enough."""
+        number = _NUMBER.match(name.strip().removeprefix("./"))
+        return next(
+            (each for key, each in self.files.items() if number and key.startswith(number[0])), None
+        )
+
+
+def _file(number: int, rollout: Rollout, score: Score) -> File:
+    mark = "passed" if score.passed else "failed"
+    kind = re.sub(r"[^a-z0-9]+", "-", rollout.kind.lower()).strip("-")[:30]
+    name = "-".join(part for part in (f"{number:03d}", mark, kind) if part) + ".md"
+    text = attempt_section(rollout)
+    word = shorten(" ".join(score.feedback.split()), _FIRST_WORDS)
+    about = f"{name}  task {rollout.task}  about {estimate(text)} tokens  {word}".rstrip()
+    return File(name, rollout.task, score.passed, about, tuple(_wrapped(text)))
+
+
+def _wrapped(text: str) -> Iterator[str]:
+    """Lines of which none is too long to be read from its start to its end."""
+    for line in text.splitlines():
+        rest = line
+        while estimate(rest) > _LINE:
+            piece = head(rest, _LINE)
+            yield piece
+            rest = rest[len(piece) :]
+        yield rest
+
+
+def _fitting(rows: Sequence[str], room: int, what: str) -> str:
+    shown = _as_far_as(rows, room - NOTE)
+    left = len(rows) - len(shown)
+    return "\n".join([*shown, f"[… {left} more {what} …]"] if left else shown)
+
+
+def _as_far_as(lines: Sequence[str], room: int) -> list[str]:
+    """The lines that fit, at least the first, cut if need be."""
+    shown: list[str] = []
+    for line in lines:
+        size = estimate(f"{line}\n")
+        if shown and size > room:
+            break
+        shown.append(shorten(line, max(room, NOTE)))
+        room -= size
+    return shown
+
+
+def _pieces(text: str) -> list[str]:
+    unescaped = re.sub(r"\\([^\w\s])", r"\1", text.replace(".*", "\0"))
+    return [piece for each in unescaped.split("\0") if (piece := each.strip().casefold())]
+
+
+def _holds(line: str, pieces: Sequence[str]) -> bool:
+    at = 0
+    for piece in pieces:
+        found = line.find(piece, at)
+        if found < 0:
+            return False
+        at = found + len(piece)
+    return True
+
+
+def _quoted(text: str) -> str:
+    # Escaping can make a text ten times as long, so it is cut after it.
+    return shorten(repr(text), _QUOTED)
+
+
+CALLS = 8
+"""Calls that are carried out per turn."""
+_LEAST = 200
+"""Tokens below which there is no use in looking further."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explore:
+    """One exploration per step, over all of its attempts, in a bounded number of turns.
+
+    It shows the model no more per turn than one attempt may take in any other question, and no more
+    in all than such a question may show.
+    """
+
+    asker: Asker
+    turns: int = 12
+    failure_only: bool = False
+
+    async def __call__(
+        self,
+        skill: Skill,
+        batches: Sequence[AsyncIterable[Rollout]],
+        memory: Memory,
+        *,
+        budget: int | None,
+    ) -> tuple[Finding, ...]:
+        """One finding on failures and one on successes, as far as there is something to say."""
+        rollouts = [each for batch in batches async for each in batch]
+        workspace = Workspace.of(rollouts)
+        if self.failure_only:
+            failed = {name: file for name, file in workspace.files.items() if not file.passed}
+            workspace = Workspace(failed)
+        if not workspace.files or budget == 0:
+            return ()
+        visit = _Exploration(workspace, self.turns)
+        sections = [
+            skill_section(skill),
+            *memory_sections(memory),
+            budget_section(budget),
+            _turns_left(self.turns),
+        ]
+        return _findings(visit, await self._look_around(visit, sections), budget)
+
+    async def _look_around(self, visit: _Exploration, sections: Sequence[str]) -> Exploration | str:
+        """Turn by turn until there is a conclusion; else why there is none."""
+        with self.asker.sink.phase("reflect") as progress:
+            while True:
+                last = visit.left == 1
+                question = PromptQuestion(
+                    stage="explore",
+                    prompt="explore",
+                    sections=sections,
+                    said=visit.said(),
+                    shape=Exploration,
+                    check=lambda answer, last=last: answer.complaint(last=last),
+                )
+                try:
+                    answer = await self.asker.ask(question)
+                except Unusable as error:
+                    progress.tick("failed")
+                    if last or not visit.turns:
+                        return str(error)
+                    visit.left = 1  # what was seen so far may still be worth a conclusion
+                    continue
+                progress.tick()
+                if answer.concluded:
+                    return answer
+                visit.look(answer, self.asker.digest)
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    asked: str
+    told: str
+    left: int
+    """Turns that were left then."""
+
+
+@dataclass(slots=True)
+class _Exploration:
+    """An exploration under way."""
+
+    workspace: Workspace
+    left: int
+    """Turns that are left, the present one included."""
+    turns: list[_Turn] = field(default_factory=list[_Turn])
+    seen: dict[str, File] = field(default_factory=dict[str, File])
+    """Files that were opened, by task."""
+    trail: list[str] = field(default_factory=list[str])
+
+    def said(self) -> tuple[Message, ...]:
+        """The conversation since the first message."""
+        # Each message keeps what it said when it was the last, so that prefixes stay the same.
+        left = [*(turn.left for turn in self.turns[:-1]), self.left]
+        return tuple(
+            message
+            for turn, turns in zip(self.turns, left, strict=False)
+            for message in (
+                Message("assistant", turn.asked),
+                Message("user", f"{turn.told}\n\n{_turns_left(turns)}"),
+            )
+        )
+
+    def look(self, answer: Exploration, limits: Digest) -> None:
+        """Carry the calls of a turn out."""
+        rest = limits.question - sum(estimate(turn.told) for turn in self.turns)
+        room = min(limits.attempt, rest)
+        told: list[str] = []
+        calls = answer.calls[:CALLS]
+        for number, call in enumerate(calls):
+            share = max(0, room - sum(map(estimate, told))) // (len(calls) - number)
+            told.append(f"<result call={number}>\n{self._carry_out(call, share)}\n</result>")
+        if len(answer.calls) > CALLS:
+            told.append(f"Only the first {CALLS} calls of a turn are carried out.")
+        text = "\n".join(told)
+        self.left = self.left - 1 if rest - estimate(text) >= _LEAST else 1
+        self.turns.append(_Turn(answer.said(), text, self.left))
+
+    def _carry_out(self, call: CallAnswer, room: int) -> str:
+        match call.tool:
+            case "list":
+                self.trail.append("list")
+                return self.workspace.list(room)
+            case "read":
+                self.trail.append(f"read {call.file}")
+                if file := self.workspace.named(call.file):
+                    self.seen[file.task] = file
+                return self.workspace.read(call.file, call.line, room)
+            case "grep":
+                self.trail.append(f"grep {json.dumps(call.text, ensure_ascii=False)}")
+                return self.workspace.grep(call.text, room)
+        assert_never(call.tool)
+
+
+def _findings(
+    visit: _Exploration, answer: Exploration | str, budget: int | None
+) -> tuple[Finding, ...]:
+    if isinstance(answer, str):
+        return (_finding(visit, "failure", problem=answer),)
+    edits = answer.edits or []
+    made = [each for edit in edits[:budget] if (each := _proposal(edit, visit))]
+    failures = [each for each in made if each.source == "failure"]
+    successes = [each for each in made if each.source == "success"]
+    patterns = tuple(
+        Pattern(each.name, each.count, each.description, _known(each.tasks, visit))
+        for each in answer.patterns
+    )
+    first = _finding(visit, "failure", answer.reasoning, patterns, failures)
+    second = _finding(visit, "success", answer.reasoning, (), successes)
+    return (first, second) if successes else (first,)
+
+
+def _finding(
+    visit: _Exploration,
+    source: Source,
+    reasoning: str = "",
+    patterns: tuple[Pattern, ...] = (),
+    proposals: Sequence[Proposal] = (),
+    problem: str = "",
+) -> Finding:
+    read = {task for task, file in visit.seen.items() if file.passed == (source == "success")}
+    named = {task for each in proposals for task in each.tasks}
+    return Finding(
+        source=source,
+        batch=0,
+        number=0,
+        tasks=tuple(sorted(read | named)),
+        reasoning=reasoning,
+        patterns=patterns,
+        proposals=tuple(proposals),
+        problem=problem,
+        trail=tuple(visit.trail) if source == "failure" else (),
+    )
+
+
+def _proposal(edit: EditAnswer, visit: _Exploration) -> Proposal | None:
+    """The edit with its evidence; None when nothing that was seen speaks for it."""
+    tasks = _known(edit.tasks, visit) or tuple(sorted(visit.seen))
+    if not tasks:
+        return None
+    passed = {file.task for file in visit.workspace.files.values() if file.passed}
+    source: Source = "success" if passed.issuperset(tasks) else "failure"
+    return Proposal(edit.change(), source, tasks, edit.why, by="explore")
+
+
+def _known(named: Sequence[str], visit: _Exploration) -> tuple[str, ...]:
+    """The tasks that an answer names, by id or by file, and that are really there."""
+    files = visit.workspace.files
+    ids = {file.task for file in files.values()}
+    found = {files[each].task if each in files else each for each in named}
+    return tuple(sorted(found & ids))
+
+
+def _turns_left(turns: int) -> str:
+    told = "\nThis is the last one: conclude with your edits." if turns == 1 else ""
+    return f"<turns_left>{turns}</turns_left>{told}"

@@ -1,0 +1,69 @@
+"""Skill-aware reflection: a missing rule becomes an edit, an ignored rule a reminder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from skillopt.core.memory import Memory, meaning_of_note
+from skillopt.core.proposal import Finding, ReminderUpdate, Source
+from skillopt.core.reminders import new_reminders
+from skillopt.core.skill import Skill
+from skillopt.errors import Unusable
+from skillopt.prompts.ask import Asker, PromptQuestion
+from skillopt.prompts.replies import ConsolidatedNotes
+from skillopt.prompts.sections import notes_section, skill_section
+
+_PROMPTS: dict[Source, str] = {"failure": "lapses_failure", "success": "lapses_success"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reminders:
+    """Gathers the reminders of a step for the appendix of its candidate."""
+
+    asker: Asker
+    sources: frozenset[Source] = frozenset(("failure", "success"))
+    """Which attempts may give rise to reminders."""
+    threshold: int = 0
+    """Above so many reminders the list is compacted; 0: never."""
+
+    def prompts(self, source: Source) -> tuple[str, ...]:
+        """What an analyst of these attempts is told about reminders."""
+        return (_PROMPTS[source],) if source in self.sources else ()
+
+    async def __call__(
+        self, skill: Skill, findings: Sequence[Finding], memory: Memory
+    ) -> ReminderUpdate:
+        """The appendix with what is new and not disproved."""
+        disproved = memory.disproved
+        said = [note for each in findings for note in each.notes]
+        new = [note for note in said if meaning_of_note(note) not in disproved]
+        added = new_reminders(new, skill.notes)
+        after = (*skill.notes, *added)
+        if not added or not 0 < self.threshold < len(after):
+            return ReminderUpdate(added, after)
+        return await self._compact(skill, added, after)
+
+    async def _compact(
+        self, skill: Skill, added: tuple[str, ...], notes: tuple[str, ...]
+    ) -> ReminderUpdate:
+        def complaint(answer: ConsolidatedNotes) -> str:
+            count = len(new_reminders(answer.consolidated_notes, ()))
+            return "" if 0 < count < len(notes) else f"there should be 1 to {len(notes) - 1} notes."
+
+        with self.asker.sink.phase("consolidate", 1) as progress:
+            question = PromptQuestion(
+                stage="appendix_consolidate",
+                prompt="appendix_consolidate",
+                sections=[skill_section(skill), notes_section(notes)],
+                shape=ConsolidatedNotes,
+                check=complaint,
+            )
+            try:
+                answer = await self.asker.ask(question)
+            except Unusable as error:
+                progress.tick("failed")
+                return ReminderUpdate(added, notes, problem=str(error))
+            progress.tick()
+        shorter = new_reminders(answer.consolidated_notes, ())
+        return ReminderUpdate(added, shorter, len(notes) - len(shorter))

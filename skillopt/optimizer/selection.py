@@ -1,0 +1,135 @@
+"""The proposals that fit into the learning rate, without those that were already disproved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from skillopt.core.edits import Rewrite
+from skillopt.core.memory import Meaning, Memory, meaning
+from skillopt.core.proposal import Dropped, Finding, Proposal, ProposalSet, Selection
+from skillopt.core.skill import Skill
+from skillopt.errors import Unusable
+from skillopt.prompts.ask import Asker, PromptQuestion
+from skillopt.prompts.forms import EDITS, Form
+from skillopt.prompts.replies import Ranking
+from skillopt.prompts.sections import (
+    budget_section,
+    memory_sections,
+    proposals_section,
+    skill_section,
+)
+
+
+@dataclass(slots=True)
+class RepeatFilter:
+    """Lets through what is new, and remembers what it held back."""
+
+    disproved: frozenset[Meaning]
+    held: list[Proposal] = field(default_factory=list[Proposal])
+
+    @classmethod
+    def of(cls, memory: Memory) -> RepeatFilter:
+        """What is held back is fixed by the memory at the start of a step."""
+        return cls(memory.disproved)
+
+    def findings(self, findings: Sequence[Finding]) -> tuple[Finding, ...]:
+        """The same findings without proposals that repeat a disproved one."""
+        return tuple(replace(each, proposals=self._new(each.proposals)) for each in findings)
+
+    def bundle(self, bundle: ProposalSet) -> ProposalSet:
+        """The same bundle without them: a merge may have put one together again."""
+        return replace(bundle, proposals=self._new(bundle.proposals))
+
+    def _new(self, proposals: Iterable[Proposal]) -> tuple[Proposal, ...]:
+        given = list(proposals)
+        again = [each for each in given if meaning(each.edit) in self.disproved]
+        self.held += again
+        return tuple(each for each in given if each not in again)
+
+
+ZERO = "the learning rate of this step is 0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Select:
+    """Asks for a ranking only when there is more than the budget allows."""
+
+    asker: Asker
+    form: Form = EDITS
+
+    async def __call__(
+        self, skill: Skill, merged: ProposalSet, memory: Memory, *, budget: int | None
+    ) -> Selection:
+        """At most `budget` proposals; without a usable ranking, those with most support."""
+        if budget is None or len(merged.proposals) <= budget:
+            return Selection(merged.proposals)
+        if budget == 0:
+            return replace(_chosen(merged, (), ZERO), indices=None)
+        with self.asker.sink.phase("select", 1) as progress:
+            sections = [
+                skill_section(skill),
+                *memory_sections(memory),
+                budget_section(budget),
+                proposals_section(merged.proposals),
+            ]
+            question = PromptQuestion(
+                stage="ranking",
+                prompt=f"ranking{self.form.suffix}",
+                sections=sections,
+                shape=Ranking,
+                check=lambda answer: (
+                    "" if _usable(answer, merged) else "it selects no known index."
+                ),
+            )
+            try:
+                answer = await self.asker.ask(question)
+            except Unusable as error:
+                progress.tick("failed")
+                return _most_supported(merged, budget, str(error))
+            progress.tick()
+        indices = _usable(answer, merged)[:budget]
+        return _chosen(merged, indices, "the ranking put others first", answer.reasoning)
+
+
+class OneBody:
+    """The best supported body that has words: only one can be taken."""
+
+    async def __call__(
+        self, skill: Skill, merged: ProposalSet, memory: Memory, *, budget: int | None
+    ) -> Selection:
+        """Asks nothing; without words in any of them, the first stands for all."""
+        worded = [
+            each
+            for each in merged.proposals
+            if isinstance(each.edit, Rewrite) and each.edit.body.strip()
+        ]
+        best = sorted(worded, key=lambda each: -each.support)
+        return Selection(tuple((best or list(merged.proposals))[:1]))
+
+
+def _usable(answer: Ranking, merged: ProposalSet) -> list[int]:
+    """The known indices, each once, in the order given."""
+    known = range(len(merged.proposals))
+    return [index for index in dict.fromkeys(answer.selected_indices) if index in known]
+
+
+def _most_supported(merged: ProposalSet, budget: int, problem: str) -> Selection:
+    by_support = sorted(
+        range(len(merged.proposals)), key=lambda index: -merged.proposals[index].support
+    )
+    why = "others have more support"
+    return replace(_chosen(merged, by_support[:budget], why), problem=problem)
+
+
+def _chosen(
+    merged: ProposalSet, indices: Sequence[int], why: str, reasoning: str = ""
+) -> Selection:
+    """The proposals at these places; the others are left out for a reason."""
+    others = [each for n, each in enumerate(merged.proposals) if n not in indices]
+    return Selection(
+        tuple(merged.proposals[n] for n in indices),
+        reasoning,
+        tuple(indices),
+        dropped=tuple(Dropped(each, why) for each in others),
+    )

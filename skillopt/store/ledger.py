@@ -1,0 +1,226 @@
+"""Calls under way and calls made in advance, written down so that limits hold over any kill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from skillopt.core.chat import Usage
+from skillopt.core.rollout import Rollout
+
+PREFETCH_TABLE: Final = """
+CREATE TABLE IF NOT EXISTS ahead (
+    key TEXT PRIMARY KEY, used INTEGER NOT NULL, calls INTEGER NOT NULL, input INTEGER NOT NULL,
+    output INTEGER NOT NULL, cached INTEGER NOT NULL, dollars REAL NOT NULL,
+    estimated INTEGER NOT NULL
+) WITHOUT ROWID
+"""
+_PREFETCH_IS_THERE = "SELECT 1 FROM sqlite_master WHERE name = 'ahead'"
+_KEEP = "INSERT OR IGNORE INTO ahead VALUES (?,0,?,?,?,?,?,?)"
+_USE = "UPDATE ahead SET used = 1 WHERE key = ?"
+_UNUSED = "SELECT key FROM ahead WHERE NOT used"
+_COUNT = "SELECT count(*) FROM ahead"
+_WASTE = """
+SELECT count(*), coalesce(sum(calls), 0), coalesce(sum(input), 0), coalesce(sum(output), 0),
+    coalesce(sum(cached), 0), coalesce(sum(dollars), 0.0), coalesce(sum(estimated), 0)
+FROM ahead WHERE NOT used
+"""
+# Set within an attempt ahead only, which runs beside the move that its cache has entered. That move
+# is not kept here too: it belongs to one cache, and a context outlives a run.
+_MOVE: ContextVar[str] = ContextVar("ahead_of", default="")
+
+
+@dataclass(frozen=True, slots=True)
+class PrefetchCount:
+    """Attempts made ahead, in numbers."""
+
+    attempts: int = 0
+    unused: int = 0
+    """Those that nobody has asked for since."""
+    waste: Usage = field(default_factory=Usage)
+    """What the unused ones took."""
+
+
+class PrefetchTable:
+    """The table `ahead` of a file; in older files there is none."""
+
+    def __init__(
+        self,
+        write: Callable[[str, tuple[object, ...]], object],
+        read: Callable[[str], list[tuple[Any, ...]]],
+    ) -> None:
+        self._write = write
+        self._read = read
+        self._unused = {key for (key,) in self._rows(_UNUSED)}
+
+    def keep(self, key: str, rollout: Rollout) -> None:
+        """Write down what an attempt took, if it got as far as to take anything."""
+        if rollout.trajectory is None:
+            return
+        used = rollout.trajectory.usage
+        self._write(_KEEP, (key, *amounts(used), used.estimated))
+        self._unused.add(key)
+
+    def use(self, key: str) -> bool:
+        """Somebody asks for it; True when it was made ahead, and nobody did before."""
+        if key not in self._unused:
+            return False
+        self._write(_USE, (key,))
+        self._unused.discard(key)
+        return True
+
+    def count(self) -> PrefetchCount:
+        """All of them."""
+        for (attempts,) in self._rows(_COUNT):
+            ((unused, *waste),) = self._rows(_WASTE)
+            return PrefetchCount(attempts, unused, Usage(*waste))
+        return PrefetchCount()
+
+    def _rows(self, query: str) -> list[tuple[Any, ...]]:
+        return self._read(query) if self._read(_PREFETCH_IS_THERE) else []
+
+
+def amounts(used: Usage) -> tuple[int, int, int, int, float]:
+    """What was used, as the columns of a row from `calls` to `dollars`."""
+    return used.calls, used.input, used.output, used.cached, float(used.dollars)
+
+
+@contextmanager
+def booked_under(move: str) -> Generator[None, None, None]:
+    """Calls made in this block, and in no other task, are for this move."""
+    token = _MOVE.set(move)
+    try:
+        yield
+    finally:
+        _MOVE.reset(token)
+
+
+def booked() -> str:
+    """The move that a call is made ahead of; empty: none."""
+    return _MOVE.get()
+
+
+RESERVATION_TABLE: Final = """
+CREATE TABLE IF NOT EXISTS reservations (
+    id INTEGER PRIMARY KEY, state TEXT NOT NULL, move TEXT NOT NULL, role TEXT NOT NULL,
+    stage TEXT NOT NULL, calls INTEGER NOT NULL, input INTEGER NOT NULL, output INTEGER NOT NULL,
+    cached INTEGER NOT NULL, dollars REAL NOT NULL, estimated INTEGER NOT NULL
+)
+"""
+DELETE: Final = "DELETE FROM reservations WHERE id = ?"
+_IS_THERE = "SELECT 1 FROM sqlite_master WHERE name = 'reservations'"
+_INSERT = "INSERT INTO reservations VALUES (NULL,?,?,?,?,?,?,?,?,?,?)"
+_PAY = """
+UPDATE reservations SET state = 'unkept', calls = ?, input = ?, output = ?, cached = ?,
+    dollars = ?, estimated = ? WHERE id = ?
+"""
+_INTERRUPT = "UPDATE reservations SET state = 'interrupted' WHERE id = ?"
+_INTERRUPT_ALL = "UPDATE reservations SET state = 'interrupted' WHERE state = 'open'"
+_OPEN = "SELECT 1 FROM reservations WHERE state = 'open' LIMIT 1"
+_ANY = "SELECT 1 FROM reservations LIMIT 1"
+_SUM = """
+SELECT move, role, stage, sum(calls), sum(input), sum(output), sum(cached), sum(dollars),
+    sum(estimated)
+FROM reservations WHERE state = '{}' GROUP BY move, role, stage
+"""
+# Set while a reply is made: the calls that were answered for it, retries included.
+_ANSWERED: ContextVar[list[CallReservation] | None] = ContextVar("answered", default=None)
+
+
+@dataclass(slots=True)
+class CallReservation:
+    """One call; without a row if no limit depends on it."""
+
+    table: ReservationTable
+    place: tuple[str, str, str]
+    """Move, role and stage."""
+    row: int | None
+    usage: Usage | None = None
+    """What it took, once it is answered."""
+
+    def answered(self, usage: Usage) -> None:
+        """It was paid; the reservation goes when the reply is kept."""
+        self.usage = usage
+        answered = _ANSWERED.get()
+        if answered is not None:
+            answered.append(self)
+
+    def failed(self) -> None:
+        """Nothing was paid."""
+        if self.row is not None:
+            self.table.write(DELETE, (self.row,))
+
+    def interrupted(self) -> None:
+        """Nobody knows whether it was answered."""
+        if self.row is not None:
+            self.table.write(_INTERRUPT, (self.row,))
+
+
+class ReservationTable:
+    """The table `reservations` of a file; in older files there is none."""
+
+    def __init__(
+        self,
+        write: Callable[[str, tuple[object, ...]], int],
+        read: Callable[[str], list[tuple[Any, ...]]],
+    ) -> None:
+        self.write = write
+        self._read = read
+
+    def charge_unfinished(self) -> None:
+        """Whatever is open belongs to a process that has died: it counts for good."""
+        if self._rows(_OPEN):
+            self.write(_INTERRUPT_ALL, ())
+
+    def reserve(self, place: tuple[str, str, str], worst: Usage | None) -> CallReservation:
+        """Write down the worst case of a call before it is sent; None: no limit depends on it."""
+        row = None if worst is None else self._insert("open", place, worst)
+        return CallReservation(self, place, row)
+
+    @contextmanager
+    def answered(self) -> Generator[list[CallReservation], None, None]:
+        """The calls answered in this block; those left in the list were paid and not kept."""
+        calls: list[CallReservation] = []
+        token = _ANSWERED.set(calls)
+        try:
+            yield calls
+        finally:
+            _ANSWERED.reset(token)
+            for call in calls:
+                self._pay(call)
+
+    def unkept(self) -> dict[tuple[str, str, str], Usage]:
+        """Calls that were paid and whose replies were of no use, by (move, role, stage)."""
+        return self._sum("unkept")
+
+    def interrupted(self) -> Usage:
+        """Worst cases of the calls that were under way when a process was killed or stopped."""
+        return sum(self._sum("interrupted").values(), Usage())
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is written down."""
+        return not self._rows(_ANY)
+
+    def _pay(self, call: CallReservation) -> None:
+        if call.usage is None:
+            return
+        if call.row is None:
+            self._insert("unkept", call.place, call.usage)
+        else:
+            self.write(_PAY, (*amounts(call.usage), call.usage.estimated, call.row))
+
+    def _insert(self, state: str, place: tuple[str, str, str], usage: Usage) -> int:
+        return self.write(_INSERT, (state, *place, *amounts(usage), usage.estimated))
+
+    def _sum(self, state: str) -> dict[tuple[str, str, str], Usage]:
+        return {
+            (move, role, stage): Usage(*numbers)
+            for move, role, stage, *numbers in self._rows(_SUM.format(state))
+        }
+
+    def _rows(self, query: str) -> list[tuple[Any, ...]]:
+        return self._read(query) if self._read(_IS_THERE) else []

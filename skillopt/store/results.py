@@ -1,0 +1,170 @@
+"""Results that commands leave beside a run: evaluations and attributions, written and read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from skillopt.core.attribution import Attribution
+from skillopt.core.chat import Usage
+from skillopt.core.rollout import FULL_MARKS
+from skillopt.errors import StoreError
+from skillopt.store import codec
+from skillopt.store.cache import SqliteCache
+from skillopt.store.files import write_json
+from skillopt.store.layout import Layout, RolloutFolder
+
+
+def write_attribution(layout: Layout, found: Attribution) -> None:
+    """Keep it for readers; it can be made again from finished work."""
+    write_json(layout.attribution, json.loads(codec.attributions().encode(found)), durable=False)
+
+
+def read_attribution(layout: Layout) -> Attribution | None:
+    """What was found; None when nobody has asked yet."""
+    path = layout.attribution
+    try:
+        return codec.attributions().decode(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise StoreError(
+            f"{path} cannot be read; `skillopt attribute {layout.root}` writes it again for free"
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class SplitScore:
+    """A skill on one split, or on all of them together."""
+
+    split: str
+    score: float
+    """In the metric of the evaluation."""
+    low: float
+    high: float
+    """Ends of the 95 % interval."""
+    hard: float
+    soft: float
+    n: int
+    """Items that have a score."""
+    failures: int
+    """Items that have none."""
+    replicates: int = 1
+    passed: float | None = None
+    """Share of items that were passed every time, where each was tried more than once."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedItem:
+    """An item without full marks."""
+
+    id: str
+    hard: float | None
+    """None: the attempt failed and has no score."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationReport:
+    """The result of an evaluation."""
+
+    out: Path
+    skill: str
+    """The path of the skill; empty if it was given as a text."""
+    metric: str
+    benchmark: str
+    target: str
+    """The name of the model."""
+    data: str
+    splits: tuple[SplitScore, ...]
+    whole: SplitScore
+    failed: tuple[FailedItem, ...]
+    """Items without full marks; those without a score come first."""
+    spent: Usage
+
+
+def holds_evaluation(folder: Path) -> bool:
+    """Whether `eval` has written its result here, and no training."""
+    layout = Layout(folder)
+    return layout.evaluation.is_file() and not layout.events.exists()
+
+
+def read_evaluation(folder: Path) -> EvaluationReport:
+    """The result of an evaluation from its directory."""
+    layout = Layout(folder)
+    try:
+        told = cast("dict[str, object]", json.loads(layout.evaluation.read_bytes()))
+        lines = RolloutFolder(folder).results.read_bytes().splitlines()
+        rows = [cast("dict[str, object]", json.loads(line)) for line in lines]
+        splits = cast("Mapping[str, Mapping[str, object]]", told["splits"])
+        return EvaluationReport(
+            out=folder,
+            skill=str(told["skill"]),
+            metric=str(told["metric"]),
+            benchmark=str(told.get("benchmark", "")),
+            target=str(told.get("target", "")),
+            data=str(told.get("data", "")),
+            splits=tuple(_score(name, each) for name, each in splits.items()),
+            whole=_score("all", told),
+            failed=_failed(rows),
+            spent=_spent(layout, told.get("booked")),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StoreError(
+            f"{layout.evaluation} or {RolloutFolder(folder).results.name} cannot be read "
+            f"({error}); the same `skillopt eval` writes them again, without paying twice"
+        ) from error
+
+
+def _score(name: str, told: Mapping[str, object]) -> SplitScore:
+    low, high = cast("Sequence[float]", told["score_interval_95"])
+    passed = told.get("passed_every_time")
+    return SplitScore(
+        split=name,
+        score=_number(told["score"]),
+        low=low,
+        high=high,
+        hard=_number(told["hard"]),
+        soft=_number(told["soft"]),
+        n=round(_number(told["n_scored"])),
+        failures=round(_number(told["n_failures"])),
+        replicates=round(_number(told.get("replicates", 1))),
+        passed=None if passed is None else _number(passed),
+    )
+
+
+def _number(value: object) -> float:
+    return float(cast("float", value))
+
+
+def _failed(rows: Sequence[Mapping[str, object]]) -> tuple[FailedItem, ...]:
+    unscored: list[FailedItem] = []
+    wrong: list[FailedItem] = []
+    for row in rows:
+        if row["hard"] is None:
+            error = cast("Mapping[str, object]", row["error"])
+            unscored.append(
+                FailedItem(str(row["id"]), None, f"{error['kind']}: {error['message']}")
+            )
+        elif (hard := _number(row["hard"])) < FULL_MARKS:
+            wrong.append(FailedItem(str(row["id"]), hard, str(row.get("fail_reason") or "")))
+    return (*unscored, *wrong)
+
+
+def spent_under(cache: SqliteCache, booked: str) -> Usage:
+    """What one of the evaluations in a folder has paid."""
+    return sum((used for (move, *_), used in cache.spent().items() if move == booked), Usage())
+
+
+def _spent(layout: Layout, booked: object) -> Usage:
+    """Of older evaluations, which do not say how theirs is booked, all that the folder has paid."""
+    cache = SqliteCache(layout.cache, read_only=True)
+    try:
+        if isinstance(booked, str):
+            return spent_under(cache, booked)
+        return sum(cache.spent().values(), Usage())
+    finally:
+        cache.close()

@@ -1,0 +1,294 @@
+"""Promise: working ahead changes how long a run takes and what it wastes, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+import pytest
+from support import Sums, World, analysis, pupil, teacher
+
+from skillopt.aio import task_group
+from skillopt.core.chat import Reply, Request
+from skillopt.core.events import Event, Prefetched, Progress, Signal, Stepped
+from skillopt.core.skill import Skill
+from skillopt.core.state import State, replay
+from skillopt.engine.candidate_evaluation import Replication
+from skillopt.engine.loop import train
+from skillopt.engine.plan import PlanSettings, Step
+from skillopt.engine.prefetch import Prefetch
+from skillopt.engine.run import TrainingRun
+from skillopt.errors import AccessError, BudgetSpent, ModelError, Pending, SkilloptError
+from skillopt.model.scripted import Scripted
+from skillopt.testing.doubles import MemoryCache, MemoryLog
+
+SEED = Skill.parse("You add numbers.\n")
+PATIENCE = 60
+ONE_EPOCH = PlanSettings(epochs=1, batch=2, seed=0)
+
+
+@asynccontextmanager
+async def speculating(world: World) -> AsyncGenerator[TrainingRun, None]:
+    async with task_group() as group:
+        run = world.run()
+        yield replace(run, speculation=Prefetch(run.runner, group))
+
+
+async def trained(world: World, *, ahead: bool = True) -> tuple[State, list[Event]]:
+    record = MemoryLog()
+    world = world.but(record=record)
+    if not ahead:
+        return await train(world.run(), SEED), record.kept
+    async with speculating(world) as run:
+        return await train(run, SEED), record.kept
+
+
+def progress(events: list[Event]) -> list[Progress]:
+    return [event for event in events if isinstance(event, Progress)]
+
+
+def steps(world: World) -> list[Step]:
+    return [move for move in world.run().plan.moves if isinstance(move, Step)]
+
+
+def questions(step: Step) -> set[str]:
+    return {str(task.data["q"]) for batch in step.batches for task in batch}
+
+
+def asked(request: Request) -> tuple[str, str]:
+    """The skill's last rule, and the question."""
+    return request.messages[0].text.splitlines()[-1], request.messages[1].text
+
+
+def is_val(question: str) -> bool:
+    return 100 <= int(question.partition(" + ")[0]) < 200
+
+
+@dataclass
+class Slow:
+    """Answers after a number of turns of the loop that differs per request."""
+
+    turns: int
+    fingerprint: str = "slow"
+
+    async def complete(self, request: Request) -> Reply:
+        for _ in range(sum(map(ord, request.messages[1].text)) * self.turns % 17):
+            await asyncio.sleep(0)
+        return Reply(text=pupil(request))
+
+
+@pytest.mark.parametrize(("workers", "turns"), [(2, 1), (3, 5), (8, 7), (64, 3)])
+@pytest.mark.parametrize("block", [0, 3])
+async def test_facts_are_the_same_with_and_without(workers: int, turns: int, block: int) -> None:
+    world = World(
+        env=Sums(size=20),
+        workers=workers,
+        target=Slow(turns),
+        shape=PlanSettings(epochs=2, batch=3, sample=4, last_sample=4, seed=1),
+        replication=Replication(block=block),
+    )
+    without, plain = await trained(world, ahead=False)
+    within, guessing = await trained(world.but(cache=MemoryCache()))
+    assert within == without
+    assert progress(guessing) == progress(plain)
+    assert {step.action for step in progress(plain) if isinstance(step, Stepped)} >= {
+        "reject",
+        "accept_new_best",
+    }
+    assert any(isinstance(event, Prefetched) for event in guessing)
+
+
+async def test_a_run_cut_after_any_event_ends_as_if_it_had_not_been_cut() -> None:
+    world = World(target=Slow(5))
+    expected, whole = await trained(world)
+    for cut in range(len(whole)):
+        record = MemoryLog(list(whole[:cut]))
+        async with speculating(world.but(record=record, cache=MemoryCache())) as run:
+            assert await train(run, SEED) == expected
+        assert progress(record.kept) == progress(whole)
+        assert replay(record.kept) == expected
+
+
+async def test_the_next_step_is_begun_while_the_gate_decides_and_asks_nothing_again() -> None:
+    calls: list[tuple[str, str]] = []
+    begun = asyncio.Event()
+    world = World(shape=ONE_EPOCH, exam=False)
+    second = questions(steps(world)[1])
+
+    async def target(request: Request) -> str:
+        calls.append(asked(request))
+        rule, question = asked(request)
+        if question in second:
+            begun.set()
+        if is_val(question) and "boldly" in rule:
+            await asyncio.wait_for(begun.wait(), PATIENCE)
+        return pupil(request)
+
+    cache = MemoryCache()
+    _, events = await trained(world.but(target=Scripted(target), cache=cache))
+    first = progress(events)[0]
+    assert isinstance(first, Stepped)
+    assert first.action == "reject"
+    assert Prefetched("step_0002", 2) in events
+    assert len(calls) == len(set(calls))
+    assert cache.unused == {}
+
+
+@dataclass(slots=True)
+class Until:
+    """Opens a gate when a step is closed."""
+
+    step: int
+    closed: asyncio.Event
+
+    def __call__(self, event: Event | Signal) -> None:
+        if isinstance(event, Stepped) and event.step == self.step:
+            self.closed.set()
+
+
+@dataclass
+class Stuck:
+    """Some attempts with the seed skill come back when a step is closed, others four by four."""
+
+    tasks: set[str]
+    closed: asyncio.Event
+    begun: int = 0
+    together: list[asyncio.Event] = field(default_factory=list[asyncio.Event])
+    fingerprint: str = "stuck"
+
+    async def complete(self, request: Request) -> Reply:
+        rule, question = asked(request)
+        if "carefully" in rule:
+            await self._meet()
+        elif question in self.tasks:
+            self.begun += 1
+            await asyncio.wait_for(self.closed.wait(), PATIENCE)
+        return Reply(text=pupil(request))
+
+    async def _meet(self) -> None:
+        """Wait until four are under way at the same time."""
+        mine = asyncio.Event()
+        self.together.append(mine)
+        if len(self.together) == 4:
+            for each in self.together:
+                each.set()
+            self.together.clear()
+        await asyncio.wait_for(mine.wait(), PATIENCE)
+
+
+def taught_at_once(request: Request) -> str:
+    return analysis("Add carefully.") if request.stage == "analyst" else teacher(request)
+
+
+async def test_neither_the_gate_nor_the_next_step_waits_for_attempts_ahead() -> None:
+    """Although two of four workers are stuck in them, four others are busy at a time."""
+    world = World(
+        env=Sums(size=8),
+        workers=4,
+        shape=PlanSettings(epochs=1, batch=4, seed=0),
+        optimizer=Scripted(taught_at_once),
+        replication=Replication(block=4),
+        exam=False,
+    )
+    closed = asyncio.Event()
+    target = Stuck(questions(steps(world)[1]), closed)
+    cache = MemoryCache()
+    world = world.but(target=target, cache=cache)
+    async with task_group() as group:
+        run = world.run()
+        run.sink.watch = Until(2, closed)
+        run = replace(run, speculation=Prefetch(run.runner, group))
+        state = await train(run, SEED)
+    assert state.best.value == 1.0
+    assert target.begun == 2
+    assert sorted(cache.unused.values()) == ["step_0002"] * 2
+
+
+async def test_after_the_decision_nothing_is_begun_and_what_is_under_way_is_kept() -> None:
+    world = World(env=Sums(size=8), workers=4, exam=False)
+    following = Step(2, 1, 2, (tuple(world.env.tasks("train")),), None)
+    calls = 0
+    decided = asyncio.Event()
+
+    async def target(request: Request) -> str:
+        nonlocal calls
+        calls += 1
+        await asyncio.wait_for(decided.wait(), PATIENCE)
+        return pupil(request)
+
+    cache = MemoryCache()
+    world = world.but(target=Scripted(target), cache=cache)
+    async with task_group() as group:
+        speculation = Prefetch(world.runner(), group)
+        async with speculation.of(following, SEED):
+            while calls < 2:  # noqa: ASYNC110 - until half of the workers are busy
+                await asyncio.sleep(0)
+        decided.set()
+    assert calls == 2
+    assert len(cache.rollouts) == len(cache.unused) == 2
+
+
+ERRORS: list[Callable[[], SkilloptError]] = [
+    lambda: AccessError("wrong key"),
+    lambda: BudgetSpent("limits.minutes is reached"),
+    lambda: Pending("desk", frozenset({"q.question.md"})),
+    lambda: ModelError("overloaded"),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS)
+async def test_an_error_ahead_is_dropped_and_met_again_only_if_it_is_still_there(
+    error: Callable[[], SkilloptError],
+) -> None:
+    world = World(shape=ONE_EPOCH, exam=False)
+    second = questions(steps(world)[1])
+    failed = asyncio.Event()
+
+    async def target(request: Request) -> str:
+        rule, question = asked(request)
+        if is_val(question) and "boldly" in rule:
+            await asyncio.wait_for(failed.wait(), PATIENCE)
+        if question in second and not failed.is_set():
+            failed.set()
+            raise error()
+        return pupil(request)
+
+    _, plain = await trained(world, ahead=False)
+    cache = MemoryCache()
+    _, guessing = await trained(world.but(target=Scripted(target), cache=cache))
+    assert failed.is_set()
+    assert progress(guessing) == progress(plain)
+
+
+async def test_a_rejected_guess_costs_nothing_and_an_accepted_candidate_wastes_what_was_begun() -> (
+    None
+):
+    world = World(target=Slow(3), shape=PlanSettings(epochs=1, batch=2, seed=0), exam=False)
+    rejected = MemoryCache()
+    useless = Scripted(lambda r: analysis("Guess.") if r.stage == "analyst" else teacher(r))
+    await trained(world.but(cache=rejected, optimizer=useless))
+    assert rejected.unused == {}
+    accepted = MemoryCache()
+    await trained(world.but(cache=accepted, optimizer=Scripted(taught_at_once)))
+    assert set(accepted.unused.values()) == {"step_0002"}
+
+
+async def test_nothing_is_begun_ahead_of_anything_but_a_step() -> None:
+    world = World(target=Slow(3), shape=PlanSettings(epochs=2, batch=4, seed=0))
+    _, events = await trained(world)
+    assert len([event for event in events if isinstance(event, Stepped)]) == 2
+    assert not [event for event in events if isinstance(event, Prefetched)]
+
+
+async def test_what_is_kept_is_not_attempted_ahead_again() -> None:
+    record = MemoryLog()
+    runner = World(record=record).runner()
+    runner.sink.begun = True
+    following = Step(2, 1, 2, (tuple(runner.environment.tasks("train")),), None)
+    for _ in range(2):
+        async with task_group() as group, Prefetch(runner, group).of(following, SEED):
+            for _ in range(100):
+                await asyncio.sleep(0)
+    assert record.kept == [Prefetched("step_0002", 4)]

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import pytest
+from support import World, pupil
+
+from skillopt.core.chat import Message, Request
+from skillopt.core.rollout import Rollout, Score, Trajectory
+from skillopt.core.skill import Skill
+from skillopt.core.task import Task
+from skillopt.engine.target_probe import LiveTargetProbe
+from skillopt.errors import ModelError, Unusable
+from skillopt.model.scripted import Scripted
+
+SKILL = Skill.parse("Answer briefly.\n")
+GOLD = ("Port-au-Prince", "naïve café", "42")
+
+
+def witness(*answers: str, model: Scripted | None = None, **data: object) -> LiveTargetProbe:
+    target = model or Scripted(lambda _: "because")
+    own = {"q": "What is it?", "answers": list(answers), **data}
+    tasks = {"t": Task("t", "geography", own), **{e.id: e for e in World().env.tasks("train")}}
+    return LiveTargetProbe(runner=World(target=target).runner(), target=target, tasks=tasks)
+
+
+def attempt(feedback: str = "wrong", said: str = "Paris", task: str = "t") -> Rollout:
+    talk = (
+        Message("system", f"Be good.\n\n## Skill\n\n{SKILL.render()}"),
+        Message("user", "What is it? Maria asks."),
+        Message("tool", "a map"),
+        Message("assistant", said),
+    )
+    return Rollout(
+        task=task,
+        skill=SKILL.digest,
+        outcome=Score(0.0, 0.0, feedback),
+        trajectory=Trajectory(talk, said),
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Why not Port-au-Prince?",
+        "why not PORT AU PRINCE",
+        "Is a naïve café better?",
+        "naïve, café!",
+    ],
+)
+def test_a_text_with_a_reference_in_it_is_found_however_it_is_written(text: str) -> None:
+    assert witness(*GOLD).leaked_reference(attempt(), text) in GOLD
+
+
+def test_a_short_reference_counts_once_the_grader_has_spoken_of_it() -> None:
+    told = attempt("wrong answer: expected '42', got 'Paris'")
+    assert witness(*GOLD).leaked_reference(told, "Is it 42?") == "42"
+    assert witness(*GOLD).leaked_reference(told, "Is it 421?") == ""
+    assert witness(*GOLD).leaked_reference(attempt(), "Use 42 columns.") == ""
+
+
+def test_what_the_grader_quotes_counts_even_if_the_task_has_it_in_another_form() -> None:
+    told = attempt("wrong answer: expected '1,234.50 | B7', got 'Paris'")
+    assert witness("1234.5").leaked_reference(told, "Is it 1,234.50?") == "1,234.50"
+    assert witness("1234.5").leaked_reference(told, "Say B7.") == "B7"
+
+
+def test_what_the_target_has_seen_or_said_and_the_kind_of_task_are_no_secret() -> None:
+    harmless = "Maria and Paris: which geography do you mean?"
+    assert witness("Paris", "Maria", kind="geography").leaked_reference(attempt(), harmless) == ""
+
+
+def test_nested_private_data_counts_too() -> None:
+    deep = witness(meta={"notes": [{"hint": "Look at Haiti; then think"}]})
+    assert deep.leaked_reference(attempt(), "Is it like 'then think'?") == "then think"
+
+
+async def test_the_target_sees_its_skill_and_its_own_attempt_and_is_asked_once() -> None:
+    seen: list[Request] = []
+
+    def target(request: Request) -> str:
+        seen.append(request)
+        return " I was in a hurry. "
+
+    subject = witness(*GOLD, model=Scripted(target))
+    said = await subject.explain(attempt("expected 'Port-au-Prince'"), SKILL, "Why?")
+    assert said == "I was in a hurry."
+    (request,) = seen
+    assert request.stage == "probe"
+    assert [each.role for each in request.messages] == [
+        "system", "user", "user", "assistant", "user"
+    ]  # fmt: skip
+    assert SKILL.render() in request.messages[0].text
+    assert request.messages[-1].text == "Why?"
+    assert "Port-au-Prince" not in "".join(each.text for each in request.messages)
+
+
+async def test_a_skill_that_the_record_of_an_attempt_does_not_show_is_put_before_it() -> None:
+    seen: list[Request] = []
+
+    def target(request: Request) -> str:
+        seen.append(request)
+        return "ok"
+
+    other = Skill.parse("Another document.\n")
+    await witness(model=Scripted(target)).explain(attempt(), other, "Why?")
+    assert seen[0].messages[0] == Message("system", other.render())
+
+
+async def test_nothing_that_gives_the_reference_away_is_sent() -> None:
+    def never(request: Request) -> str:
+        raise AssertionError(request)
+
+    subject = witness(*GOLD, model=Scripted(never))
+    with pytest.raises(Unusable, match="only the grader knows"):
+        await subject.explain(attempt(), SKILL, "Why not Port-au-Prince?")
+    with pytest.raises(Unusable, match="only the grader knows"):
+        await subject.retry(attempt(), SKILL, "Say naïve café.")
+
+
+async def test_a_task_is_tried_again_with_one_more_instruction_and_kept() -> None:
+    subject = witness(model=Scripted(pupil))
+    failed = attempt(task="train-1")
+    again = await subject.retry(failed, Skill.parse("You add numbers.\n"), "- Add carefully.")
+    assert isinstance(again.outcome, Score)
+    assert again.outcome.passed
+    assert again.skill == Skill.parse("You add numbers.\n\n- Add carefully.\n").digest
+
+
+async def test_a_target_that_does_not_answer_makes_a_probe_unusable_and_no_wrong_answer() -> None:
+    def down(request: Request) -> str:
+        raise ModelError(f"no answer to {request.stage}")
+
+    subject = witness(model=Scripted(down))
+    with pytest.raises(Unusable, match="no answer to probe"):
+        await subject.explain(attempt(), SKILL, "Why?")
+    with pytest.raises(Unusable, match="no score"):
+        await subject.retry(attempt(task="train-1"), SKILL, "Think.")

@@ -1,0 +1,270 @@
+"""Proposers for small models and without one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+
+import pytest
+from support import Seen
+
+from skillopt.core.chat import Message, Request
+from skillopt.core.edits import Append, Delete
+from skillopt.core.memory import Memory
+from skillopt.core.proposal import Finding
+from skillopt.core.rollout import Failure, Rollout, Score, Trajectory
+from skillopt.core.sink import EventSink
+from skillopt.core.skill import Skill
+from skillopt.errors import Refused
+from skillopt.model.scripted import Scripted
+from skillopt.optimizer.cases import Case, expected_in, shape_of
+from skillopt.optimizer.instruct import Instruct, instruction_in
+from skillopt.optimizer.merging import Several, Union
+from skillopt.optimizer.patterns import Patterns, form_of
+from skillopt.prompts.ask import Asker
+from skillopt.prompts.library import Library
+from skillopt.testing.doubles import MemoryLog
+
+SKILL = Skill.parse("# Job\n\n- Read the note.\n- Explain your answer in a friendly sentence.\n")
+RULE = "When asked for a date, write it as YYYY-MM-DD and nothing else."
+
+
+def attempt(task: str, kind: str, said: str, right: str) -> Rollout:
+    passed = float(said == right)
+    feedback = "correct" if passed else f"wrong answer: expected '{right}', got '{said}'"
+    messages = (Message("user", f"Note {task}: when?"), Message("assistant", said))
+    return Rollout(
+        task=task,
+        kind=kind,
+        skill="d",
+        outcome=Score(passed, passed, feedback),
+        trajectory=Trajectory(messages, said),
+    )
+
+
+DATES = [
+    attempt(f"d{n}", "due date", f"They want it on May {n}th, I think.", f"2026-05-0{n}")
+    for n in range(1, 6)
+]
+TEAMS = [
+    attempt(f"t{n}", "team", "The billing department, of course.", right)
+    for n, right in enumerate(["FIN-1", "OPS-2", "FIN-1", "OPS-2"])
+]
+DOWN = Rollout(task="x", kind="team", skill="d", outcome=Failure("ModelError", "down"))
+
+
+async def stream(rollouts: Sequence[Rollout]) -> AsyncIterator[Rollout]:
+    for rollout in rollouts:
+        yield rollout
+
+
+def sink() -> EventSink:
+    return EventSink(MemoryLog(), Seen())
+
+
+def asker(model: Scripted) -> Asker:
+    return Asker(model, Library(), sink())
+
+
+async def found(proposer: Instruct | Patterns | Several, *rollouts: Rollout) -> tuple[Finding, ...]:
+    return await proposer(SKILL, [stream(rollouts)], Memory(), budget=4)
+
+
+async def test_a_small_model_is_asked_about_one_kind_of_failure_at_a_time_in_plain_words() -> None:
+    asked: list[Request] = []
+
+    def says(request: Request) -> str:
+        asked.append(request)
+        return f"Instruction: {RULE} It is important. And more."
+
+    findings = await found(Instruct(asker=asker(Scripted(says)), samples=2), *DATES, *TEAMS, DOWN)
+    names = [each.patterns[0].name for each in findings]
+    assert [name.partition(",")[0] for name in names] == ["wrong: due date", "wrong: team"]
+    assert len(asked) == 4
+    assert {(each.temperature, each.replicate) for each in asked} == {(0.0, 0), (0.8, 1)}
+    first = asked[0].messages[-1].text
+    assert first.count("Task: ") == 5
+    assert "team" not in first
+    (proposal,) = findings[0].proposals
+    assert proposal.edit == Append(f"- {RULE} It is important.")
+    assert (proposal.by, proposal.tasks) == ("instruct", ("d1", "d2", "d3", "d4", "d5"))
+
+
+async def test_an_answer_that_is_no_instruction_is_recorded_as_a_problem() -> None:
+    def refuse(_: Request) -> str:
+        raise Refused("too long")
+
+    def short(_: Request) -> str:
+        return "No."
+
+    for answer in (short, refuse):
+        (finding,) = await found(Instruct(asker=asker(Scripted(answer))), *DATES)
+        assert finding.proposals == ()
+        assert finding.problem
+
+
+@pytest.mark.parametrize(
+    ("reply", "problem"),
+    [
+        (RULE, ""),
+        (f"- {RULE}\n\nThis helps because dates vary.", ""),
+        (f'**Instruction:** "{RULE}"', ""),
+        ("", "empty"),
+        ("Yes.", "too short"),
+        ("For all tasks, answer with the order number only.", "it claims every task"),
+        ("word " * 80, "too long"),
+        ('{"op": "append", "content": "<x>"}', "markup"),
+        ("Answer Note d1: when? It was a long one with the right date.", "it repeats a task"),
+    ],
+)
+def test_an_instruction_is_short_general_and_plain_or_it_is_said_what_is_wrong(
+    reply: str, problem: str
+) -> None:
+    case = Case("d1", "due date", "Note d1: when? It was a long one", "x", "y", passed=False)
+    found = instruction_in(reply, [case])
+    assert found.problem == problem
+    assert problem or found.rule == RULE
+
+
+@pytest.mark.parametrize(
+    ("right", "said", "phrase"),
+    [
+        (["2026-05-01", "2026-06-02"], ["May 1", "June 2"], "YYYY-MM-DD"),
+        (["14:00", "09:30"], ["2 pm", "half past nine"], "HH:MM"),
+        (["3 kg", "2.5 kg"], ["3 kilos", "2.5 kilograms"], "a space and kg"),
+        (["1.50", "2.25"], ["$1.5", "2.25 dollars"], "2 decimals"),
+        (["12", "7"], ["twelve", "7 pieces"], "only the number"),
+        (["FIN", "OPS", "FIN"], ["billing", "ops team", "money"], "one of FIN, OPS"),
+        (["RED", "BLUE"], ["red", "blue"], "capital letters"),
+        (["red", "blue"], ["RED", "BLUE"], "small letters"),
+        (["A-1", "B-2"], ["The order number is A-1.", "It is B-2, I think."], "no other words"),
+    ],
+)
+def test_what_right_answers_share_and_wrong_ones_lack_becomes_a_phrase(
+    right: list[str], said: list[str], phrase: str
+) -> None:
+    assert phrase in ", ".join(form_of(right, said))
+
+
+def test_nothing_is_said_about_a_form_that_the_answers_already_have() -> None:
+    assert form_of(["2026-05-01", "2026-06-02"], ["2026-05-02", "2026-06-03"]) == []
+
+
+async def test_patterns_propose_rules_examples_and_deletions_without_a_model() -> None:
+    dates, teams, wordy = await found(Patterns(sink=sink()), *DATES, *TEAMS)
+    edits = [each.edit for each in dates.proposals]
+    assert isinstance(edits[0], Append)
+    assert "YYYY-MM-DD" in edits[0].content
+    assert edits[0].content.endswith("such as 2026-05-01.")
+    deletions = [each.edit for each in wordy.proposals]
+    assert deletions == [Delete("- Explain your answer in a friendly sentence.")]
+    assert len(wordy.tasks) == len(DATES) + len(TEAMS)
+    assert {each.by for each in dates.proposals} == {"patterns"}
+    rules = [each.edit.content for each in teams.proposals if isinstance(each.edit, Append)]
+    assert "one of FIN-1, OPS-2" in rules[0]
+    assert '"Note t0: when?" is FIN-1.' in rules[0]
+    assert "is FIN-1" not in rules[1]
+
+
+async def test_one_failure_is_no_pattern() -> None:
+    assert await found(Patterns(sink=sink()), DATES[0]) == ()
+
+
+async def test_several_proposers_read_the_same_attempts_and_equal_edits_are_united() -> None:
+    class Again:
+        """Attempts that can be read twice, as those of a run can."""
+
+        def __aiter__(self) -> AsyncIterator[Rollout]:
+            return stream(DATES)
+
+    both = Several((Patterns(sink=sink()), Patterns(sink=sink())))
+    findings = await both(SKILL, [Again()], Memory(), budget=4)
+    assert [each.number for each in findings] == [0, 1, 2, 3]
+    bundle = await Union()(SKILL, findings, Memory())
+    assert len(bundle.proposals) * 2 == sum(len(each.proposals) for each in findings)
+
+
+def test_the_reference_is_read_out_of_the_feedback() -> None:
+    assert expected_in("wrong answer: expected 'it's 4', got 'x'") == "it's 4"
+    assert expected_in("empty answer: expected '4'") == "4"
+    assert expected_in("off by 3") == ""
+
+
+def asked(task: str, text: str, said: str, right: str) -> Rollout:
+    messages = (Message("user", text), Message("assistant", said))
+    return replace(attempt(task, "default", said, right), trajectory=Trajectory(messages, said))
+
+
+async def test_failures_are_grouped_without_a_kind_by_question_and_by_shape_of_the_answer() -> None:
+    dates = [asked(f"d{n}", f"On May {n}.\nWhen?", f"May {n}", f"2026-05-0{n}") for n in (1, 2, 3)]
+    moods = [
+        asked(f"m{n}", f"Note {n}.\nWhat mood?", "angry", right)
+        for n, right in enumerate(["NEG", "POS", "NEG", "POS"])
+    ]
+    solved = asked("m9", "Great.\nWhat mood?", "POS", "POS")
+    weights = [
+        asked(f"w{n}", f"How heavy is {name}?", f"{n}", f"{n} kg")
+        for n, name in ((7, "it"), (8, "the box"))
+    ]
+    names = [asked(f"n{who}", f"Who is {who}?", "nobody", who) for who in ("Al", "Bo")]
+    questions: list[str] = []
+
+    def says(request: Request) -> str:
+        questions.append(request.messages[-1].text)
+        return RULE
+
+    rollouts = [*weights, *dates, *names, solved, *moods]
+    findings = await found(Instruct(asker=asker(Scripted(says)), samples=1), *rollouts)
+    groups = [each.tasks for each in findings]
+    assert groups == [("m0", "m1", "m2", "m3"), ("d1", "d2", "d3"), ("w7", "w8"), ("nAl", "nBo")]
+    assert "Great." in questions[0], "a solved case of the group is shown beside the failed ones"
+
+
+async def test_failures_that_are_alone_of_their_sort_share_one_question() -> None:
+    lone = [
+        asked("a", "Who?", "x", "Al"),
+        asked("b", "When?", "x", "2026-05-01"),
+        asked("c", "How much?", "x", "7 kg"),
+    ]
+    findings = await found(Instruct(asker=asker(Scripted(lambda _: RULE)), samples=1), *lone)
+    assert [each.tasks for each in findings] == [("a", "b", "c")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "shape"),
+    [
+        ("2026-05-01", "9-9-9"),
+        ("15.6 kg", "9 a"),
+        ("FIN-01", "A-9"),
+        ("POS", "A"),
+        ("a small dog", "a"),
+        ("New York", "Aa"),
+        ("It is " + "very " * 12 + "late", "a text"),
+    ],
+)
+def test_the_shape_of_an_answer_is_what_it_is_made_of(answer: str, shape: str) -> None:
+    assert shape_of(answer) == shape
+
+
+async def test_the_question_after_a_long_context_is_shown() -> None:
+    shown: list[str] = []
+
+    def says(request: Request) -> str:
+        shown.append(request.messages[-1].text)
+        return RULE
+
+    text = f"The beginning. {'Some context. ' * 200}\nWhich date is asked for?"
+    long = asked("d1", text, "May 1", "2026-05-01")
+    await found(Instruct(asker=asker(Scripted(says)), samples=1), long)
+    assert "The beginning." in shown[0]
+    assert "Which date is asked for?" in shown[0]
+    assert len(shown[0]) < 1000
+
+
+async def test_a_reply_that_cannot_be_used_is_told_beside_the_ones_that_can() -> None:
+    def says(request: Request) -> str:
+        return RULE if request.replicate else "For every task, be kind to the customer."
+
+    (finding,) = await found(Instruct(asker=asker(Scripted(says)), samples=2), *DATES)
+    assert len(finding.proposals) == 1
+    assert "it claims every task: 'For every task, be kind" in finding.reasoning
