@@ -1,1 +1,1 @@
-"""Gates, statistics, attribution, pruning, calibration and checks."""
+"""What a result says: reports, lineage, the worth of rules, noise, checks of data and skills."""

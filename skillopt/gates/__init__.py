@@ -1,1 +1,1 @@
-"""."""
+"""When a candidate is accepted: metrics, gates, statistics, successive halving."""

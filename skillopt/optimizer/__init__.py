@@ -1,1 +1,1 @@
-"""From proposed edits to a candidate skill, and what is kept across epochs."""
+"""From scored rollouts to candidate skills: reflection, merging, selection, update, slow update."""
