@@ -249,27 +249,26 @@ def shortcuts(items: Sequence[Item], instructions: str = "") -> CheckFinding:
     """The strongest cues, judged by how often they are right and how much they score alone.
 
     A cue that the instructions state is the task and no shortcut. Where each of several answers
-    has a word of its own, a table of words may be the task as well, which only the user can know.
+    has a word of its own, a table of words may be the task as well: the advice says so.
     """
     told = [item for item in items if item.gold is not None]
     if len(told) < _LEAST:
         return CheckFinding(_NAME, "left out", f"{len(told)} items; {_LEAST} are needed to tell")
-    found = _cues(told)
-    cues = [each for each in found if not _stated(each, instructions)]
+    every = _cues(told)
+    cues = [cue for cue in every if not _stated(cue, instructions)]
     if not cues:
         what = "only words with a rule in the instructions or first skill predict"
-        nothing = what if found else "no surface feature predicts"
+        nothing = what if every else "no surface feature predicts"
         return CheckFinding(_NAME, "ok", f"{nothing} the answer ({len(told)} items)")
     best = cues[0]
-    table = _is_table(found, len(told))
-    sure = any(each.precision >= ALONE and each.giveaway for each in cues) and not table
+    sure = any(each.precision >= ALONE and each.giveaway for each in cues)
     found = f"{best.says}: right {best.hits} of {best.support} times, alone scores "
     found += f"{percent(best.score)} (without it {percent(best.base)})"
     advice = (
         "the skill can learn this shortcut instead of the task: balance the feature over right and "
         "wrong answers, or report scores with and without these items"
     )
-    if table:
+    if _is_table(every, len(told)):
         advice = f"expected if the task is to look up a word's answer; otherwise {advice}"
     examples = tuple(
         f"{each.says}: {each.hits} of {each.support}, alone scores {percent(each.score)}"

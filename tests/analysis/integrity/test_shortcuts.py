@@ -132,9 +132,9 @@ def test_a_rule_that_the_skill_states_for_another_answer_is_still_bad() -> None:
     assert shortcuts(labelled(80, "unsubscribe"), "unsubscribe: spam").verdict == "ok"
 
 
-def test_a_table_from_words_to_codes_is_worth_a_look_because_it_may_be_the_task() -> None:
+def test_a_table_from_words_to_codes_is_bad_with_a_word_that_it_may_be_the_task() -> None:
     found = shortcuts(coded(80))
-    assert (found.verdict, "look up a word's answer" in found.advice) == ("look", True)
+    assert (found.verdict, "look up a word's answer" in found.advice) == ("bad", True)
     assert shortcuts(coded(80, known=2)).verdict == "bad"
 
 
