@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import signal
+import socket
+import sys
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Sequence
 from concurrent.futures import Future, wait
@@ -126,6 +128,28 @@ _LISTEN = 0.2
 """Seconds between two looks for Ctrl-C where waiting cannot be interrupted."""
 
 
+async def woken_by_signals(work: Coroutine[object, object, T]) -> T:
+    """Await work in a loop that every signal wakes up, so that its handler runs at once.
+
+    Without this, a signal that the system gives to another thread, or that arrives just before the
+    loop waits, is noticed only when something else happens.
+    """
+    if threading.current_thread() is not threading.main_thread() or sys.platform == "win32":
+        return await work
+    loop = asyncio.get_running_loop()
+    reading, writing = socket.socketpair()
+    with reading, writing:
+        reading.settimeout(0)
+        writing.settimeout(0)
+        loop.add_reader(reading, reading.recv, 4096)
+        before = signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
+        try:
+            return await work
+        finally:
+            signal.set_wakeup_fd(before)
+            loop.remove_reader(reading)
+
+
 def run_blocking(work: Coroutine[object, object, T]) -> T:
     """Run to the end for a caller that does not await.
 
@@ -135,7 +159,7 @@ def run_blocking(work: Coroutine[object, object, T]) -> T:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(work)
+        return asyncio.run(woken_by_signals(work))
     result: Future[T] = Future()
     started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[object] | None]] = Future()
 

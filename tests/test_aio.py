@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import sys
+import threading
 
 import pytest
 
-from skillopt.aio import within
+from skillopt.aio import run_blocking, within
 
 
 async def passes(ticks: int) -> None:
@@ -76,3 +79,22 @@ async def test_work_is_cancelled_with_its_caller() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert ended == ["cleaned up"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are not given to threads there")
+def test_a_signal_that_another_thread_receives_stops_the_work_at_once() -> None:
+    late: list[str] = []
+
+    async def waiting() -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(20, late.append, "only because something else happened")
+        threading.Thread(target=interrupt, args=[loop], daemon=True).start()
+        await asyncio.Event().wait()
+
+    def interrupt(loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result()
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_blocking(waiting())
+    assert not late

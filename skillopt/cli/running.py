@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
+from skillopt.aio import woken_by_signals
 from skillopt.cli.render import Screen
 
 T = TypeVar("T")
@@ -103,6 +104,6 @@ def run(work: Coroutine[object, object, T], screen: Screen, farewell: Callable[[
     stop = _Stop(screen, farewell)
     stop.listen()
     try:
-        return asyncio.run(stop.guard(work))
+        return asyncio.run(woken_by_signals(stop.guard(work)))
     finally:
         stop.over()
