@@ -33,6 +33,9 @@ from skillopt.app.reach import needs, reach
 from skillopt.app.run_spec import RunSpec, SuppliedParts, at_fault, prepare
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
+from skillopt.core.abilities import call_tool, images_of, limits_of, tools_of, workspace_of
+from skillopt.core.chat import Image, Tool, ToolCall
+from skillopt.core.episode import EpisodeLimits, ToolResult, Workspace
 from skillopt.core.ports import Environment, Episode, TellsGold, Watcher
 from skillopt.core.rollout import Evaluation, Score, Trajectory
 from skillopt.core.sink import EventSink
@@ -239,6 +242,25 @@ class _Bare:
 class _Uninstructed:
     inner: Episode
     instructions: str = ""
+
+    @property
+    def images(self) -> Sequence[Image]:
+        return images_of(self.inner)
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        return tools_of(self.inner)
+
+    async def call(self, call: ToolCall) -> str | ToolResult:
+        return await call_tool(self.inner, call)
+
+    @property
+    def workspace(self) -> Workspace | None:
+        return workspace_of(self.inner)
+
+    @property
+    def limits(self) -> EpisodeLimits:
+        return limits_of(self.inner)
 
     @property
     def brief(self) -> str:

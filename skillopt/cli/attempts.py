@@ -86,7 +86,9 @@ def _said(message: Message) -> Text:
     if message.role == "system":
         told = f"instructions and the skill, {len(message.text):,} characters"
         return indented(f"system     {told}", "dim")
-    text = message.text
+    calls = [f"calls {call.name} {call.arguments}" for call in message.calls]
+    shown = [f"[image {image.media_type}]" for image in message.images]
+    text = "\n".join([*([message.text] if message.text else []), *shown, *calls])
     if len(text) > _SHOWN:
         text = f"{text[:_SHOWN]} ... ({len(text) - _SHOWN:,} more characters)"
     return indented(f"{message.role:<10} {text}")

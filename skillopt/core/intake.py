@@ -129,7 +129,10 @@ def clean_json(value: Json) -> Json:
 
 
 def change_texts(value: Json, change: Callable[[str], str], kept: Set[str] = frozenset()) -> Json:
-    """The same with every text changed, but for names of fields and the values of `kept` fields."""
+    """The same with every text changed, but for names of fields and the values of `kept` fields.
+
+    What is nested below a `kept` field is changed, too: a file may be called `task`.
+    """
     match value:
         case str():
             return change(value)
@@ -137,7 +140,9 @@ def change_texts(value: Json, change: Callable[[str], str], kept: Set[str] = fro
             return [change_texts(each, change, kept) for each in value]
         case dict():
             return {
-                key: each if key in kept else change_texts(each, change, kept)
+                key: each
+                if key in kept and not isinstance(each, dict)
+                else change_texts(each, change, kept)
                 for key, each in value.items()
             }
         case _:

@@ -14,7 +14,8 @@ from collections.abc import (
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, runtime_checkable
 
-from skillopt.core.chat import Reply, Usage
+from skillopt.core.chat import Image, Reply, Tool, ToolCall, Usage
+from skillopt.core.episode import EpisodeLimits, EpisodeNeed, ToolResult, Workspace
 from skillopt.core.events import Event, GateVerdict, Measured, Signal
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Draft, Finding, Review
@@ -67,6 +68,54 @@ class TellsDetails(Protocol):
         ...
 
 
+@runtime_checkable
+class ShowsImages(Protocol):
+    """Optional for an episode: images that belong to the brief."""
+
+    @property
+    def images(self) -> Sequence[Image]:
+        """The images, in the order in which they are shown; they may be none."""
+        ...
+
+
+@runtime_checkable
+class OffersTools(Protocol):
+    """Optional for an episode: tools that the agent may call."""
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """The tools, with a JSON schema for the arguments of each; they may be none."""
+        ...
+
+    async def call(self, call: ToolCall) -> str | ToolResult:
+        """The result of a call of one of these tools; its arguments are a JSON object.
+
+        An exception is told to the agent as an error of its call. An `EnvironmentFault` ends the
+        attempt without a score.
+        """
+        ...
+
+
+@runtime_checkable
+class HasWorkspace(Protocol):
+    """Optional for an episode: a folder in which the agent works."""
+
+    @property
+    def workspace(self) -> Workspace | None:
+        """Files to put in and files to read out; None: this episode needs no folder."""
+        ...
+
+
+@runtime_checkable
+class HasLimits(Protocol):
+    """Optional for an episode: limits of one attempt."""
+
+    @property
+    def limits(self) -> EpisodeLimits:
+        """Turns, seconds and tokens."""
+        ...
+
+
 class Environment(Protocol):
     """Provides tasks and scores attempts. It does not know models or harnesses."""
 
@@ -98,6 +147,16 @@ class TellsGold(Protocol):
         ...
 
 
+@runtime_checkable
+class TellsNeeds(Protocol):
+    """Optional for an environment: what its episodes need, so that it is known before a run."""
+
+    @property
+    def needs(self) -> Collection[EpisodeNeed]:
+        """Everything beyond text that an episode of it may need from a harness."""
+        ...
+
+
 class Harness(Protocol):
     """A way to run an agent: one request, a loop with tools, or a program."""
 
@@ -108,6 +167,16 @@ class Harness(Protocol):
 
     async def run(self, episode: Episode, skill: Skill, *, replicate: int = 0) -> Trajectory:
         """Attempt the episode with this skill."""
+        ...
+
+
+@runtime_checkable
+class TellsServed(Protocol):
+    """Optional for a harness: what it can serve beyond text. Without it: nothing."""
+
+    @property
+    def serves(self) -> Collection[EpisodeNeed]:
+        """Images, tools, a workspace."""
         ...
 
 

@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Literal, TypeAlias, TypeVar
 
 from skillopt.core.chat import Message, Usage
+from skillopt.core.episode import ReachedLimit
 from skillopt.core.task import Split
 
 T = TypeVar("T")
@@ -18,12 +19,21 @@ FULL_MARKS = 1 - 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """What the agent did, in order, and what it finally answered."""
+    """What the agent did, in order, what it finally answered, and what it left behind."""
 
     messages: tuple[Message, ...]
+    """Everything that was said, with calls of tools and their results."""
     answer: str
     usage: Usage = field(default_factory=Usage)
     turns: int = 1
+    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes], hash=False)
+    """Files of the workspace that were read out, by path."""
+    exit_status: int | None = None
+    """Of the program that ran the agent; None: there was none."""
+    reached_limit: ReachedLimit = ""
+    """The limit of the episode that ended the attempt; empty: the agent ended it."""
+    skill_opened: bool | None = None
+    """Whether the agent has read the skill; None: unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from skillopt.aio import map_all, within
+from skillopt.core.abilities import check_served, needs_of
 from skillopt.core.ports import Environment, Episode, Harness, RolloutCache, TellsDetails
 from skillopt.core.rollout import Evaluation, Failure, Rollout, Score, Trajectory
 from skillopt.core.seeds import blocks
@@ -301,6 +302,7 @@ class RolloutRunner:
         try:
             with attributed_to(EnvironmentFault, named):
                 async with self.environment.open(task) as episode:
+                    check_served(self.environment.name, needs_of(episode), self.harness)
                     with attributed_to(HarnessError, named):
                         trajectory = await self.harness.run(
                             episode, rollout_key.skill, replicate=replicate

@@ -82,7 +82,7 @@ def _recalled(rollout: Rollout, skill: Skill) -> tuple[Message, ...]:
     messages = rollout.trajectory.messages if rollout.trajectory else ()
     # A tool's word has no place in a conversation that goes on without tools.
     kept = [
-        Message("user" if each.role == "tool" else each.role, each.text)
+        Message("user" if each.role == "tool" else each.role, each.text, each.images)
         for each in messages
         if each.text
     ]

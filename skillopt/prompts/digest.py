@@ -61,12 +61,17 @@ class Story:
     @property
     def lines(self) -> list[str]:
         """The turns as text."""
-        return [f"[{turn.role}] {turn.text}" for turn in self.turns]
+        return [_line(turn) for turn in self.turns]
 
     @property
     def whole(self) -> Excerpt:
         """The whole attempt as text."""
         return Excerpt(self.task, "\n".join(self.lines), self.answer, self.feedback)
+
+
+def _line(turn: Message) -> str:
+    calls = [f"[call] {call.name} {call.arguments}" for call in turn.calls]
+    return "\n".join((f"[{turn.role}] {turn.text}", *calls))
 
 
 def cut(story: Story, room: int) -> Excerpt:

@@ -210,7 +210,10 @@ def _story(rollout: Rollout) -> Story:
     # The skill, which is the system's word, is shown once and not with every attempt.
     said = [message for message in rollout.trajectory.messages if message.role != "system"]
     task = said[0].text if said else ""
-    return Story(task, tuple(said[1:-1]), rollout.trajectory.answer, word)
+    # The last word is the answer, unless a limit ended the attempt after a call of a tool.
+    unfinished = said and (said[-1].role == "tool" or said[-1].calls)
+    turns = said[1:] if unfinished else said[1:-1]
+    return Story(task, tuple(turns), rollout.trajectory.answer, word)
 
 
 def _turn(turn: Turn) -> str:

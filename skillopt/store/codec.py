@@ -1,10 +1,12 @@
 """Converts values to JSON and back; no other module knows their format on disk.
 
-A skill is stored as its document. The dataclasses of `core` do not depend on pydantic.
+A skill is stored as its document, the content of a file as text where it is UTF-8. The dataclasses
+of `core` do not depend on pydantic.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from functools import cache
@@ -94,7 +96,7 @@ def attributions() -> Codec[Attribution]:
 
 
 def _with_documents(schema: CoreSchema) -> CoreSchema:
-    """The same schema, with every `Skill` as the text of its document."""
+    """The same schema, with every `Skill` as the text of its document, and bytes as JSON."""
     return cast("CoreSchema", _swapped(schema))
 
 
@@ -109,9 +111,36 @@ def _swapped(node: Any) -> Any:  # noqa: ANN401 - pydantic's schemas are nested 
                     Skill.render, return_schema=core_schema.str_schema()
                 ),
             )
+        case {"type": "bytes"}:
+            content = core_schema.dict_schema(core_schema.str_schema(), core_schema.str_schema())
+            return core_schema.no_info_after_validator_function(
+                _read_content,
+                content,
+                serialization=core_schema.plain_serializer_function_ser_schema(
+                    _told_content, return_schema=content
+                ),
+            )
         case dict():
             return {key: _swapped(value) for key, value in cast("dict[str, Any]", node).items()}
         case list():
             return [_swapped(value) for value in cast("list[Any]", node)]
         case _:
             return node
+
+
+def _told_content(content: bytes) -> dict[str, str]:
+    """The content of a file: text if it is, so that people can read it and secrets are found."""
+    try:
+        return {"text": content.decode()}
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(content).decode("ascii")}
+
+
+def _read_content(told: dict[str, str]) -> bytes:
+    match told:
+        case {"text": text}:
+            return text.encode()
+        case {"base64": text}:
+            return base64.b64decode(text, validate=True)
+        case _:
+            raise ValueError("the content of a file should be text or base64")

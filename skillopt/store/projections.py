@@ -190,7 +190,17 @@ def _prompts(trajectory: Trajectory) -> tuple[dict[str, str], Sequence[Message]]
 def _talk(messages: Sequence[Message]) -> Iterator[Json]:
     turn = 1
     for each in messages:
-        yield {"type": "message", "turn": turn, "role": each.role, "content": each.text}
+        told: Json = {"type": "message", "turn": turn, "role": each.role, "content": each.text}
+        if each.calls:
+            told["tool_calls"] = [
+                {"id": call.id, "name": call.name, "arguments": call.arguments}
+                for call in each.calls
+            ]
+        if each.answers:
+            told["tool_call_id"] = each.answers
+        if each.images:
+            told["images"] = [image.media_type for image in each.images]
+        yield told
         turn += each.role == "assistant"
 
 
@@ -204,7 +214,22 @@ def _row(task: str, score: Score, rollout: Rollout | None) -> Json:
         row["n_turns"] = rollout.trajectory.turns
         row["predicted_answer"] = rollout.trajectory.answer
         row["response"] = _response(rollout.trajectory)
+        row |= _ending(rollout.trajectory)
     return row | dict(rollout.details)
+
+
+def _ending(trajectory: Trajectory) -> Json:
+    """How an agent ended and what it left, as far as there is anything to tell."""
+    told: Json = {}
+    if trajectory.reached_limit:
+        told["reached_limit"] = trajectory.reached_limit
+    if trajectory.exit_status is not None:
+        told["exit_status"] = trajectory.exit_status
+    if trajectory.skill_opened is not None:
+        told["skill_opened"] = trajectory.skill_opened
+    if trajectory.files:
+        told["files"] = {path: len(content) for path, content in trajectory.files.items()}
+    return told
 
 
 def _replicates(task: str, evaluation: Evaluation) -> Json:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillopt.core.chat import Message, Speaker
+from skillopt.core.chat import Message, Speaker, ToolCall
 from skillopt.core.rollout import Rollout, Score, Trajectory
 from skillopt.core.tokens import estimate, head, tail
 from skillopt.prompts.digest import NO_LIMIT, Digest, Excerpt, Story, cut, fair, shorten
@@ -124,3 +124,10 @@ def test_short_attempts_leave_their_room_to_long_ones() -> None:
 def test_one_attempt_takes_no_more_than_its_limit_although_the_question_has_room() -> None:
     (shown,) = attempt_sections([attempt("word " * 4000)], Digest(attempt=500))
     assert 400 < estimate(shown) <= 500
+
+
+def test_calls_of_tools_are_shown_with_their_arguments() -> None:
+    call = ToolCall("c1", "look_up", '{"thing": "cup"}')
+    story = Story(turns=(Message("assistant", "I look.", calls=(call,)), Message("tool", "3")))
+    shown = '[assistant] I look.\n[call] look_up {"thing": "cup"}\n[tool] 3'
+    assert story.whole.turns == shown

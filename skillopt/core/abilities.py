@@ -1,0 +1,78 @@
+"""What an episode has beyond its texts, whichever of the optional protocols it implements."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from skillopt.core.chat import Image, Tool, ToolCall
+from skillopt.core.episode import EpisodeLimits, EpisodeNeed, ToolResult, Workspace
+from skillopt.core.ports import (
+    Episode,
+    Harness,
+    HasLimits,
+    HasWorkspace,
+    OffersTools,
+    ShowsImages,
+    TellsServed,
+)
+from skillopt.errors import ConfigError
+
+
+def images_of(episode: Episode) -> Sequence[Image]:
+    """The images of the brief."""
+    return episode.images if isinstance(episode, ShowsImages) else ()
+
+
+def tools_of(episode: Episode) -> Sequence[Tool]:
+    """The tools that the agent may call."""
+    return episode.tools if isinstance(episode, OffersTools) else ()
+
+
+async def call_tool(episode: Episode, call: ToolCall) -> ToolResult:
+    """The result of a call of one of the episode's tools."""
+    if not isinstance(episode, OffersTools):
+        raise TypeError("the episode has no tools")
+    result = await episode.call(call)
+    return ToolResult(result) if isinstance(result, str) else result
+
+
+def workspace_of(episode: Episode) -> Workspace | None:
+    """The folder in which the agent works; None: it needs none."""
+    return episode.workspace if isinstance(episode, HasWorkspace) else None
+
+
+def limits_of(episode: Episode) -> EpisodeLimits:
+    """The limits of one attempt."""
+    return episode.limits if isinstance(episode, HasLimits) else EpisodeLimits()
+
+
+def needs_of(episode: Episode) -> list[EpisodeNeed]:
+    """What the episode needs from a harness beyond text."""
+    needs: dict[EpisodeNeed, bool] = {
+        "images": bool(images_of(episode)),
+        "tools": bool(tools_of(episode)),
+        "workspace": workspace_of(episode) is not None,
+    }
+    return [need for need, wanted in needs.items() if wanted]
+
+
+def check_served(environment: str, needs: Collection[EpisodeNeed], harness: Harness) -> None:
+    """Raise `ConfigError` where tasks need more than the harness can serve."""
+    serves = harness.serves if isinstance(harness, TellsServed) else ()
+    refuse_unserved(environment, needs, type(harness).__name__, serves)
+
+
+def refuse_unserved(
+    environment: str,
+    needs: Collection[EpisodeNeed],
+    harness: str,
+    serves: Collection[EpisodeNeed],
+) -> None:
+    """The same for a harness that is not made yet: its name, and what it serves."""
+    missing = [need for need in needs if need not in serves]
+    if missing:
+        able = f"text and {', '.join(sorted(serves))}" if serves else "text only"
+        raise ConfigError(
+            f"env.harness: tasks of environment {environment!r} need {' and '.join(missing)}, but "
+            f"the harness {harness!r} serves {able}; choose another harness"
+        )

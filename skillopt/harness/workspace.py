@@ -1,0 +1,62 @@
+"""Makes the folder in which an agent works, and reads out what it has left there."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from skillopt.core.episode import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class LeftFiles:
+    """Files of a workspace after an attempt."""
+
+    files: Mapping[str, bytes]
+    left_out: Mapping[str, str]
+    """Files that match a pattern and were not read, each with the reason."""
+
+
+def write_files(folder: Path, workspace: Workspace) -> None:
+    """Put the files of the workspace into an empty folder."""
+    for name, content in workspace.files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def read_files(folder: Path, workspace: Workspace) -> LeftFiles:
+    """Read the files that the workspace collects, in the order of their paths.
+
+    Links are not followed: what they lead to may lie outside of the folder.
+    """
+    files: dict[str, bytes] = {}
+    left_out: dict[str, str] = {}
+    room = workspace.max_bytes
+    for name, path in sorted(_matching(folder, workspace.collect)):
+        told = path.lstat()
+        if not stat.S_ISREG(told.st_mode):
+            left_out[name] = "not a regular file"
+        elif told.st_size > workspace.max_file_bytes:
+            left_out[name] = f"larger than {workspace.max_file_bytes:,} bytes"
+        elif told.st_size > room:
+            left_out[name] = f"all files together are larger than {workspace.max_bytes:,} bytes"
+        else:
+            content = path.read_bytes()
+            files[name] = content
+            room -= len(content)
+    return LeftFiles(files, left_out)
+
+
+def _matching(folder: Path, patterns: tuple[str, ...]) -> Iterator[tuple[str, Path]]:
+    for place, folders, names in os.walk(folder, followlinks=False):
+        links = [each for each in folders if Path(place, each).is_symlink()]
+        for each in (*names, *links):
+            path = Path(place, each)
+            name = path.relative_to(folder).as_posix()
+            if any(fnmatchcase(name, pattern) for pattern in patterns):
+                yield name, path
