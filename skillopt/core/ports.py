@@ -417,6 +417,10 @@ class Reservations(Protocol):
         """Store the maximum cost before the call is sent; None: no limit depends on it."""
         ...
 
+    def charge(self, role: str, stage: str, usage: Usage) -> None:
+        """Store what was spent outside of a call; it is on disk when this returns."""
+        ...
+
     def interrupted(self) -> Usage:
         """Maximum cost of the calls that were running when a process was killed or stopped."""
         ...

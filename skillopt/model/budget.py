@@ -147,6 +147,44 @@ class Budget:
         if held.reserved is not None:
             held.reserved.answered(usage)
 
+    async def charge(self, usage: Usage, *, role: str, stage: str) -> None:
+        """Count what was spent outside of `Model.complete`, for instance by an agent program.
+
+        It is written down first. If it exceeds a limit, no further call starts; once the calls
+        under way have ended, `BudgetSpent` is raised.
+        """
+        self.meter.add(role, stage, usage)
+        if self.reservations is not None:
+            self.reservations.charge(role, stage, usage)
+        limit = next((each for each in self._limits if each.of(self._gone) > each.cap), None)
+        if limit is None:
+            return
+        await self._end(f"{self._excess(limit)}. {_advice(limit)}")
+
+    async def check(self) -> None:
+        """Raise `BudgetSpent` if a limit is reached, before something starts that will be charged.
+
+        What it will cost is not known then, so nothing is set aside for it.
+        """
+        limit = next((each for each in self._limits if each.of(self._gone) >= each.cap), None)
+        reason = self._refusal or self._time_is_up()
+        if limit is not None and reason is None:
+            reason = f"limits.{limit.name} is reached: {self._used(limit)}. {_advice(limit)}"
+        if reason is not None:
+            await self._end(reason)
+
+    async def _end(self, reason: str) -> None:
+        """Let no further call start, wait for those under way, and raise."""
+        self._refusal = reason
+        while self.held.calls:
+            await self._freed.wait()
+        raise BudgetSpent(reason)
+
+    @property
+    def _gone(self) -> Usage:
+        """What can no longer be spent."""
+        return self.meter.total + self.interrupted
+
     @property
     def exceeded(self) -> str:
         """The limit that replies longer than allowed have exceeded, and by how much, if so."""
@@ -156,20 +194,22 @@ class Budget:
     def _exceeded(self) -> _Limit | None:
         if not self.overrun:
             return None
-        gone = self.meter.total + self.interrupted
-        return next((each for each in self._limits if each.of(gone) > each.cap), None)
+        return next((each for each in self._limits if each.of(self._gone) > each.cap), None)
 
     def _excess(self, limit: _Limit) -> str:
-        over = limit.of(self.meter.total + self.interrupted) - limit.cap
+        over = limit.of(self._gone) - limit.cap
         return f"limits.{limit.name} is exceeded by {limit.show(over)}: {self._used(limit)}"
 
     def _against(self, worst: Usage, what: str) -> str | None:
         """Why this call may not start now, if so."""
         if self._limits:
-            after = self.meter.total + self.interrupted + self.held + worst
+            after = self._gone + self.held + worst
             for limit in self._limits:
                 if limit.of(after) > limit.cap:
                     return self._reached(limit, worst, what)
+        return self._time_is_up()
+
+    def _time_is_up(self) -> str | None:
         minutes = self.limits.minutes
         if minutes is not None and self.clock() - self.start >= minutes * 60:
             over = f"limits.minutes is reached: {minutes:g} allowed, the time is up"
@@ -185,9 +225,7 @@ class Budget:
             if limit.name != "calls":
                 most = limit.show(limit.of(worst))
                 told += f", and the next call ({what}) may take up to {most}"
-        return (
-            f"{told}. {_KEPT}; to resume, raise limits.{limit.name} and run the same command again."
-        )
+        return f"{told}. {_advice(limit)}"
 
     def _used(self, limit: _Limit) -> str:
         told = f"{limit.show(limit.cap)} allowed, {limit.show(limit.of(self.meter.total))}"
@@ -232,6 +270,10 @@ def _limits(limits: Limits) -> tuple[_Limit, ...]:
             _Limit("dollars", limits.dollars, lambda usage: usage.dollars, _money, "spent")
         )
     return tuple(found)
+
+
+def _advice(limit: _Limit) -> str:
+    return f"{_KEPT}; to resume, raise limits.{limit.name} and run the same command again."
 
 
 def worst_case(request: Request, max_tokens: int) -> Usage:

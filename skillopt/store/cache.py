@@ -169,7 +169,7 @@ class SqliteCache:
     def spent(self) -> dict[tuple[str, str, str], Usage]:
         """What was paid in all processes of the run, by (move, role, stage)."""
         estimated = "sum(key IN estimated)" if self._rows(_MARKED) else "0"
-        spent = self._reservations.unkept()
+        spent = self._reservations.paid()
         for move, role, stage, *numbers in self._rows(_SPENT.format(estimated)):
             place = move, role, stage
             spent[place] = spent.get(place, Usage()) + Usage(*numbers)
@@ -178,6 +178,10 @@ class SqliteCache:
     def reserve(self, role: str, stage: str, worst: Usage | None) -> CallReservation:
         """Write down the worst case of a call before it is sent; None: no limit depends on it."""
         return self._reservations.reserve((booked() or self._move, role, stage), worst)
+
+    def charge(self, role: str, stage: str, usage: Usage) -> None:
+        """Write down what was spent outside of a call, under the current move."""
+        self._reservations.charge((booked() or self._move, role, stage), usage)
 
     def interrupted(self) -> Usage:
         """Worst cases of the calls that were under way when a process was killed or stopped."""

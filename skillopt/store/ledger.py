@@ -192,9 +192,19 @@ class ReservationTable:
             for call in calls:
                 self._pay(call)
 
-    def unkept(self) -> dict[tuple[str, str, str], Usage]:
-        """Calls that were paid and whose replies were of no use, by (move, role, stage)."""
-        return self._sum("unkept")
+    def charge(self, place: tuple[str, str, str], usage: Usage) -> None:
+        """Write down what was spent outside of a call."""
+        self._insert("charged", place, usage)
+
+    def paid(self) -> dict[tuple[str, str, str], Usage]:
+        """What was paid without a reply that is kept, by (move, role, stage).
+
+        These are calls whose replies were of no use, and what was spent outside of calls.
+        """
+        paid = self._sum("unkept")
+        for place, usage in self._sum("charged").items():
+            paid[place] = paid.get(place, Usage()) + usage
+        return paid
 
     def interrupted(self) -> Usage:
         """Worst cases of the calls that were under way when a process was killed or stopped."""
