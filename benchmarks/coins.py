@@ -23,7 +23,7 @@ from skillopt.core.events import (
     Ticked,
 )
 from skillopt.core.memory import Memory
-from skillopt.core.ports import Episode, Gate
+from skillopt.core.ports import CompleteGate, Episode
 from skillopt.core.proposal import Candidate, Draft, Selection
 from skillopt.core.rollout import Evaluation, Rollout, Score, Trajectory
 from skillopt.core.seeds import blocks, shuffled
@@ -149,7 +149,13 @@ class Freely:
 
 
 async def toss(
-    seed: int, gate: Gate, replication: Replication, *, val: int, steps: int, candidates: int = 1
+    seed: int,
+    gate: CompleteGate,
+    replication: Replication,
+    *,
+    val: int,
+    steps: int,
+    candidates: int = 1,
 ) -> Counted:
     """One training run of so many steps."""
     env = Coins(seed, {"train": steps, "val": val, "test": 0})

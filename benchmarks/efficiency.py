@@ -15,7 +15,7 @@ from recipes import SIZES, recipes
 from simulated import settings
 
 from skillopt.api import train_async
-from skillopt.core.ports import Gate
+from skillopt.core.ports import CompleteGate
 from skillopt.engine.candidate_evaluation import Replication
 from skillopt.gates.compared import Metric, Strict
 from skillopt.gates.statistics import interval
@@ -32,7 +32,7 @@ class Contender:
     """A gate under test, and how much evidence it may buy."""
 
     name: str
-    gate: Gate
+    gate: CompleteGate
     replication: Replication
     candidates: int = 1
 

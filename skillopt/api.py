@@ -31,13 +31,14 @@ from skillopt.app.run_spec import ROLES, RunSpec, SuppliedParts, prepare
 from skillopt.app.training import Training, open_training
 from skillopt.config.load import load_config, load_kept
 from skillopt.config.local_models import told_defaults
+from skillopt.config.parts import code_of
 from skillopt.config.schema import Config, Role
 from skillopt.config.secrets import Secrets
 from skillopt.core.attribution import Attribution
 from skillopt.core.callables import identify, reference, used
 from skillopt.core.chat import Model, Usage
 from skillopt.core.events import Event, Signal, Warned
-from skillopt.core.ports import Watcher
+from skillopt.core.ports import Gate, Watcher
 from skillopt.core.rollout import Evaluation
 from skillopt.core.skill import MAIN, Skill
 from skillopt.core.state import State
@@ -176,6 +177,7 @@ class Inputs:
     scorer: ScorerLike | None = None
     target: ModelLike | None = None
     optimizer: ModelLike | None = None
+    gate: str | Gate | None = None
     skill: SkillLike = None
     out: str | Path | None = None
     settings: Mapping[str, object] | None = None
@@ -193,6 +195,7 @@ class Inputs:
             scorer=self.scorer,
             target=self.target,
             optimizer=self.optimizer,
+            gate=self.gate,
             out=self.out,
         )
         given: dict[Role, Model | None] = {
@@ -218,6 +221,7 @@ async def train_async(
     scorer: ScorerLike | None = None,
     target: ModelLike | None = None,
     optimizer: ModelLike | None = None,
+    gate: str | Gate | None = None,
     skill: SkillLike = None,
     out: str | Path | None = None,
     settings: Mapping[str, object] | None = None,
@@ -237,6 +241,7 @@ async def train_async(
         scorer: The name of a scorer, or `fn(answer, row)` that returns a number or a `Score`.
         target: The model that does the tasks: a name, or a function from prompt to answer.
         optimizer: The model that proposes edits: a name, or a function from prompt to answer.
+        gate: What decides whether a candidate is accepted: a name, or an object with `judge`.
         skill: The initial skill: a text, or the path of a document or of a package folder.
         out: The run directory.
         settings: Any setting by its flat or dotted name: `{"num_epochs": 2, "env.limit": 50}`.
@@ -255,12 +260,13 @@ async def train_async(
         scorer=scorer,
         target=target,
         optimizer=optimizer,
+        gate=gate,
         skill=skill,
         out=out,
         settings=settings,
     ).prepare()
     shown = PlainProgress() if progress else None
-    with _in_use(scorer, target, optimizer), _beating(shown):
+    with _in_use(scorer, target, optimizer, gate), _beating(shown):
         if shown is None:
             return await run_training(brief, watch=_watching(watch), secrets=_variables(config))
         return await _shown_training(brief, _watching(watch, shown), shown, _variables(config))
@@ -343,6 +349,7 @@ async def estimate_async(
     scorer: ScorerLike | None = None,
     target: ModelLike | None = None,
     optimizer: ModelLike | None = None,
+    gate: str | Gate | None = None,
     skill: SkillLike = None,
     settings: Mapping[str, object] | None = None,
 ) -> Estimate:
@@ -360,6 +367,7 @@ async def estimate_async(
         scorer=scorer,
         target=target,
         optimizer=optimizer,
+        gate=gate,
         skill=skill,
         settings=settings,
     ).prepare()
@@ -416,6 +424,7 @@ async def check_async(
     data: Rows | None = None,
     scorer: ScorerLike | None = None,
     target: ModelLike | None = None,
+    gate: str | Gate | None = None,
     skill: SkillLike = None,
     trained: str | Path | None = None,
     sample: int | None = None,
@@ -436,6 +445,7 @@ async def check_async(
         data: As in `train`.
         scorer: As in `train`.
         target: The model for `sample`, as in `train`.
+        gate: As in `train`.
         skill: The initial skill.
         trained: A trained skill to check on the same data, instead of data and scorer.
         sample: Number of val items on which the target is called, for a baseline without the skill;
@@ -455,6 +465,7 @@ async def check_async(
         data=data,
         scorer=scorer,
         target=target,
+        gate=gate,
         skill=skill,
         settings=settings,
     ).configure()
@@ -463,7 +474,7 @@ async def check_async(
     spending = None
     if sample is not None:
         spending = Spending(sample, _watching(watch), secrets or _variables(config))
-    with _in_use(scorer, target):
+    with _in_use(scorer, target, gate):
         return await check_config(settled, spending, supplied)
 
 
@@ -512,6 +523,7 @@ async def calibrate_async(
     scorer: ScorerLike | None = None,
     target: ModelLike | None = None,
     optimizer: ModelLike | None = None,
+    gate: str | Gate | None = None,
     skill: SkillLike = None,
     out: str | Path | None = None,
     effect: float = 0.05,
@@ -534,6 +546,7 @@ async def calibrate_async(
         scorer: As in `train`.
         target: As in `train`.
         optimizer: As in `train`.
+        gate: As in `train`.
         skill: As in `train`.
         out: As in `train`.
         effect: The smallest gain in score to detect, from 0 to 1.
@@ -551,12 +564,13 @@ async def calibrate_async(
         scorer=scorer,
         target=target,
         optimizer=optimizer,
+        gate=gate,
         skill=skill,
         out=out,
         settings=settings,
     ).prepare()
     shown = PlainProgress() if progress else None
-    with _in_use(scorer, target, optimizer), _beating(shown):
+    with _in_use(scorer, target, optimizer, gate), _beating(shown):
         return await noise_of(brief, effect=effect, power=power, watch=_watching(watch, shown))
 
 
@@ -741,6 +755,7 @@ def _configure(
     scorer: ScorerLike | None = None,
     target: ModelLike | None = None,
     optimizer: ModelLike | None = None,
+    gate: str | Gate | None = None,
     out: str | Path | None = None,
 ) -> Config:
     values = dict(settings or {})
@@ -748,6 +763,7 @@ def _configure(
         values.setdefault("env.name", "custom")
     given = {
         "env.scorer": scorer,
+        "evaluation.gate": gate,
         "env.out_root": None if out is None else str(out),
         **_named("target", target),
         **_named("optimizer", optimizer),
@@ -798,8 +814,9 @@ def _callable(model: ModelLike | None) -> Model | None:
 
 @contextmanager
 def _in_use(*given: object) -> Generator[None, None, None]:
-    """What these callables change in themselves meanwhile does not make them others."""
-    found = [(each, identify(each)) for each in given if callable(each)]
+    """What these callables and parts change in themselves meanwhile does not make them others."""
+    codes = [code_of(each) for each in given if each is not None and not isinstance(each, str)]
+    found = [(each, identify(each)) for each in codes]
     try:
         yield
     finally:

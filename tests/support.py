@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from skillopt.analysis.pruning import Prune
 from skillopt.core.chat import Model, Request
 from skillopt.core.events import Event, Signal
-from skillopt.core.ports import EventLog, Gate, RolloutCache, Shortener
+from skillopt.core.ports import CompleteGate, EventLog, RolloutCache, Shortener
 from skillopt.core.rollout import Evaluation, Score, Trajectory
 from skillopt.core.sink import EventSink
 from skillopt.core.skill import Skill
@@ -127,8 +127,8 @@ class World:
     record: EventLog = field(default_factory=MemoryLog)
     cache: RolloutCache = field(default_factory=MemoryCache)
     seen: Seen = field(default_factory=Seen)
-    gate: Gate = field(default_factory=lambda: Strict(Metric()))
-    slow_gate: Gate = field(default_factory=lambda: Strict(Metric()))
+    gate: CompleteGate = field(default_factory=lambda: Strict(Metric()))
+    slow_gate: CompleteGate = field(default_factory=lambda: Strict(Metric()))
     shape: PlanSettings = SHAPE
     budget: Callable[[int, int], int] = TWO
     minibatch: int = 8

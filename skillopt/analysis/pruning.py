@@ -8,7 +8,7 @@ from typing import Protocol
 
 from skillopt.analysis.lineage import Origins, lineage, origins_of
 from skillopt.core.events import Event
-from skillopt.core.ports import Gate
+from skillopt.core.ports import CompleteGate
 from skillopt.core.rollout import Evaluation
 from skillopt.core.rules import Cut, Rule, Worth, rules_in, without
 from skillopt.core.skill import Skill
@@ -46,7 +46,7 @@ class Prune:
 
     measure: Measure
     metric: Metric
-    gate: Gate
+    gate: CompleteGate
     tasks: Mapping[str, Task]
     """The training tasks, by id."""
 

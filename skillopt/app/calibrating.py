@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from skillopt.analysis.calibration import Calibration, Terms, calibrated
-from skillopt.app.judging import gates, halving_schedule, metric
+from skillopt.app.judging import gates, halving_schedule, metric, own_gate
 from skillopt.app.models import preflight
 from skillopt.app.run_spec import RunSpec
 from skillopt.app.training import open_training
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
-from skillopt.core.ports import Watcher
+from skillopt.core.ports import LooksRepeatedly, Watcher
 from skillopt.core.rollout import Evaluation
 from skillopt.core.state import replay
 from skillopt.errors import Unmeasurable
-from skillopt.gates.tested import Paired
 
 
 def terms(brief: RunSpec, *, power: float = 0.8, effect: float = 0.05) -> Terms:
@@ -28,9 +27,9 @@ def terms(brief: RunSpec, *, power: float = 0.8, effect: float = 0.05) -> Terms:
 
 
 def _shares(config: Config) -> int:
-    gate, way = gates(config)[0], halving_schedule(config)
+    gate, way = own_gate(config), halving_schedule(config)
     raced = 1 if way is None else way.most_compared(config.optimizer.candidates)
-    return raced * (gate.looks if isinstance(gate, Paired) else 1)
+    return raced * (gate.looks if isinstance(gate, LooksRepeatedly) else 1)
 
 
 def noise(brief: RunSpec, evaluation: Evaluation) -> Calibration | None:

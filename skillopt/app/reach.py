@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from math import ceil
 
-from skillopt.app.judging import gates, metric, replication
+from skillopt.app.judging import gates, metric, own_gate, replication
+from skillopt.config.parts import part_name
 from skillopt.config.schema import Config
-from skillopt.core.ports import Gate
+from skillopt.core.ports import CompleteGate, SuggestsLooser
 from skillopt.core.state import State
 from skillopt.engine.candidate_evaluation import out_of_reach
 from skillopt.engine.plan import Plan
 from skillopt.engine.run import alpha_share
 from skillopt.gates.compared import EQUAL
-from skillopt.gates.tested import Paired
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +100,10 @@ def _reach(config: Config, alpha: float, decisions: int, enough: Callable[[float
     able = next((n for n in range(decisions, 0, -1) if enough(alpha / n)), 0)
     level = alpha / decisions
     wins = gates(config)[0].fewest_wins(level)
-    return Reach(config.evaluation.gate, level, decisions, able, wins)
+    return Reach(part_name(config.evaluation.gate), level, decisions, able, wins)
 
 
-def _enough(gate: Gate, level: float, val: int) -> bool:
+def _enough(gate: CompleteGate, level: float, val: int) -> bool:
     wins = gate.fewest_wins(level)
     return wins is not None and wins <= val
 
@@ -125,14 +125,7 @@ def _help(config: Config, found: Reach, size: str) -> str:
     return f"What helps: {'; '.join(ways)}; or evaluation.gate strict, which tests nothing"
 
 
-def _looser(config: Config, found: Reach) -> Iterator[str]:
+def _looser(config: Config, found: Reach) -> Iterable[str]:
     """Settings under which fewer wins are enough, with how many."""
-    gate = gates(config)[0]
-    if not isinstance(gate, Paired):
-        return
-    if not gate.mid:
-        wins = replace(gate, mid=True).fewest_wins(found.level)
-        yield f"evaluation.paired_test mid_p ({wins} wins)"
-    if gate.looks > 1:
-        wins = replace(gate, looks=1).fewest_wins(found.level)
-        yield f"evaluation.inconclusive reject ({wins} wins)"
+    gate = own_gate(config)
+    return gate.looser(found.level) if isinstance(gate, SuggestsLooser) else ()

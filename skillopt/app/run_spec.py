@@ -18,6 +18,7 @@ from skillopt.app.environment import (
     validation_tasks,
 )
 from skillopt.app.models import check_backends, settled
+from skillopt.app.parts import parts_identity
 from skillopt.app.paths import out_root, seats, short
 from skillopt.app.policies import schedule, shape
 from skillopt.app.reach import unreachable
@@ -106,6 +107,7 @@ def prepare(
         "train tasks": digest(train_tasks),
         "val tasks": digest(val),
         "prompts": short(prompts.fingerprint),
+        **parts_identity(config),
     }
     out = out_root(config, "skillopt", "optimizer", {**identity, **seats(config, given.models)})
     prices = prices_of(config, ROLES, given.models)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from skillopt.app.judging import gates
+from skillopt.app.judging import own_gate
 from skillopt.app.speculating import hindrance
+from skillopt.config.parts import part_name
 from skillopt.config.schema import Config, RoleModel
-from skillopt.gates.compared import Strict
+from skillopt.core.ports import Decisive
 
 
 def check(config: Config) -> None:
@@ -70,10 +71,11 @@ def _races(config: Config) -> Iterator[str]:
 def _replicates(config: Config) -> Iterator[str]:
     evaluation = config.evaluation
     buys = evaluation.inconclusive != "reject"
-    if buys and isinstance(gates(config)[0], Strict):
+    gate = own_gate(config)
+    if buys and isinstance(gate, Decisive) and gate.decisive:
         yield (
             f"evaluation.inconclusive: {evaluation.inconclusive} has no effect, because gate "
-            f"{evaluation.gate} is never inconclusive; use gate paired or sequential"
+            f"{part_name(evaluation.gate)} is never inconclusive; use gate paired or sequential"
         )
     elif buys and evaluation.max_replicates <= evaluation.replicates:
         yield (

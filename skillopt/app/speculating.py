@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from skillopt.app.judging import gates
+from skillopt.config.parts import part_name
 from skillopt.config.schema import Config
 
 
@@ -16,8 +18,9 @@ def hindrance(config: Config) -> str:
     for wrong, why in (
         (workers < 2, "with env.workers: 1 there is no idle worker"),
         (
-            config.evaluation.gate == "always",
-            "evaluation.gate: always accepts every candidate, so no such attempt is ever used",
+            gates(config)[0].forced,
+            f"evaluation.gate: {part_name(config.evaluation.gate)} accepts every candidate, so no "
+            "such attempt is ever used",
         ),
         (
             any(each is not None for each in (limits.dollars, limits.tokens, limits.calls)),

@@ -17,6 +17,18 @@ from skillopt.errors import ConfigError
 
 T = TypeVar("T")
 
+# What importing somebody's module may raise by mistake of theirs.
+_IMPORT_FAULTS = (
+    ImportError,
+    SyntaxError,
+    NameError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+    OSError,
+)
+
 
 @dataclass(frozen=True)
 class Registry(Generic[T]):
@@ -78,7 +90,7 @@ def _import_path(path: str, what: str) -> object:
     importlib.invalidate_caches()
     try:
         return reduce(getattr, name.split("."), importlib.import_module(module))
-    except (ImportError, AttributeError, ValueError) as error:
+    except _IMPORT_FAULTS as error:
         raise ConfigError(
             f"the {what} {path!r} cannot be imported: {error}; "
             "write module:Name, with the module installed or in the current directory"

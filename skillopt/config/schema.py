@@ -15,6 +15,7 @@ from skillopt.config import yaml12
 from skillopt.config.given import GivenValue, Settings, read
 from skillopt.config.legacy import IGNORED, NOT_YET, flat_name
 from skillopt.config.overrides import suggestion
+from skillopt.config.parts import PARTS, part_name
 from skillopt.config.problems import check
 from skillopt.config.redaction import HIDDEN, names_secret, redact
 from skillopt.config.sections import (
@@ -34,6 +35,7 @@ from skillopt.config.sections import (
     Section,
     TrainSection,
 )
+from skillopt.core.ports import Gate
 from skillopt.errors import ConfigError
 
 __all__ = [
@@ -102,12 +104,18 @@ class Config:
     given: Settings = field(default_factory=dict[str, GivenValue], compare=False, repr=False)
 
     def values(self) -> dict[str, object]:
-        """Every setting by its dotted key, the environment's own ones included."""
+        """Every setting by its dotted key, those of the environment and other parts included."""
         found: dict[str, object] = {}
+        own: dict[str, object] = {}
         for name in SECTIONS:
             section: Section = getattr(self, name)
             found |= {f"{name}.{key}": value for key, value in section if key != "own"}
-        return found | {f"env.{key}": value for key, value in self.env.own.items()}
+            own |= {f"{name}.{key}": value for key, value in self.own(name).items()}
+        return found | own
+
+    def own(self, section: str) -> Mapping[str, object]:
+        """The settings in a section that only the part knows which the section names."""
+        return getattr(getattr(self, section), "own", {})
 
     def path(self, key: str) -> Path | None:
         """The path that a key holds; None when it is blank.
@@ -132,7 +140,8 @@ class Config:
         found: dict[str, object] = {}
         for key, value in self.values().items():
             name = flat_name(key)
-            found[key if name in found else name] = _harmless(key, _simple(value))
+            dotted = name in found or (key not in KEYS and not key.startswith("env."))
+            found[key if dotted else name] = _harmless(key, _simple(value))
         return found
 
     def identity(self) -> dict[str, str]:
@@ -164,23 +173,38 @@ _DEFAULTS: Final = Config().values()
 
 def configure(given: Settings) -> Config:
     """Check settings against the schema; the error names every mistake."""
-    problems = [
-        _line(key, _unknown(key), given)
-        for key in given
-        if key not in KEYS and key not in IGNORED and not key.startswith("env.")
-    ]
     sections: dict[str, Section] = {}
+    wrong: list[str] = []
     for name, kind in SECTIONS.items():
         checked = check(TypeAdapter(kind), _section(name, kind, given))
         if isinstance(checked, Section):
             sections[name] = checked
         else:
-            problems += [_line(f"{name}.{key}", what, given) for key, what in checked.items()]
-    if problems:
-        raise ConfigError("\n".join(problems))
+            wrong += [_line(f"{name}.{key}", what, given) for key, what in checked.items()]
+    unknown = [
+        _line(key, _unknown(key), given)
+        for key in given
+        if key not in KEYS and key not in IGNORED and not _of_a_part(key, sections)
+    ]
+    if unknown or wrong:
+        raise ConfigError("\n".join([*unknown, *wrong]))
     make = cast("Callable[..., Config]", Config)
     config = make(**sections, given=given)
     return dataclasses.replace(config, warnings=tuple(_without_effect(config)))
+
+
+def _of_a_part(key: str, sections: Mapping[str, Section]) -> bool:
+    """Whether a key beyond the schema may be one of a part that its section names.
+
+    A part named as `module:Name` is imported, and its keys are checked, when it is made.
+    """
+    section, dot, name = key.partition(".")
+    if section == "env" or not dot:
+        return bool(dot)
+    if section not in PARTS or section not in sections:
+        return section in PARTS
+    names = PARTS[section].settings(sections[section])
+    return names is None or name in names
 
 
 def _without_effect(config: Config) -> Iterator[str]:
@@ -198,27 +222,41 @@ def _without_effect(config: Config) -> Iterator[str]:
         )
 
 
-def settings_for(kind: type[S], config: Config) -> S:
-    """The environment's own settings, checked against the dataclass that declares them."""
+def settings_for(kind: type[S], config: Config, section: str = "env") -> S:
+    """The settings of a part, checked against the dataclass that declares them.
+
+    A field with the name of a key of the section has the value of that key. The others are keys
+    that only the part knows.
+    """
     if not dataclasses.is_dataclass(kind):
         raise TypeError(f"{kind.__name__} should be a dataclass")
     names = [each.name for each in dataclasses.fields(kind)]
-    own = {key: _original(f"env.{key}", value, config) for key, value in config.env.own.items()}
-    hints = [f"env.{name}" for name in names]
+    own = {
+        key: _original(f"{section}.{key}", value, config)
+        for key, value in config.own(section).items()
+    }
+    here: Section = getattr(config, section)
+    part = PARTS.get(section)
+    what = f"environment {config.env.name!r}" if part is None else part.told(here)
+    known = [*names, *(part.all_settings(here) if part else ())]
+    hints = [f"{section}.{name}" for name in known]
     problems = [
         _line(
-            f"env.{key}",
-            f"unknown key for environment {config.env.name!r}{suggestion(f'env.{key}', hints)}",
+            f"{section}.{key}",
+            f"unknown key for {what}{suggestion(f'{section}.{key}', hints)}",
             config.given,
         )
         for key in own
-        if key not in names
+        if key not in known
     ]
-    checked = check(TypeAdapter(kind), {key: value for key, value in own.items() if key in names})
+    values = own if part is None else {**dict(here), **own}
+    checked = check(
+        TypeAdapter(kind), {key: value for key, value in values.items() if key in names}
+    )
     if isinstance(checked, kind) and not problems:
         return checked
     if isinstance(checked, dict):
-        problems += [_line(f"env.{key}", what, config.given) for key, what in checked.items()]
+        problems += [_line(f"{section}.{key}", what, config.given) for key, what in checked.items()]
     raise ConfigError("\n".join(problems))
 
 
@@ -240,9 +278,9 @@ def _section(name: str, kind: type[Section], given: Settings) -> dict[str, objec
         for key, each in given.items()
         if key.startswith(f"{name}.") and key not in IGNORED
     }
-    if kind is not EnvSection:
+    if "own" not in kind.model_fields:
         return {key: value for key, value in inside.items() if key in kind.model_fields}
-    common = {key: inside.pop(key) for key in list(inside) if f"env.{key}" in KEYS}
+    common = {key: inside.pop(key) for key in list(inside) if f"{name}.{key}" in KEYS}
     return {**common, "own": {key: read(value) for key, value in inside.items()}}
 
 
@@ -276,8 +314,7 @@ def _simple(value: object) -> object:
             return {str(key): _simple(each) for key, each in items}
         case list() | tuple():
             return [_simple(each) for each in cast("list[object]", value)]
-        case _ if callable(value):
-            name = getattr(value, "__qualname__", type(value).__qualname__)
-            return f"{getattr(value, '__module__', '')}:{name}"
+        case _ if callable(value) or isinstance(value, Gate):
+            return part_name(value)
         case _:
             return str(value)

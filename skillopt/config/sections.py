@@ -13,6 +13,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainValidator,
     ValidationInfo,
     create_model,
     model_validator,
@@ -32,6 +33,10 @@ from skillopt.config.backends import (
     own_settings,
 )
 from skillopt.config.legacy import backend_of, pair_policy_of, update_mode_of
+from skillopt.config.parts import GATES
+from skillopt.config.problems import shown
+from skillopt.config.registry import Registry
+from skillopt.core.ports import Gate
 from skillopt.errors import ConfigError
 
 Role: TypeAlias = Literal["optimizer", "target", "judge"]
@@ -80,6 +85,23 @@ def _several(names: object) -> object:
             return tuple(cast("list[object]", names))
         case _:
             return names
+
+
+def _part(registry: Registry[Any], kind: type[object]) -> Callable[[object], object]:
+    """Accepts a registered name, `module:Name`, or an object that is such a part."""
+
+    def checked(value: object) -> object:
+        if isinstance(value, str):
+            problem = registry.unknown(value)
+        elif isinstance(value, kind) and not isinstance(value, type):
+            problem = ""
+        else:
+            problem = f"should be a {registry.what} or the name of one, not {shown(value)}"
+        if problem:
+            raise ValueError(problem)
+        return value
+
+    return checked
 
 
 UpdateMode: TypeAlias = Annotated[
@@ -335,7 +357,7 @@ class OptimizerSection(Section):
 class EvaluationSection(Section):
     """How candidates are measured and accepted."""
 
-    gate: Literal["strict", "paired", "sequential", "no_regression", "always"] = "strict"
+    gate: Annotated[str | Gate, PlainValidator(_part(GATES, Gate))] = "strict"
     use_gate: Annotated[bool, AfterValidator(_coherent)] = True
     alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
     paired_test: Literal["exact", "mid_p"] = "exact"
@@ -355,6 +377,8 @@ class EvaluationSection(Section):
     max_failure_share: Share = 0.1
     block: Count = 24
     calibrate: bool = False
+    own: Mapping[str, object] = Field(default_factory=dict[str, object])
+    """Not a key: settings of the gate that are no keys above."""
 
     @model_validator(mode="before")
     @classmethod
@@ -424,6 +448,6 @@ KEYS: Final = tuple(
     f"{name}.{key}"
     for name, section in SECTIONS.items()
     for key in section.model_fields
-    if (name, key) != ("env", "own")
+    if key != "own"
 )
 """Every key of the schema, dotted, in order."""

@@ -243,7 +243,7 @@ class Pruner(Protocol):
     """Finds rules without effect."""
 
     @property
-    def gate(self) -> Gate:
+    def gate(self) -> CompleteGate:
         """The gate for a pruned skill."""
         ...
 
@@ -275,17 +275,38 @@ class Reviewer(Protocol):
         ...
 
 
+@runtime_checkable
 class Gate(Protocol):
-    """Decides whether a measured candidate replaces the current skill. Has no side effects."""
+    """Decides whether a measured candidate replaces the current skill. Has no side effects.
 
-    @property
-    def forced(self) -> bool:
-        """Whether every candidate becomes current, better or not."""
+    `judge` is enough for a gate. What else the training loop asks of one (`CompleteGate`) is
+    optional; `skillopt.gates.complete` has the defaults.
+    """
+
+    def judge(self, candidate: Measured, incumbent: Measured, *, level: float) -> GateVerdict:
+        """Whether the candidate is better on the same tasks.
+
+        `level` is the part of `alpha` that this decision may use; 0 if the gate does not test. A
+        candidate with higher scores must not be judged worse.
+        """
         ...
+
+
+@runtime_checkable
+class RanksSkills(Protocol):
+    """Optional for a gate: a number of its own that skills are ranked by.
+
+    Without it, skills are ranked by the metric of the run (`evaluation.gate_metric`).
+    """
 
     def value(self, skill: Skill, evaluation: Evaluation) -> float:
         """The score of a skill in the metric of the gate."""
         ...
+
+
+@runtime_checkable
+class LimitsFalseAccepts(Protocol):
+    """Optional for a gate: a statistical test that limits the rate of false accepts of a run."""
 
     @property
     def alpha(self) -> float:
@@ -298,6 +319,14 @@ class Gate(Protocol):
         None: no number is enough.
         """
         ...
+
+
+@runtime_checkable
+class Curtails(Protocol):
+    """Optional for a gate: rejects a candidate before all tasks are attempted.
+
+    Without it, a candidate attempts all tasks in the given order.
+    """
 
     def order(self, tasks: Sequence[str], skill: str, incumbent: Evaluation) -> Sequence[str]:
         """The order in which a candidate (by digest) attempts the tasks, for an early decision."""
@@ -313,12 +342,61 @@ class Gate(Protocol):
         """
         ...
 
-    def judge(self, candidate: Measured, incumbent: Measured, *, level: float) -> GateVerdict:
-        """Whether the candidate is better on the same tasks.
 
-        `level` is the part of `alpha` that this decision may use.
-        """
+@runtime_checkable
+class Forces(Protocol):
+    """Optional for a gate: may accept what is not better. Without it, a gate does not."""
+
+    @property
+    def forced(self) -> bool:
+        """Whether every candidate becomes current, better or not."""
         ...
+
+
+@runtime_checkable
+class Decisive(Protocol):
+    """Optional for a gate: is it ever inconclusive? Without it, a gate may be."""
+
+    @property
+    def decisive(self) -> bool:
+        """Whether the gate is never inconclusive, so that replicates are never added."""
+        ...
+
+
+@runtime_checkable
+class LooksRepeatedly(Protocol):
+    """Optional for a gate: divides its level by the number of times it looks at a candidate."""
+
+    @property
+    def looks(self) -> int:
+        """How often it looks at most, as replicates are added."""
+        ...
+
+
+@runtime_checkable
+class SuggestsLooser(Protocol):
+    """Optional for a gate: knows settings under which it accepts after fewer wins."""
+
+    def looser(self, level: float) -> Iterable[str]:
+        """Each of these settings, with the number of wins: `evaluation.KEY VALUE (7 wins)`."""
+        ...
+
+
+@runtime_checkable
+class AcceptsShorter(Protocol):
+    """Optional for a gate: its conditions for candidates that only remove rules.
+
+    Without it, such a candidate needs a mean that is not lower.
+    """
+
+    def for_shorter(self) -> Gate:
+        """The gate for a candidate that is the current skill without some of its rules."""
+        ...
+
+
+@runtime_checkable
+class CompleteGate(Gate, RanksSkills, LimitsFalseAccepts, Curtails, Forces, Protocol):
+    """A gate with all optional abilities: what the training loop uses."""
 
 
 class HalvingSchedule(Protocol):

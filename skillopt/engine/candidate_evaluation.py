@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from skillopt.aio import map_all
 from skillopt.core.events import GateVerdict, Measured
-from skillopt.core.ports import Gate
+from skillopt.core.ports import CompleteGate
 from skillopt.core.rollout import Evaluation, Score
 from skillopt.core.skill import Skill
 from skillopt.core.task import Task
@@ -55,7 +55,7 @@ class CandidateEvaluation:
 
     runner: RolloutRunner
     tasks: Sequence[Task]
-    gate: Gate
+    gate: CompleteGate
     level: float
     replication: Replication
 
@@ -224,7 +224,11 @@ def _left(order: Sequence[str], evaluation: Evaluation) -> list[str]:
 
 
 def out_of_reach(
-    gate: Gate, replication: Replication, tasks: Sequence[str], incumbent: Measured, level: float
+    gate: CompleteGate,
+    replication: Replication,
+    tasks: Sequence[str],
+    incumbent: Measured,
+    level: float,
 ) -> GateVerdict | None:
     """The verdict against every candidate at this level; None: one could be accepted.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from skillopt.core.events import Measured
-from skillopt.core.ports import Gate, HalvingSchedule
+from skillopt.core.ports import CompleteGate, HalvingSchedule
 from skillopt.core.proposal import Round
 from skillopt.core.rollout import Evaluation, Rollout
 from skillopt.core.skill import Skill
@@ -53,7 +53,7 @@ class SuccessiveHalving:
 
     runner: RolloutRunner
     schedule: HalvingSchedule
-    gate: Gate
+    gate: CompleteGate
 
     async def run(
         self,

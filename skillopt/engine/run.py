@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from skillopt.aio import map_all
 from skillopt.core.events import Begun, Decision, GateVerdict, Measured, Progress
 from skillopt.core.ports import (
-    Gate,
+    CompleteGate,
     MetaReflector,
     Optimizer,
     ParentChoice,
@@ -65,8 +65,8 @@ class TrainingRun:
     val: Sequence[Task]
     optimizer: Optimizer
     reviewer: Reviewer
-    gate: Gate
-    slow_gate: Gate
+    gate: CompleteGate
+    slow_gate: CompleteGate
     """The gate for guidance at the end of an epoch."""
     guides_best: bool = False
     """Whether guidance is forced: into the current and the best skill, whatever it does to them."""
@@ -171,7 +171,7 @@ class TrainingRun:
         skill: Skill | None,
         origin: str,
         step: int,
-        gate: Gate,
+        gate: CompleteGate,
         *,
         rivals: int = 1,
     ) -> Decision | None:
@@ -209,7 +209,7 @@ class TrainingRun:
         origin: str,
         step: int,
         incumbent: Measured,
-        gate: Gate,
+        gate: CompleteGate,
         verdict: GateVerdict,
     ) -> CandidateResult:
         """A verdict without an attempt."""
@@ -221,11 +221,11 @@ class TrainingRun:
             Measured(skill, nothing, value, origin, step), incumbent, verdict, saved
         )
 
-    def _level(self, state: State, gate: Gate) -> float:
+    def _level(self, state: State, gate: CompleteGate) -> float:
         """The chance of a false accept that the next decision may have."""
         return alpha_share(gate.alpha, self._gates(), state) if gate.alpha else 0.0
 
-    def _hopeless(self, state: State, gate: Gate, rivals: int) -> GateVerdict | None:
+    def _hopeless(self, state: State, gate: CompleteGate, rivals: int) -> GateVerdict | None:
         """The verdict against every candidate now; None where one could be accepted."""
         level = self._level(state, gate) / rivals
         tasks = [each.id for each in self.val]
@@ -279,7 +279,7 @@ class TrainingRun:
             incumbent=None if result.incumbent is state.current else result.incumbent,
         )
 
-    async def _beside(self, candidate: Measured, best: Measured, gate: Gate) -> Measured:
+    async def _beside(self, candidate: Measured, best: Measured, gate: CompleteGate) -> Measured:
         """The candidate, with what fails only with it and not with the best skill counted as 0."""
         skill, known = candidate.skill, candidate.evaluation
         reference = Incumbent(best.skill, best.evaluation)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import fsum
+from typing import ClassVar
+
+from typing_extensions import Self
 
 from skillopt.core.events import GateVerdict, Measured
 from skillopt.core.rollout import Evaluation, Score
@@ -93,15 +96,42 @@ class Metric:
         return 0.0 if self.density is None else self.density(skill)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricSettings:
+    """The settings of the number that skills are ranked by."""
+
+    gate_metric: str = "hard"
+    gate_mixed_weight: float = 0.5
+    use_semantic_density: bool = False
+    semantic_density_weight: float = 0.05
+    leading_words: tuple[str, ...] | None = None
+
+    @property
+    def metric(self) -> Metric:
+        """The number."""
+        weights = {"hard": 0.0, "soft": 1.0, "mixed": self.gate_mixed_weight}
+        words = DIRECTIVE_WORDS if self.leading_words is None else self.leading_words
+        density = Density(self.semantic_density_weight, words)
+        return Metric(weights[self.gate_metric], density if self.use_semantic_density else None)
+
+
 @dataclass(frozen=True, slots=True)
 class Strict:
     """Accept only a strictly better mean over the tasks that both evaluations scored."""
+
+    Settings: ClassVar[type[MetricSettings]] = MetricSettings
+    decisive: ClassVar[bool] = True
 
     metric: Metric
     forced: bool = False
     alpha: float = 0.0
     ties: bool = False
     """Whether an equal mean is good enough: for candidates that are better by being shorter."""
+
+    @classmethod
+    def from_settings(cls, settings: MetricSettings) -> Self:
+        """With the metric of the settings."""
+        return cls(settings.metric)
 
     def value(self, skill: Skill, evaluation: Evaluation) -> float:
         """The metric of the scores, and the bonus of the text."""
@@ -170,14 +200,26 @@ class Strict:
         return GateVerdict("better" if better else "not_better", reason)
 
 
-def always(metric: Metric) -> Strict:
+@dataclass(frozen=True, slots=True)
+class Always(Strict):
     """Every candidate becomes current; it becomes best only if it is better."""
-    return Strict(metric, forced=True)
+
+    forced: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoRegressionSettings(MetricSettings):
+    """The settings of `NoRegression`."""
+
+    must_pass: tuple[str, ...] = ()
+    max_broken: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoRegression:
     """Accept a strictly better mean that breaks little: tasks passed before are still passed."""
+
+    Settings: ClassVar[type[NoRegressionSettings]] = NoRegressionSettings
 
     strict: Strict
     must_pass: frozenset[str] = frozenset()
@@ -186,6 +228,19 @@ class NoRegression:
     """The share of tasks that may be passed before and not any more."""
     forced: bool = False
     alpha: float = 0.0
+
+    @classmethod
+    def from_settings(cls, settings: NoRegressionSettings) -> Self:
+        """With the metric and the conditions of the settings."""
+        return cls(
+            strict=Strict(settings.metric),
+            must_pass=frozenset(settings.must_pass),
+            max_broken=settings.max_broken,
+        )
+
+    def for_shorter(self) -> NoRegression:
+        """What must not break may not break here either."""
+        return replace(self, strict=replace(self.strict, ties=True))
 
     def value(self, skill: Skill, evaluation: Evaluation) -> float:
         """As of a strict gate."""

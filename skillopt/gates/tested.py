@@ -8,17 +8,37 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, fsum
+from typing import ClassVar
+
+from typing_extensions import Self
 
 from skillopt.core.events import GateVerdict, Measured
 from skillopt.core.rollout import Evaluation, Score
 from skillopt.core.skill import Skill
-from skillopt.gates.compared import EQUAL, Strict
+from skillopt.gates.compared import EQUAL, MetricSettings, Strict
 from skillopt.gates.statistics import sign_flip, wealth
 
 _MOST_WINS = 1000
 """Wins that are enough at any level that makes sense."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelSettings(MetricSettings):
+    """The settings of both gates."""
+
+    alpha: float = 0.05
+    paired_test: str = "exact"
+    inconclusive: str = "reject"
+    replicates: int = 1
+    max_replicates: int = 3
+
+    @property
+    def looks(self) -> int:
+        """How often a gate looks at a candidate: after its attempts, and after each replicate."""
+        added = 0 if self.inconclusive == "reject" else self.max_replicates - self.replicates
+        return max(0, added) + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +49,8 @@ class Paired:
     mid-p one on average.
     """
 
+    Settings: ClassVar[type[LevelSettings]] = LevelSettings
+
     strict: Strict
     alpha: float
     looks: int = 1
@@ -36,6 +58,25 @@ class Paired:
     mid: bool = False
     """Whether to go by the mid-p value instead of the exact one."""
     forced: bool = False
+
+    @classmethod
+    def from_settings(cls, settings: LevelSettings) -> Self:
+        """One look after the attempts, and one after each replicate that may be added."""
+        return cls(
+            strict=Strict(settings.metric),
+            alpha=settings.alpha,
+            looks=settings.looks,
+            mid=settings.paired_test == "mid_p",
+        )
+
+    def looser(self, level: float) -> Iterator[str]:
+        """The mid-p value, and one look only."""
+        if not self.mid:
+            wins = replace(self, mid=True).fewest_wins(level)
+            yield f"evaluation.paired_test mid_p ({wins} wins)"
+        if self.looks > 1:
+            wins = replace(self, looks=1).fewest_wins(level)
+            yield f"evaluation.inconclusive reject ({wins} wins)"
 
     def value(self, skill: Skill, evaluation: Evaluation) -> float:
         """As of a strict gate."""
@@ -90,6 +131,8 @@ class Sequential:
     are bet on in an order that depends on the text alone, never on how they went.
     """
 
+    Settings: ClassVar[type[LevelSettings]] = LevelSettings
+
     strict: Strict
     alpha: float
     replicates: int = 1
@@ -97,6 +140,16 @@ class Sequential:
     rounds: int = 1
     """The most bets on a task: that one, and one for each replicate that may be bought."""
     forced: bool = False
+
+    @classmethod
+    def from_settings(cls, settings: LevelSettings) -> Self:
+        """One bet for the attempts, and one for each replicate that may be added."""
+        return cls(
+            strict=Strict(settings.metric),
+            alpha=settings.alpha,
+            replicates=settings.replicates,
+            rounds=settings.looks,
+        )
 
     def value(self, skill: Skill, evaluation: Evaluation) -> float:
         """As of a strict gate."""

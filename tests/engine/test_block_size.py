@@ -11,7 +11,7 @@ from support import Sums, World, analysis, teacher
 
 from skillopt.core.chat import Request
 from skillopt.core.events import Measured, Stepped
-from skillopt.core.ports import Gate
+from skillopt.core.ports import CompleteGate
 from skillopt.core.skill import Skill
 from skillopt.engine.candidate_evaluation import CandidateEvaluation, Replication
 from skillopt.engine.loop import train
@@ -23,7 +23,7 @@ from skillopt.testing.doubles import MemoryLog
 
 SEED = Skill.parse("You add numbers.\n")
 STRICT = Strict(Metric())
-GATES: dict[str, Gate] = {
+GATES: dict[str, CompleteGate] = {
     "strict": STRICT,
     "no_regression": NoRegression(strict=STRICT, max_broken=0.1),
     "paired": Paired(strict=STRICT, alpha=0.5),
@@ -58,7 +58,7 @@ class House:
         return analysis(f"Rule {rule}.") if request.stage == "analyst" else teacher(request)
 
 
-async def course(gate: Gate, seed: int, block: int) -> list[object]:
+async def course(gate: CompleteGate, seed: int, block: int) -> list[object]:
     """What was tried and accepted, and what memory made of it."""
     house, record = House(seed), MemoryLog()
     most = 2 if isinstance(gate, Paired) and gate.looks == 2 else 1

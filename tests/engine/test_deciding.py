@@ -12,7 +12,7 @@ from skillopt.analysis.report import claim
 from skillopt.core.chat import Request
 from skillopt.core.edits import Append
 from skillopt.core.events import Begun, Measured, Progress, Stepped
-from skillopt.core.ports import Gate
+from skillopt.core.ports import CompleteGate
 from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
 from skillopt.engine.candidate_evaluation import CandidateEvaluation, CandidateResult, Replication
@@ -160,7 +160,7 @@ async def test_a_failed_replicate_of_a_few_tasks_does_not_end_the_run() -> None:
     assert [len(marks) for marks in decision.candidate.evaluation.replicates] == [8, 4]
 
 
-async def hear(seed: int, gate: Gate, level: float) -> CandidateResult:
+async def hear(seed: int, gate: CompleteGate, level: float) -> CandidateResult:
     """A candidate that changes nothing, before a gate that may buy evidence where sides differ."""
 
     def coin(request: Request) -> str:
@@ -187,7 +187,7 @@ async def hear(seed: int, gate: Gate, level: float) -> CandidateResult:
 @pytest.mark.parametrize("kind", ["paired", "sequential"])
 async def test_buying_where_sides_differ_keeps_the_rate_of_false_accepts(kind: str) -> None:
     level, trials = 0.2, 300
-    gates: dict[str, Gate] = {
+    gates: dict[str, CompleteGate] = {
         "paired": Paired(strict=STRICT, alpha=level, looks=3),
         "sequential": Sequential(strict=STRICT, alpha=level),
     }

@@ -22,7 +22,7 @@ from skillopt.engine.halving import SuccessiveHalving
 from skillopt.engine.loop import train
 from skillopt.engine.plan import PlanSettings
 from skillopt.engine.run import TrainingRun
-from skillopt.gates.compared import Metric, Strict, always
+from skillopt.gates.compared import Always, Metric, Strict
 from skillopt.gates.halving import HalveByGain
 from skillopt.gates.tested import Paired
 from skillopt.model.scripted import Scripted
@@ -146,7 +146,7 @@ async def test_an_older_parent_that_an_edit_leaves_as_it_is_does_not_meet_the_ga
         record=record,
         optimizer=Scripted(lambda request: next(teaching)),
         shape=PlanSettings(epochs=1, batch=2, seed=0),
-        gate=always(Metric()),
+        gate=Always(Metric()),
         exam=False,
     )
     state = await train(replace(world.run(), parents=oldest), START)

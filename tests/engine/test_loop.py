@@ -26,7 +26,7 @@ from skillopt.engine.candidate_evaluation import Replication
 from skillopt.engine.loop import train
 from skillopt.engine.plan import EpochEnd, PlanSettings
 from skillopt.errors import AccessError, ModelError, StoreError, Unmeasurable
-from skillopt.gates.compared import Metric, Strict, always
+from skillopt.gates.compared import Always, Metric, Strict
 from skillopt.gates.tested import Paired
 from skillopt.model.scripted import Scripted
 from skillopt.optimizer.learning_rate import Constant
@@ -214,7 +214,7 @@ async def test_a_repeat_costs_no_merge_no_ranking_and_no_evaluation() -> None:
 
 
 async def test_without_a_gate_every_candidate_becomes_current_and_only_a_better_one_best() -> None:
-    state, record = await trained(World(gate=always(Metric())))
+    state, record = await trained(World(gate=Always(Metric())))
     actions = {fact.action for fact in steps(record)}
     assert "force_accept" in actions
     assert "reject" not in actions
@@ -329,7 +329,7 @@ async def test_lessons_reach_reflection_merging_and_ranking() -> None:
 
 
 async def test_forced_guidance_is_measured_all_the_same() -> None:
-    state, record = await trained(World(slow_gate=always(Metric())))
+    state, record = await trained(World(slow_gate=Always(Metric())))
     closed = [event for event in record.kept if isinstance(event, EpochClosed)]
     decision = closed[-1].decision
     assert decision is not None

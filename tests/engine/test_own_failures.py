@@ -13,7 +13,7 @@ from skillopt.analysis.pruning import Prune
 from skillopt.analysis.report import claim
 from skillopt.core.chat import Request
 from skillopt.core.events import Decision, FinalTested, Measured, Note, Stepped
-from skillopt.core.ports import Gate
+from skillopt.core.ports import CompleteGate
 from skillopt.core.rollout import Evaluation, Score
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
@@ -24,7 +24,7 @@ from skillopt.engine.loop import train
 from skillopt.engine.plan import PlanSettings
 from skillopt.engine.rollouts import Comparison, Incumbent
 from skillopt.errors import AccessError, ModelError, Unmeasurable
-from skillopt.gates.compared import Metric, NoRegression, Strict, always
+from skillopt.gates.compared import Always, Metric, NoRegression, Strict
 from skillopt.gates.halving import HalveByGain
 from skillopt.gates.tested import Paired, Sequential
 from skillopt.model.scripted import Scripted
@@ -78,7 +78,7 @@ def beside(skill: Skill, evaluation: Evaluation) -> Comparison:
 
 
 async def hear(
-    target: Target, gate: Gate = STRICT, *, block: int = 0, replicates: int = 1
+    target: Target, gate: CompleteGate = STRICT, *, block: int = 0, replicates: int = 1
 ) -> CandidateResult:
     env = Sums(size=12)
     runner = World(env=env, target=Scripted(target)).runner()
@@ -113,7 +113,7 @@ async def trained(target: Target, **changes: object) -> tuple[State, Decision]:
 
 
 FOUR = frozenset({3, 5, 7, 9})
-GATES: Sequence[Gate] = [
+GATES: Sequence[CompleteGate] = [
     STRICT,
     NoRegression(strict=STRICT),
     NoRegression(strict=STRICT, max_broken=0.2),
@@ -125,7 +125,7 @@ GATES: Sequence[Gate] = [
 @pytest.mark.parametrize("block", [0, 1, 5])
 @pytest.mark.parametrize("gate", GATES)
 async def test_a_candidate_that_repairs_one_task_and_makes_four_raise_is_rejected_by_every_gate(
-    gate: Gate, block: int
+    gate: CompleteGate, block: int
 ) -> None:
     heard = await hear(Target(raising=FOUR), gate, block=block)
     assert heard.verdict.finding != "better"
@@ -239,7 +239,7 @@ async def test_the_test_split_counts_what_fails_only_with_the_best_skill() -> No
 
 async def test_a_forced_candidate_becomes_best_only_if_its_failures_do_not_make_it_worse() -> None:
     state, decision = await trained(
-        Target(raising=FOUR), gate=always(Metric()), exam=False, max_failed=0.4
+        Target(raising=FOUR), gate=Always(Metric()), exam=False, max_failed=0.4
     )
     assert (decision.action, decision.new_best) == ("force_accept", False)
     assert state.best.skill == OLD

@@ -13,7 +13,7 @@ from support import Seen, Sums, World, analysis, teacher
 
 from skillopt.core.chat import Request
 from skillopt.core.events import Measured, Stepped, Ticked
-from skillopt.core.ports import Gate
+from skillopt.core.ports import CompleteGate
 from skillopt.core.rollout import Evaluation, Score
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
@@ -48,7 +48,7 @@ def outcomes(count: int, rounds: int) -> list[tuple[tuple[float | None, ...], ..
     return list(itertools.product(itertools.product(MARKS, repeat=count), repeat=rounds))
 
 
-GATES: list[tuple[Gate, Replication]] = [
+GATES: list[tuple[CompleteGate, Replication]] = [
     (Paired(strict=STRICT, alpha=0.3), Replication()),
     (Paired(strict=STRICT, alpha=0.3, mid=True), Replication()),
     (Sequential(strict=STRICT, alpha=0.3), Replication()),
@@ -60,7 +60,7 @@ GATES: list[tuple[Gate, Replication]] = [
 @pytest.mark.parametrize(("gate", "replication"), GATES)
 @pytest.mark.parametrize("level", [0.3, 0.6])
 def test_what_is_out_of_reach_is_accepted_for_no_outcome_and_the_rest_for_some(
-    gate: Gate, replication: Replication, level: float
+    gate: CompleteGate, replication: Replication, level: float
 ) -> None:
     """All outcomes of both sides, attempts without a score included."""
     count, rounds = 2, replication.replicates
@@ -80,7 +80,7 @@ def test_what_is_out_of_reach_is_accepted_for_no_outcome_and_the_rest_for_some(
 @pytest.mark.parametrize("kind", ["paired", "sequential"])
 def test_replicates_that_may_be_bought_are_reckoned_with(kind: str) -> None:
     """An incumbent that passed everything may fail when it is asked again."""
-    gates: dict[str, Gate] = {
+    gates: dict[str, CompleteGate] = {
         "paired": Paired(strict=STRICT, alpha=0.1, looks=3),
         "sequential": Sequential(strict=STRICT, alpha=0.1, rounds=3),
     }
@@ -96,7 +96,7 @@ def test_a_gate_that_does_not_test_is_never_out_of_reach() -> None:
     assert out_of_reach(STRICT, Replication(), tasks(3), perfect, 0.0) is None
 
 
-def accepts(gate: Gate, wins: int, losses: int, level: float) -> bool:
+def accepts(gate: CompleteGate, wins: int, losses: int, level: float) -> bool:
     old, new = [0.0] * wins + [1.0] * losses, [1.0] * wins + [0.0] * losses
     verdict = gate.judge(measured("new", [new]), measured("old", [old]), level=level)
     return verdict.finding == "better"
@@ -168,7 +168,7 @@ def proposals() -> Scripted:
 
 
 async def trained(
-    gate: Gate, replication: Replication
+    gate: CompleteGate, replication: Replication
 ) -> tuple[State, list[Stepped], dict[str, int]]:
     """Four decisions; the first skill fails 4 of 8 val tasks."""
     record, seen = MemoryLog(), Seen()
@@ -219,7 +219,7 @@ async def test_decisions_that_cannot_accept_cost_nothing_and_leave_their_alpha_t
     ],
 )
 async def test_a_gate_that_can_never_accept_buys_no_attempt_and_spends_no_alpha(
-    gate: Gate, replication: Replication
+    gate: CompleteGate, replication: Replication
 ) -> None:
     state, steps, made = await trained(gate, replication)
     assert all(step.decision is not None and step.action == "reject" for step in steps)

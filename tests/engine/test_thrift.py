@@ -27,7 +27,7 @@ from skillopt.engine.candidate_evaluation import CandidateEvaluation, CandidateR
 from skillopt.engine.loop import train
 from skillopt.engine.plan import PlanSettings
 from skillopt.engine.rollouts import RolloutRunner
-from skillopt.gates.compared import Metric, Strict, always
+from skillopt.gates.compared import Always, Metric, Strict
 from skillopt.harness.chat import Chat
 from skillopt.model.scripted import Scripted
 from skillopt.testing.doubles import MemoryCache, MemoryLog
@@ -132,7 +132,7 @@ async def test_a_candidate_that_was_current_before_is_decided_without_a_call() -
     world = World(
         target=Scripted(asked),
         optimizer=Scripted(fickle),
-        gate=always(Metric()),
+        gate=Always(Metric()),
         shape=PlanSettings(epochs=4, batch=4, seed=0),
         exam=False,
     )

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillopt.core.events import GateVerdict, Measured
-from skillopt.core.ports import Gate
+from skillopt.core.ports import CompleteGate
 from skillopt.core.rollout import Evaluation, Failure, Score
 from skillopt.core.skill import Skill
 from skillopt.gates.compared import Density, Metric, NoRegression, Strict
@@ -67,7 +67,7 @@ def measured(text: str, rounds: list[list[Score | None]], met: set[str] | None =
     return Measured(skill, Evaluation.over(skill.digest, "val", found, lost), 0.0, "x", 0)
 
 
-def foreseen(gate: Gate, case: Case) -> GateVerdict | None:
+def foreseen(gate: CompleteGate, case: Case) -> GateVerdict | None:
     """Meet the tasks block by block; the first verdict that is certain before the end."""
     incumbent = measured("old", case.old)
     whole = measured("new", case.new)
@@ -82,7 +82,7 @@ def foreseen(gate: Gate, case: Case) -> GateVerdict | None:
     return None
 
 
-def judged(gate: Gate, case: Case) -> GateVerdict:
+def judged(gate: CompleteGate, case: Case) -> GateVerdict:
     return gate.judge(measured("new", case.new), measured("old", case.old), level=LEVEL)
 
 
@@ -108,7 +108,7 @@ def test_a_regression_foreseen_is_one_after_the_full_evaluation(case: Case, shar
 @given(cases())
 def test_what_tested_gates_give_up_early_they_would_not_have_accepted(case: Case) -> None:
     strict = Strict(Metric(case.weight))
-    gates: list[Gate] = [
+    gates: list[CompleteGate] = [
         Paired(strict=strict, alpha=LEVEL),
         Paired(strict=strict, alpha=LEVEL, mid=True),
         Sequential(strict=strict, alpha=LEVEL, replicates=len(case.new)),

@@ -8,7 +8,7 @@ from skillopt.analysis.report import lift
 from skillopt.core.events import GateVerdict, Measured
 from skillopt.core.rollout import Evaluation, Failure, Score
 from skillopt.core.skill import Skill
-from skillopt.gates.compared import Density, Metric, Strict, always
+from skillopt.gates.compared import Always, Density, Metric, Strict
 from skillopt.gates.statistics import interval, paired
 
 SCORES = st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=9)
@@ -83,7 +83,7 @@ def test_a_score_of_zero_is_a_score() -> None:
 
 
 def test_always_is_forced_but_still_compares() -> None:
-    gate = always(Metric())
+    gate = Always(Metric())
     assert gate.forced
     assert not is_better(gate, measured(gate, marks(0)), measured(gate, marks(1)))
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillopt.core.events import Measured
-from skillopt.core.ports import Gate
+from skillopt.core.ports import CompleteGate
 from skillopt.core.rollout import Evaluation, Failure, Score
 from skillopt.core.skill import Skill
 from skillopt.gates.compared import Metric, NoRegression, Strict
@@ -19,7 +19,7 @@ from skillopt.gates.tested import Paired, Sequential, bet_order
 
 STRICT = Strict(Metric())
 CHANGES = st.lists(st.floats(-1, 1), min_size=1, max_size=9)
-TESTED: list[Gate] = [
+TESTED: list[CompleteGate] = [
     Paired(strict=STRICT, alpha=0.05),
     Sequential(strict=STRICT, alpha=0.05),
 ]
@@ -38,7 +38,9 @@ def measured(*rounds: Sequence[float | None], text: str = "a") -> Measured:
     return Measured(skill, evaluation, STRICT.value(skill, evaluation), "x", 0)
 
 
-def finding(gate: Gate, candidate: Measured, incumbent: Measured, level: float = 0.05) -> str:
+def finding(
+    gate: CompleteGate, candidate: Measured, incumbent: Measured, level: float = 0.05
+) -> str:
     return gate.judge(candidate, incumbent, level=level).finding
 
 
@@ -122,7 +124,7 @@ def test_over_many_sizes_the_mid_p_test_comes_closer_to_its_level(level: float) 
     ],
     ids=["paired", "mid-p", "three looks", "sequential"],
 )
-def test_the_fewest_wins_are_enough_and_one_less_is_not(gate: Gate, level: float) -> None:
+def test_the_fewest_wins_are_enough_and_one_less_is_not(gate: CompleteGate, level: float) -> None:
     wins = gate.fewest_wins(level)
     assert wins is not None
     for n, expected in ((wins, "better"), (wins - 1, "inconclusive")):
@@ -180,7 +182,7 @@ def test_a_bettor_without_an_edge_expects_to_own_no_more_than_at_the_start(
 
 
 @pytest.mark.parametrize("gate", TESTED, ids=lambda each: type(each).__name__)
-def test_tested_gates_know_better_worse_and_nothing(gate: Gate) -> None:
+def test_tested_gates_know_better_worse_and_nothing(gate: CompleteGate) -> None:
     old = measured([0] * 20)
     assert finding(gate, measured([1] * 16 + [0] * 4, text="b"), old) == "better"
     assert finding(gate, measured([1] * 2 + [0] * 18, text="b"), old) == "inconclusive"
@@ -189,7 +191,7 @@ def test_tested_gates_know_better_worse_and_nothing(gate: Gate) -> None:
 
 
 @pytest.mark.parametrize("gate", TESTED, ids=lambda each: type(each).__name__)
-def test_graded_scores_are_tested_by_their_size(gate: Gate) -> None:
+def test_graded_scores_are_tested_by_their_size(gate: CompleteGate) -> None:
     old = measured([0.5] * 30)
     assert finding(gate, measured([0.9] * 29 + [0.45], text="b"), old) == "better"
     mixed = [0.52] * 15 + [0.49] * 15
@@ -197,7 +199,7 @@ def test_graded_scores_are_tested_by_their_size(gate: Gate) -> None:
 
 
 @pytest.mark.parametrize("gate", TESTED, ids=lambda each: type(each).__name__)
-def test_nothing_is_proven_by_tasks_without_a_score(gate: Gate) -> None:
+def test_nothing_is_proven_by_tasks_without_a_score(gate: CompleteGate) -> None:
     old = measured([0] * 20)
     assert finding(gate, measured([1] * 2 + [None] * 18, text="b"), old) == "inconclusive"
     assert finding(gate, measured([None] * 20, text="b"), old) == "not_better"
@@ -246,7 +248,7 @@ def test_every_skill_has_an_order_of_bets_of_its_own() -> None:
 @pytest.mark.parametrize("kind", ["paired", "sequential"])
 def test_a_skill_that_changes_nothing_is_accepted_at_most_as_often_as_stated(kind: str) -> None:
     level, trials, n = 0.1, 600, 40
-    gates: dict[str, Gate] = {
+    gates: dict[str, CompleteGate] = {
         "paired": Paired(strict=STRICT, alpha=level),
         "sequential": Sequential(strict=STRICT, alpha=level),
     }

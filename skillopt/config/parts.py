@@ -1,0 +1,99 @@
+"""Parts of a run that a configuration names, and the classes that they are made from."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeGuard, cast
+
+from skillopt.config.registry import Registry
+from skillopt.core.callables import Anything, identify, reference
+from skillopt.core.ports import Gate
+
+
+class GateKind(Protocol):
+    """A class registered under `skillopt.gates`.
+
+    Optional: `Settings`, a dataclass of its settings, with which it is called; and a class method
+    `from_settings`, which is called instead of the class.
+    """
+
+    def __call__(self, *settings: object) -> Gate:
+        """The gate with these settings; without any, if it declares none."""
+        ...
+
+
+def _is_gate(found: object) -> TypeGuard[GateKind]:
+    return inspect.isclass(found) and callable(getattr(found, "judge", None))
+
+
+GATES: Final = Registry[GateKind]("skillopt.gates", "gate", _is_gate)
+
+
+@dataclass(frozen=True, slots=True)
+class PartKey:
+    """A key that names a part, or several."""
+
+    section: str
+    key: str
+    registry: Registry[Any]
+
+    @property
+    def dotted(self) -> str:
+        """Section and key."""
+        return f"{self.section}.{self.key}"
+
+    def named(self, section: object) -> Sequence[object]:
+        """What the key names in this section: names and objects."""
+        found: object = getattr(section, self.key)
+        return cast("tuple[object, ...]", found) if isinstance(found, tuple) else (found,)
+
+    def told(self, section: object) -> str:
+        """The same in words: `gate 'strict'`."""
+        names = ", ".join(repr(part_name(each)) for each in self.named(section))
+        return f"{self.registry.what} {names}"
+
+    def settings(self, section: object) -> list[str] | None:
+        """The settings of all registered parts that the key names.
+
+        None: not known before the parts are made, because one is named as `module:Name`.
+        """
+        names = [each for each in self.named(section) if isinstance(each, str)]
+        return None if any(":" in each for each in names) else self.all_settings(section)
+
+    def all_settings(self, section: object) -> list[str]:
+        """The settings of all parts that the key names."""
+        names = [each for each in self.named(section) if isinstance(each, str)]
+        return [key for each in names for key in setting_names(self.registry.load(each))]
+
+    def identity(self, section: object) -> list[str]:
+        """The code of each part that is not a registered one: those are identified by name."""
+        own = [each for each in self.named(section) if not isinstance(each, str) or ":" in each]
+        found = [self.registry.load(each) if isinstance(each, str) else each for each in own]
+        return [identify(code_of(each)).text for each in found]
+
+
+PARTS: Final[Mapping[str, PartKey]] = {
+    each.section: each for each in (PartKey("evaluation", "gate", GATES),)
+}
+"""By section: the sections that accept settings of parts."""
+
+
+def setting_names(kind: object) -> list[str]:
+    """The keys that a class of parts declares with its `Settings`."""
+    declared: object = getattr(kind, "Settings", None)
+    if not (isinstance(declared, type) and dataclasses.is_dataclass(declared)):
+        return []
+    return [each.name for each in dataclasses.fields(declared)]
+
+
+def part_name(part: object) -> str:
+    """The name of a part in the settings; of an object, `module:Class`."""
+    return part if isinstance(part, str) else reference(cast("Anything", part))
+
+
+def code_of(part: object) -> Anything:
+    """What identifies a part: the class or callable, or the method `judge` of an object."""
+    return part if callable(part) else cast("Anything", cast("Any", part).judge)

@@ -1,0 +1,209 @@
+"""Parts that somebody else wrote, named as `module:Name` or given as objects."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from support import analysis
+from support_runs import Job, make_data
+
+import skillopt
+from skillopt.api import Result
+from skillopt.config.load import load_kept
+from skillopt.core.chat import Reply, Request, Usage
+from skillopt.core.events import GateVerdict, Measured, Stepped
+from skillopt.core.ports import Gate
+from skillopt.errors import ConfigError, StoreError
+from skillopt.store.reader import RunReader
+from skillopt.testing.simulator import Simulator
+
+GATE = """
+from dataclasses import dataclass
+
+from skillopt.core.events import GateVerdict
+
+
+@dataclass(frozen=True)
+class Wish:
+    margin: float = 0.5
+    gate_metric: str = "hard"
+
+
+class Margin:
+    Settings = Wish
+
+    def __init__(self, settings):
+        self.settings = settings
+
+    def judge(self, candidate, incumbent, *, level):
+        gain = candidate.value - incumbent.value
+        better = gain >= self.settings.margin
+        told = f"{self.settings.gate_metric} gain {gain:.2f}, margin {self.settings.margin}"
+        return GateVerdict("better" if better else "not_better", told)
+
+
+class Plain:
+    def judge(self, candidate, incumbent, *, level):
+        return GateVerdict("better", "everything is")
+
+
+class Fussy(Margin):
+    Settings = Wish
+
+    def __init__(self, settings):
+        raise ValueError("never content")
+"""
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with modules of the user's, which is the current one."""
+    (tmp_path / "house_gates.py").write_text(GATE, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield tmp_path
+    for name in [name for name in sys.modules if name.startswith("house_")]:
+        del sys.modules[name]
+
+
+def rows(first: int, count: int) -> list[dict[str, object]]:
+    return [{"input": f"{n} + {n}", "answer": str(2 * n)} for n in range(first, first + count)]
+
+
+def pupil(prompt: str) -> str:
+    left = prompt.rsplit(" + ", 1)[1]
+    return str(2 * int(left)) if "double" in prompt.lower() else "I do not know"
+
+
+async def teacher(request: Request) -> Reply:
+    said = analysis("Double the number.") if request.stage == "analyst" else "{}"
+    return Reply(text=said, usage=Usage(input=10, output=2))
+
+
+def train(out: Path, settings: Mapping[str, object], gate: Gate | str | None = None) -> Result:
+    return skillopt.train(
+        train=rows(1, 6),
+        val=rows(100, 4),
+        scorer="exact",
+        target=pupil,
+        optimizer=teacher,
+        skill="You add numbers.",
+        out=out,
+        gate=gate,
+        settings={"num_epochs": 1, "batch_size": 3, "use_slow_update": False, **settings},
+        progress=False,
+    )
+
+
+def reasons(out: Path) -> list[str]:
+    """What the gate said about the candidates of steps."""
+    with RunReader(out) as reader:
+        steps = [each for each in reader.facts if isinstance(each, Stepped)]
+    return [each.decision.reason for each in steps if each.decision is not None]
+
+
+class Picky:
+    """Accepts nothing, and counts how often it was asked."""
+
+    def __init__(self, why: str = "no") -> None:
+        self.why = why
+        self.asked = 0
+
+    def judge(self, candidate: Measured, incumbent: Measured, *, level: float) -> GateVerdict:
+        self.asked += 1
+        return GateVerdict("not_better", self.why)
+
+
+def test_a_gate_of_the_current_folder_in_a_file_decides_on_the_simulator(work: Path) -> None:
+    data = make_data(work / "data")
+    (work / "c.yaml").write_text(
+        "evaluation:\n  gate: house_gates:Margin\n  margin: 0.9\n"
+        "optimizer:\n  use_slow_update: false\n",
+        encoding="utf-8",
+    )
+
+    async def run() -> Result:
+        async with Simulator(seed=1) as sim:
+            job = Job(url=sim.url, data=data, out=work / "run", epochs=1)
+            start = data / "start.md"
+            return await skillopt.train_async(
+                work / "c.yaml", skill=start, settings=job.settings(), progress=False
+            )
+
+    asyncio.run(run())
+    told = reasons(work / "run")
+    assert told
+    assert all(each.endswith("margin 0.9") and each.startswith("hard gain") for each in told)
+    with RunReader(work / "run") as reader:
+        assert reader.config["gate"] == "house_gates:Margin"
+        assert reader.config["evaluation.margin"] == 0.9
+        assert load_kept(reader.config).evaluation.own == {"margin": 0.9}
+
+
+def test_a_gate_needs_one_method_and_no_settings(work: Path) -> None:
+    result = train(work / "run", {"evaluation.gate": "house_gates:Plain"})
+    assert result.score == 1.0
+    assert "everything is" in reasons(work / "run")[0]
+
+
+def test_a_gate_may_be_an_object(work: Path) -> None:
+    gate = Picky()
+    result = train(work / "run", {}, gate=gate)
+    assert result.score == 0.0
+    assert gate.asked == len(reasons(work / "run")) > 0
+
+
+def test_a_run_with_a_gate_object_continues_with_an_equal_one_and_with_no_other(
+    work: Path,
+) -> None:
+    gate = Picky()
+    train(work / "run", {}, gate=gate)
+    train(work / "run", {}, gate=gate)
+    train(work / "run", {}, gate=Picky())
+    with pytest.raises(StoreError, match=r"gate: .*state="):
+        train(work / "run", {}, gate=Picky("not today"))
+
+
+def test_a_run_is_not_continued_with_a_gate_whose_code_has_changed(work: Path) -> None:
+    chosen = {"evaluation.gate": "house_gates:Plain"}
+    train(work / "run", chosen)
+    train(work / "run", chosen)
+    del sys.modules["house_gates"]
+    changed = GATE.replace('"better", "everything is"', '"not_better", "nothing is"')
+    (work / "house_gates.py").write_text(changed, encoding="utf-8")
+    with pytest.raises(StoreError, match="gate: "):
+        train(work / "run", chosen)
+
+
+def test_a_registered_gate_is_identified_by_its_name_alone(work: Path) -> None:
+    train(work / "run", {"evaluation.gate": "strict"})
+    with RunReader(work / "run") as reader:
+        assert "gate" not in reader.state.identity
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"gate": "house_gates:Margin", "margn": 1}, "evaluation.margn: unknown key for gate"),
+        ({"gate": "house_gates:Margin", "margin": "x"}, "evaluation.margin: should be a number"),
+        ({"gate": "house_gates:Plain", "margin": 1}, "evaluation.margin: unknown key for gate"),
+        ({"gate": "house_gates:Gone"}, "'house_gates:Gone' cannot be imported"),
+        ({"gate": "house_gates:Wish"}, "'house_gates:Wish' can be imported but is no gate"),
+        ({"gate": "house_gates:Fussy"}, "house_gates:Fussy cannot be made: never content"),
+        ({"gate": "strikt"}, "no gate is named 'strikt'; did you mean 'strict'?"),
+        ({"gate": "strict", "margin": 1}, "evaluation.margin: unknown key"),
+        ({"gate": 3}, "should be a gate or the name of one, not 3"),
+    ],
+)
+def test_what_is_wrong_with_a_gate_is_said_before_anything_is_spent(
+    work: Path, settings: Mapping[str, object], told: str
+) -> None:
+    dotted = {f"evaluation.{key}": value for key, value in settings.items()}
+    with pytest.raises(ConfigError, match=re.escape(told)):
+        train(work / "run", dotted)
+    assert not (work / "run").exists()

@@ -1,0 +1,63 @@
+"""A gate needs one method; everything else that the training loop asks of it has a default."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skillopt.core.events import GateVerdict, Measured
+from skillopt.core.rollout import Evaluation, Score
+from skillopt.core.skill import Skill
+from skillopt.gates.compared import Metric, Strict
+from skillopt.gates.complete import complete
+
+SKILL = Skill.parse("Add.")
+EVALUATION = Evaluation(SKILL.digest, "val", {"a": Score(1, 0.5), "b": Score(0, 0.5)})
+MEASURED = Measured(SKILL, EVALUATION, 0.5, "x", 0)
+
+
+class OnlyJudges:
+    def judge(self, candidate: Measured, incumbent: Measured, *, level: float) -> GateVerdict:
+        return GateVerdict("better", f"level {level}")
+
+
+class Ranks(OnlyJudges):
+    def value(self, skill: Skill, evaluation: Evaluation) -> float:
+        return 7.0
+
+
+@dataclass
+class Tests(OnlyJudges):
+    __test__ = False
+    alpha: float = 0.01
+
+    def fewest_wins(self, level: float) -> int | None:
+        return 3
+
+
+class Forced(OnlyJudges):
+    forced = True
+
+
+def by_soft(skill: Skill, evaluation: Evaluation) -> float:
+    return evaluation.soft
+
+
+def test_a_gate_that_only_judges_gets_the_plain_defaults() -> None:
+    gate = complete(OnlyJudges(), by_soft)
+    assert gate.judge(MEASURED, MEASURED, level=0.25) == GateVerdict("better", "level 0.25")
+    assert gate.value(SKILL, EVALUATION) == 0.5
+    assert list(gate.order(["b", "a"], "digest", EVALUATION)) == ["b", "a"]
+    assert gate.foresee(MEASURED, MEASURED, ["a"], level=0.0) is None
+    assert (gate.alpha, gate.forced, gate.fewest_wins(0.05)) == (0.0, False, 0)
+
+
+def test_an_ability_that_a_gate_has_is_used() -> None:
+    assert complete(Ranks(), by_soft).value(SKILL, EVALUATION) == 7.0
+    tested = complete(Tests(), by_soft)
+    assert (tested.alpha, tested.fewest_wins(0.05)) == (0.01, 3)
+    assert complete(Forced(), by_soft).forced
+
+
+def test_a_gate_with_all_abilities_is_used_as_it_is() -> None:
+    gate = Strict(Metric())
+    assert complete(gate, by_soft) is gate
