@@ -1,29 +1,229 @@
-"""Shows progress: bars on a terminal, plain lines elsewhere."""
+"""Shows what happens, as it happens: bars on a terminal, plain lines elsewhere, a line per fact."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from skillopt.cli.facts import line_for
-from skillopt.cli.formatting import count, duration, spelt
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.measure import Measurement
+from rich.progress import BarColumn, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
+from rich.progress import Progress as RichProgress
+from rich.table import Column
+from rich.text import Text
+
+from skillopt.cli.formatting import (
+    became,
+    count,
+    duration,
+    edits,
+    growth,
+    raced,
+    repeats,
+    scored,
+    spelt,
+    train_score,
+)
 from skillopt.cli.render import Screen
-from skillopt.cli.run_progress import PhaseProgress, RunProgress, outlook
+from skillopt.cli.run_progress import SEPARATOR, PhaseProgress, RunProgress, outlook
 from skillopt.core.events import (
+    Begun,
+    EpochClosed,
     Event,
     Fact,
+    FinalTested,
+    MetaReflected,
     PhaseClosed,
     PhaseOpened,
     Prefetched,
+    Pruned,
     Signal,
+    Stepped,
     Ticked,
     Timed,
     Waiting,
 )
+from skillopt.gates.compared import Metric
 from skillopt.progress import QUIET, heartbeat
+
+
+def line_for(fact: Fact, steps: int, metric: Metric) -> Text:
+    """What happened, in a run of so many steps and by its metric."""
+    match fact:
+        case Begun(initial):
+            return Text(f"initial skill: val {scored(initial.evaluation, metric)}")
+        case Stepped():
+            return _step(fact, steps)
+        case MetaReflected():
+            line = Text(f"meta reflect, epoch {fact.epoch}")
+            return _tried(line, fact)
+        case Pruned():
+            return _pruning(fact)
+        case EpochClosed():
+            return _epoch(fact)
+        case FinalTested(initial=initial, best=best):
+            first = f"initial skill {metric(initial):.3f}"
+            return Text(f"final test: {first}, best skill {scored(best, metric)}")
+
+
+def _step(fact: Stepped, steps: int) -> Text:
+    score = train_score(fact)
+    line = Text(f"step {fact.step}/{steps}  epoch {fact.epoch}  ")
+    line.append("train  n/a" if score is None else f"train {score:.3f}")
+    return _tried(line, fact)
+
+
+def _tried(line: Text, fact: Stepped | MetaReflected) -> Text:
+    """The edits that were tried, and what the gate made of them."""
+    if fact.action != "skip_no_patches":
+        line.append(f"  edits {edits(fact)}")
+    if several := raced(fact):
+        line.append(f"  {several}")
+    if dropped := repeats(fact):
+        line.append(f"  {dropped}", style="dim")
+    if fact.draft.appendix is not None and fact.draft.appendix.added:
+        line.append(f"  reminders {len(fact.draft.appendix.added)}")
+    if fact.draft.size is not None:
+        line.append(f"  tokens {growth(fact.draft.size)}")
+    words, colour = became(fact)
+    if fact.decision is not None:
+        line.append(f"  val {fact.decision.reason}")
+    line.append(f"  {words}", style=colour)
+    return line
+
+
+def _pruning(fact: Pruned) -> Text:
+    line = Text(f"prune, epoch {fact.epoch}  rules {len(fact.cut.worths)}")
+    if fact.decision is not None:
+        line.append(f"  without effect {len(fact.cut.rules)}  val {fact.decision.reason}")
+    words, colour = became(fact)
+    return line.append(f"  {words}", style=colour)
+
+
+def _epoch(fact: EpochClosed) -> Text:
+    line = Text(f"end of epoch {fact.epoch}")
+    if fact.decision is not None:
+        words, colour = became(fact)
+        line.append(f"; guidance  val {fact.decision.reason}")
+        line.append(f"  {words}", style=colour)
+    if fact.size is not None and fact.size.too_long:
+        line.append("; the guidance would make the skill too long", style="yellow")
+    if fact.review.lessons is not None:
+        line.append("; meta skill updated")
+    for problem in fact.review.problems:
+        line.append(f"; {problem}", style="yellow")
+    return line
+
+
+@dataclass(frozen=True, slots=True)
+class _Margin:
+    """Leaves room for the `^C` which a terminal writes after the last bar.
+
+    In the last column it would start a line of its own, which nothing would then remove.
+    """
+
+    inner: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from console.render(self.inner, options.update(max_width=options.max_width - 3))
+
+
+@dataclass(frozen=True, slots=True)
+class _Remarks:
+    """As many of the parts as there is room for, each of them whole."""
+
+    text: str
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(0, cell_len(self.text))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        parts = self.text.split(SEPARATOR)
+        while parts and cell_len(SEPARATOR.join(parts)) > options.max_width:
+            parts.pop()
+        yield Text(SEPARATOR.join(parts), style="dim", no_wrap=True)
+
+
+class _RemarksColumn(ProgressColumn):
+    def render(self, task: Task) -> RenderableType:
+        return _Remarks(str(task.fields["remarks"]))
+
+
+class _Narrow(RichProgress):
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield _Margin(self.make_tasks_table(self.tasks))
+
+
+@dataclass(slots=True)
+class Bars:
+    """A bar for each phase under way, and one for the whole."""
+
+    bars: RichProgress
+    whole: TaskID | None = None
+    shown: dict[int, TaskID] = field(default_factory=dict[int, TaskID])
+
+    def opened(self, gauge: PhaseProgress, headway: RunProgress | None) -> None:
+        """A new bar below the others."""
+        if headway is not None:
+            self._whole(headway)
+        total = None if gauge.total == 0 else gauge.total
+        self.shown[id(gauge)] = self.bars.add_task(
+            gauge.name, total=total, amount=gauge.amount, remarks=""
+        )
+
+    def moved(self, gauge: PhaseProgress, headway: RunProgress | None) -> None:
+        """The bars grow."""
+        self.bars.update(
+            self.shown[id(gauge)],
+            completed=gauge.done,
+            amount=gauge.amount,
+            remarks=gauge.remarks,
+        )
+        if headway is not None:
+            self._whole(headway)
+
+    def finished(self, gauge: PhaseProgress, seconds: float) -> None:
+        """It closes next."""
+
+    def closed(self, gauge: PhaseProgress) -> None:
+        """Its bar goes."""
+        self.bars.remove_task(self.shown.pop(id(gauge)))
+
+    def waited(self, gauge: PhaseProgress) -> None:
+        """The spinner turns by itself."""
+
+    def _whole(self, headway: RunProgress) -> None:
+        if self.whole is None:
+            self.whole = self.bars.add_task("whole run", total=None, amount="", remarks="")
+        self.bars.update(
+            self.whole,
+            total=headway.total,
+            completed=headway.done,
+            amount=f"{headway.done / max(headway.total, 1):.0%}",
+            remarks=outlook(headway),
+        )
+
+
+@contextmanager
+def drawn(console: Console) -> Generator[Bars, None, None]:
+    """Bars that go when the block ends."""
+    bars = _Narrow(
+        SpinnerColumn(),
+        TextColumn("{task.description:<19}", table_column=Column(no_wrap=True, min_width=19)),
+        BarColumn(bar_width=None, table_column=Column(min_width=8, max_width=10)),
+        TextColumn("{task.fields[amount]:>7}", table_column=Column(no_wrap=True, min_width=7)),
+        _RemarksColumn(table_column=Column(ratio=1)),
+        console=console,
+        transient=True,
+        expand=True,
+    )
+    with bars:
+        yield Bars(bars)
+
 
 _PAUSE = 10.0
 """Seconds between two lines about one long phase."""
@@ -122,7 +322,7 @@ def reporting(screen: Screen) -> Generator[Reporter, None, None]:
             yield lines
         return
     # Imported where it is drawn: most of the time of a short command would go into loading it.
-    from skillopt.cli.bars import drawn
+    from skillopt.cli.progress import drawn
 
     with drawn(screen.err) as bars:
         yield Reporter(screen, bars)

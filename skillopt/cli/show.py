@@ -12,11 +12,10 @@ from rich.text import Text
 
 from skillopt.analysis.report import figures, metric_of
 from skillopt.api import Run, describe_run, is_simulated, load_evaluation
-from skillopt.cli.attempts import attempts_at
 from skillopt.cli.eval import show_evaluation
 from skillopt.cli.render import Screen
 from skillopt.cli.report import best_at, cost, few_val, moves_table, scores, tally, verdict
-from skillopt.cli.step import step_story
+from skillopt.cli.step import attempts_at, step_story
 from skillopt.cli.tables import Table
 from skillopt.config.load import load_kept
 from skillopt.errors import ConfigError, StoreError

@@ -5,7 +5,7 @@ from dataclasses import replace
 from rich.text import Text
 from support_store import FIRST, RULE, draft, measured, story
 
-from skillopt.cli.facts import line_for
+from skillopt.cli.progress import line_for
 from skillopt.cli.step import step_story
 from skillopt.core.events import Decision, Fact, MetaReflected, Pruned, Stepped
 from skillopt.core.proposal import Draft, Proposal

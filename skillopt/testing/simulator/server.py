@@ -1,4 +1,4 @@
-"""The simulator as a real HTTP server on loopback."""
+"""The simulator as a real HTTP server on loopback, speaking chat completions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,107 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 
 from aiohttp import web
-from pydantic import ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
-from skillopt.testing.simulator import wire
 from skillopt.testing.simulator.chance import unit
 from skillopt.testing.simulator.faults import Fault, Faults
 from skillopt.testing.simulator.optimizer import SimulatedOptimizer, stage_of
 from skillopt.testing.simulator.stats import Stats
 from skillopt.testing.simulator.target import SimulatedTarget
+
+MODELS = ("simulated-target", "simulated-optimizer")
+
+
+class Part(BaseModel):
+    """A piece of a message; only text is read."""
+
+    type: str
+    text: str = ""
+
+
+class ChatMessage(BaseModel):
+    """A message of the conversation."""
+
+    role: str
+    content: str | list[Part] | None = None
+
+    @property
+    def text(self) -> str:
+        """The words of the message."""
+        match self.content:
+            case None:
+                return ""
+            case str(text):
+                return text
+            case parts:
+                return "\n".join(part.text for part in parts)
+
+
+class ChatRequest(BaseModel):
+    """A question; fields that a simulation has no use for are accepted and ignored."""
+
+    model: str
+    messages: list[ChatMessage] = Field(min_length=1)
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    stream: bool = False
+
+    @property
+    def limit(self) -> int | None:
+        """The most tokens that the answer may have."""
+        if self.max_completion_tokens is not None:
+            return self.max_completion_tokens
+        return self.max_tokens
+
+
+def completion(request: ChatRequest, digest: str, text: str) -> bytes:
+    """The body of a successful reply; a text beyond the limit is cut and says so."""
+    cut = request.limit is not None and tokens(text) > request.limit
+    if request.limit is not None and cut:
+        text = text[: request.limit * 4]
+    asked = sum(tokens(message.text) for message in request.messages)
+    answered = tokens(text)
+    reply = {
+        "id": f"chatcmpl-simulated-{digest}",
+        "object": "chat.completion",
+        "created": 0,
+        "model": request.model,
+        "system_fingerprint": "simulation",
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": text},
+                "finish_reason": "length" if cut else "stop",
+            }
+        ],
+        "usage": {
+            "prompt_tokens": asked,
+            "completion_tokens": answered,
+            "total_tokens": asked + answered,
+        },
+    }
+    return json.dumps(reply, ensure_ascii=False).encode()
+
+
+def failure(message: str, code: str) -> bytes:
+    """The body of a refusal."""
+    error = {"message": f"[simulation] {message}", "type": code, "code": code}
+    return json.dumps({"error": error}).encode()
+
+
+def model_list() -> bytes:
+    """The body of `GET /v1/models`."""
+    listed = [
+        {"id": name, "object": "model", "created": 0, "owned_by": "skillopt-simulator"}
+        for name in MODELS
+    ]
+    return json.dumps({"object": "list", "data": listed}).encode()
+
+
+def tokens(text: str) -> int:
+    """An estimate of the tokens of a text."""
+    return (len(text) + 3) // 4
+
 
 _HEADERS = {"Server": "skillopt-simulator (SIMULATION)", "Content-Type": "application/json"}
 _PING = "Reply with OK"
@@ -107,14 +200,14 @@ class Simulator:
                 return await self._complete(request)
             case "GET", path if path.endswith("/models"):
                 refusal = self._check_key(request)
-                return refusal if refusal is not None else _reply(wire.model_list())
+                return refusal if refusal is not None else _reply(model_list())
             case "GET", "/sim/stats":
                 return _reply(json.dumps(self._stats.to_json()).encode())
             case "POST", "/sim/mark":
                 self.mark()
                 return _reply(b"{}")
             case method, path:
-                return _reply(wire.failure(f"no {method} {path} here", "not_found"), 404)
+                return _reply(failure(f"no {method} {path} here", "not_found"), 404)
 
     async def _complete(self, request: web.BaseRequest) -> web.StreamResponse:
         stats = self._stats
@@ -132,27 +225,27 @@ class Simulator:
 
     async def _respond(self, request: web.BaseRequest, body: bytes) -> web.StreamResponse:
         try:
-            asked = wire.ChatRequest.model_validate_json(body)
+            asked = ChatRequest.model_validate_json(body)
         except ValidationError as error:
             first = error.errors()[0]
             return self._refuse(f"bad request: {first['loc']}: {first['msg']}", "bad_request", 400)
         if asked.stream:
             return self._refuse("streaming is not simulated", "bad_request", 400)
         if not asked.model.startswith("simulated-"):
-            known = ", ".join(wire.MODELS)
+            known = ", ".join(MODELS)
             message = f"no model {asked.model!r}; there are {known}"
             return self._refuse(message, "model_not_found", 404)
         digest = hashlib.blake2b(body, digest_size=12).hexdigest()
         time = self._seen[digest] = self._seen.get(digest, 0) + 1
         await self._wait(digest, time)
         stage, text = self._answer(asked, time - 1 if self._fresh else 0)
-        reply = wire.completion(asked, digest, text)
+        reply = completion(asked, digest, text)
         fault = self._faults.strike(digest, time)
         if fault is not None:
             return await self._misbehave(request, fault, reply)
         return await self._deliver(request, reply, stage, digest)
 
-    def _answer(self, asked: wire.ChatRequest, draw: int) -> tuple[str, str]:
+    def _answer(self, asked: ChatRequest, draw: int) -> tuple[str, str]:
         """What was asked for, and the answer to it."""
         system = "\n".join(each.text for each in asked.messages if each.role == "system")
         said = [each.text for each in asked.messages if each.role == "user"]
@@ -203,11 +296,11 @@ class Simulator:
         self._stats.refused[fault] += 1
         match fault:
             case "429":
-                response = _reply(wire.failure("too many requests", "rate_limit_exceeded"), 429)
+                response = _reply(failure("too many requests", "rate_limit_exceeded"), 429)
                 response.headers["Retry-After"] = _seconds(self._faults.retry_after)
                 return response
             case "500":
-                return _reply(wire.failure("internal trouble", "server_error"), 500)
+                return _reply(failure("internal trouble", "server_error"), 500)
             case "drop":
                 if request.transport is not None:
                     request.transport.abort()
@@ -222,7 +315,7 @@ class Simulator:
 
     def _refuse(self, message: str, code: str, status: int) -> web.Response:
         self._stats.refused[str(status)] += 1
-        return _reply(wire.failure(message, code), status)
+        return _reply(failure(message, code), status)
 
 
 def _reply(body: bytes, status: int = 200) -> web.Response:
