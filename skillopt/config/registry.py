@@ -59,6 +59,11 @@ class Registry(Generic[T]):
         known = self.names
         if ":" in name or name in known:
             return ""
+        if not known:
+            return (
+                f"no {self.what} is registered (entry points {self.group}), so the installation is "
+                "older than the source; install it again, as in: pip install --no-deps -e ."
+            )
         listed = f"known: {', '.join(known)}, or module:Name for your own"
         hint = did_you_mean(name, (*known, *self.aliases))
         return f"no {self.what} is named {name!r}; " + (f"{hint} ({listed})" if hint else listed)

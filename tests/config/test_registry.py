@@ -56,6 +56,13 @@ def test_an_unknown_name_suggests_the_nearest_and_lists_the_known() -> None:
     assert complaint("xyz") == f"no part is named 'xyz'; {known}"
 
 
+def test_a_group_without_any_part_says_that_the_installation_is_out_of_date() -> None:
+    """An editable installation keeps the entry points of the day on which it was made."""
+    stale = Registry("skillopt_test.none", "part", is_function)
+    with pytest.raises(ConfigError, match=r"no part is registered .* install it again"):
+        stale.load("good")
+
+
 def test_a_missing_extra_is_named() -> None:
     assert complaint("heavy") == (
         "the part 'heavy' cannot be imported: No module named 'a_package_that_is_not_there'; "
