@@ -10,7 +10,7 @@ from functools import wraps
 from html import escape
 from pathlib import Path
 from shlex import quote
-from typing import ParamSpec, TypeAlias, TypeVar
+from typing import ParamSpec, TypeAlias, TypeVar, cast
 
 from skillopt.aio import run_blocking
 from skillopt.analysis.calibration import Advice, Calibration, Terms
@@ -177,6 +177,7 @@ class Inputs:
     scorer: ScorerLike | None = None
     target: ModelLike | None = None
     optimizer: ModelLike | None = None
+    judge: ModelLike | None = None
     gate: str | Gate | None = None
     skill: SkillLike = None
     out: str | Path | None = None
@@ -195,14 +196,11 @@ class Inputs:
             scorer=self.scorer,
             target=self.target,
             optimizer=self.optimizer,
+            judge=self.judge,
             gate=self.gate,
             out=self.out,
         )
-        given: dict[Role, Model | None] = {
-            "target": _callable(self.target),
-            "optimizer": _callable(self.optimizer),
-        }
-        own: dict[Role, Model] = {role: model for role, model in given.items() if model is not None}
+        own = _own(target=self.target, optimizer=self.optimizer, judge=self.judge)
         return settled, SuppliedParts(splits=splits, models=own, skill=_skill(self.skill))
 
     def prepare(self, secrets: Secrets | None = None) -> RunSpec:
@@ -221,6 +219,7 @@ async def train_async(
     scorer: ScorerLike | None = None,
     target: ModelLike | None = None,
     optimizer: ModelLike | None = None,
+    judge: ModelLike | None = None,
     gate: str | Gate | None = None,
     skill: SkillLike = None,
     out: str | Path | None = None,
@@ -241,6 +240,8 @@ async def train_async(
         scorer: The name of a scorer, or `fn(answer, row)` that returns a number or a `Score`.
         target: The model that does the tasks: a name, or a function from prompt to answer.
         optimizer: The model that proposes edits: a name, or a function from prompt to answer.
+        judge: The model that scores, if the environment asks for one: a name, or a function from
+            prompt to answer. Without it, `model.judge`, or else the optimizer.
         gate: What decides whether a candidate is accepted: a name, or an object with `judge`.
         skill: The initial skill: a text, or the path of a document or of a package folder.
         out: The run directory.
@@ -260,13 +261,14 @@ async def train_async(
         scorer=scorer,
         target=target,
         optimizer=optimizer,
+        judge=judge,
         gate=gate,
         skill=skill,
         out=out,
         settings=settings,
     ).prepare()
     shown = PlainProgress() if progress else None
-    with _in_use(scorer, target, optimizer, gate), _beating(shown):
+    with _in_use(scorer, target, optimizer, judge, gate), _beating(shown):
         if shown is None:
             return await run_training(brief, watch=_watching(watch), secrets=_variables(config))
         return await _shown_training(brief, _watching(watch, shown), shown, _variables(config))
@@ -349,6 +351,7 @@ async def estimate_async(
     scorer: ScorerLike | None = None,
     target: ModelLike | None = None,
     optimizer: ModelLike | None = None,
+    judge: ModelLike | None = None,
     gate: str | Gate | None = None,
     skill: SkillLike = None,
     settings: Mapping[str, object] | None = None,
@@ -367,6 +370,7 @@ async def estimate_async(
         scorer=scorer,
         target=target,
         optimizer=optimizer,
+        judge=judge,
         gate=gate,
         skill=skill,
         settings=settings,
@@ -387,6 +391,7 @@ async def evaluate_async(
     split: str = "all",
     scorer: ScorerLike | None = None,
     target: ModelLike | None = None,
+    judge: ModelLike | None = None,
     out: str | Path | None = None,
     settings: Mapping[str, object] | None = None,
     watch: Watcher | None = None,
@@ -399,17 +404,19 @@ async def evaluate_async(
     scores per task and per split.
     """
     splits = None if rows is None else Splits((), (), tuple(rows_of(rows, "rows")))
-    settled = _configure(config, settings, splits=splits, scorer=scorer, target=target, out=out)
+    settled = _configure(
+        config, settings, splits=splits, scorer=scorer, target=target, judge=judge, out=out
+    )
     document = _skill(skill)
     examinee = EvalRequest(
         skill=document if document is not None else Skill(),
         name=str(skill) if isinstance(skill, Path) else "",
         split="test" if rows is not None else split,
         splits=splits,
-        target=_callable(target),
+        models=_own(target=target, judge=judge),
     )
     shown = PlainProgress() if progress else None
-    with _in_use(scorer, target), _beating(shown):
+    with _in_use(scorer, target, judge), _beating(shown):
         return await run_evaluation(
             settled, examinee, _watching(watch, shown), secrets or _variables(config)
         )
@@ -523,6 +530,7 @@ async def calibrate_async(
     scorer: ScorerLike | None = None,
     target: ModelLike | None = None,
     optimizer: ModelLike | None = None,
+    judge: ModelLike | None = None,
     gate: str | Gate | None = None,
     skill: SkillLike = None,
     out: str | Path | None = None,
@@ -546,6 +554,7 @@ async def calibrate_async(
         scorer: As in `train`.
         target: As in `train`.
         optimizer: As in `train`.
+        judge: As in `train`.
         gate: As in `train`.
         skill: As in `train`.
         out: As in `train`.
@@ -564,13 +573,14 @@ async def calibrate_async(
         scorer=scorer,
         target=target,
         optimizer=optimizer,
+        judge=judge,
         gate=gate,
         skill=skill,
         out=out,
         settings=settings,
     ).prepare()
     shown = PlainProgress() if progress else None
-    with _in_use(scorer, target, optimizer, gate), _beating(shown):
+    with _in_use(scorer, target, optimizer, judge, gate), _beating(shown):
         return await noise_of(brief, effect=effect, power=power, watch=_watching(watch, shown))
 
 
@@ -755,6 +765,7 @@ def _configure(
     scorer: ScorerLike | None = None,
     target: ModelLike | None = None,
     optimizer: ModelLike | None = None,
+    judge: ModelLike | None = None,
     gate: str | Gate | None = None,
     out: str | Path | None = None,
 ) -> Config:
@@ -767,6 +778,7 @@ def _configure(
         "env.out_root": None if out is None else str(out),
         **_named("target", target),
         **_named("optimizer", optimizer),
+        **_named("judge", judge),
     }
     values |= {key: value for key, value in given.items() if value is not None}
     if isinstance(config, Config):
@@ -808,8 +820,13 @@ def _named(role: Role, model: ModelLike | None) -> dict[str, str]:
             return {f"model.{role}": reference(model), f"model.{role}_backend": "scripted"}
 
 
-def _callable(model: ModelLike | None) -> Model | None:
-    return None if model is None or isinstance(model, str) else from_callable(model)
+def _own(**given: ModelLike | None) -> dict[Role, Model]:
+    """The functions among these models, by role."""
+    return {
+        cast("Role", role): from_callable(model)
+        for role, model in given.items()
+        if model is not None and not isinstance(model, str)
+    }
 
 
 @contextmanager

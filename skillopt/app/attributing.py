@@ -9,7 +9,6 @@ from skillopt.analysis.lineage import lineage, origins_of
 from skillopt.analysis.pruning import worth
 from skillopt.app.environment import validation_tasks
 from skillopt.app.judging import metric
-from skillopt.app.models import preflight
 from skillopt.app.run_spec import RunSpec, SuppliedParts, prepare
 from skillopt.app.training import open_training
 from skillopt.config.schema import Config
@@ -100,9 +99,8 @@ async def attribute(
     async with open_training(brief, watch, secrets) as training:
         run = training.run
         run.enter("attribution")
-        target = training.models.get("target")
-        if inquiry.new and target is not None:
-            await preflight(target)
+        if inquiry.new:
+            await training.preflight_attempts()
         trials = [(each, inquiry.tasks) for each in inquiry.skills]
         evaluations = await run.runner.measure_each(
             trials, "val", "leave one out", replicates=inquiry.replicates, against="first"

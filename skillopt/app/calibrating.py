@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from skillopt.analysis.calibration import Calibration, Terms, calibrated
 from skillopt.app.judging import gates, halving_schedule, metric, own_gate
-from skillopt.app.models import preflight
 from skillopt.app.run_spec import RunSpec
 from skillopt.app.training import open_training
 from skillopt.config.schema import Config
@@ -45,8 +44,7 @@ async def calibrate(brief: RunSpec, watch: Watcher, secrets: Secrets | None = No
     async with open_training(brief, watch, secrets) as training:
         run = training.run
         run.enter("calibration")
-        if (target := training.models.get("target")) is not None:
-            await preflight(target)
+        await training.preflight_attempts()
         state = replay(run.sink.record.events())
         skill = brief.skill if state is None else state.current.skill
         rounds = range(max(2, run.replication.replicates))

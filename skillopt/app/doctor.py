@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -132,9 +133,17 @@ async def check_models(config: Config, secrets: Secrets, *, offline: bool) -> li
         async def one(role: Role) -> list[DoctorFinding]:
             return await _check_role(config, role, secrets, ears, offline=offline)
 
-        found = await map_all(one, roles_of(config))
+        found = await map_all(one, _roles(config))
     checks = [check for checks in found for check in checks]
     return [*checks, *ears.clock()]
+
+
+def _roles(config: Config) -> list[Role]:
+    """The roles that a run asks, and those that the settings name besides."""
+    roles = roles_of(config)
+    with suppress(SkilloptError):  # what is wrong with the data is told elsewhere
+        roles.extend(role for role in prepare(config).roles if role not in roles)
+    return roles
 
 
 def check_data(config: Config) -> list[DoctorFinding]:

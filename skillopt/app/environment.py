@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from typing import Protocol, TypeGuard, runtime_checkable
 
 from skillopt.config.registry import Registry
-from skillopt.config.schema import Config, settings_for
-from skillopt.core.ports import Environment
+from skillopt.config.schema import Config, Role, settings_for
+from skillopt.core.chat import Model
+from skillopt.core.ports import AsksModels, Environment
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
 from skillopt.datasets.manifests import write_manifest
@@ -29,6 +30,7 @@ from skillopt.datasets.splits import (
     require,
     without,
 )
+from skillopt.errors import ConfigError
 from skillopt.store.packages import read_skill
 
 BLANK = "blank"
@@ -92,6 +94,35 @@ def open_environment(
             rows = require(without(rows, [row for row, _ in bad.faults]), needs)
     warnings = (*_told_dropped(dropped), *getattr(environment, "warnings", ()))
     return OpenEnvironment(kind, environment, rows, warnings)
+
+
+def asked_roles(environment: Environment) -> tuple[Role, ...]:
+    """The roles that an environment asks for besides those of every run."""
+    if not isinstance(environment, AsksModels):
+        return ()
+    for role in environment.roles:
+        if role != "judge":
+            raise ConfigError(
+                f"the environment {environment.name!r} asks for a model in the role {role!r}; "
+                "the only role that an environment can ask for is 'judge'"
+            )
+    return ("judge",) if environment.roles else ()
+
+
+def with_models(environment: Environment, models: Mapping[Role, Model]) -> Environment:
+    """The environment with the models that it asks for, which are among these."""
+    roles = asked_roles(environment)
+    if not roles or not isinstance(environment, AsksModels):
+        return environment
+    given = environment.with_models({role: models[role] for role in roles})
+    for role in roles:
+        if models[role].fingerprint not in given.fingerprint:
+            raise ConfigError(
+                f"the fingerprint of the environment {environment.name!r} does not contain that of "
+                f"its {role} model, so scores of another {role} would be taken for its own; add "
+                "model.fingerprint to it in with_models"
+            )
+    return given
 
 
 def _told_dropped(rows: Sequence[str]) -> list[str]:

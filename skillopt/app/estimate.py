@@ -20,7 +20,7 @@ from skillopt.app.environment import validation_tasks
 from skillopt.app.judging import halving_schedule, replication
 from skillopt.app.policies import form_of, rate_control
 from skillopt.app.proposing import MANY, ProposerCalls, bound, merges, proposer_calls
-from skillopt.app.run_spec import ROLES, RunSpec
+from skillopt.app.run_spec import RunSpec
 from skillopt.app.speculating import speculates
 from skillopt.app.speed import Speed, speed_of
 from skillopt.config.schema import Role, RoleModel
@@ -54,6 +54,8 @@ _SELDOM = 0.25
 """Share of what comes up only now and then."""
 _FRAME = 20
 """Tokens around a request or an attempt."""
+_JUDGED = 300
+"""Tokens of a judge's instructions."""
 _INSTRUCTION = 25
 """Tokens of an instruction, as a rule."""
 _EDIT = 40
@@ -71,10 +73,9 @@ async def estimate(brief: RunSpec) -> Estimate:
 
 async def cost_model(brief: RunSpec) -> CostModel:
     """Look at the data; the skill is the one that the run starts or goes on with."""
-    answers: dict[Role, Range] = {
-        role: answer_tokens(brief.config.model.role(role)) for role in ROLES
-    }
-    speeds: dict[Role, Speed] = {role: speed_of(brief.config.model.role(role)) for role in ROLES}
+    models: dict[Role, RoleModel] = {role: brief.config.model.role(role) for role in brief.roles}
+    answers: dict[Role, Range] = {role: answer_tokens(model) for role, model in models.items()}
+    speeds: dict[Role, Speed] = {role: speed_of(model) for role, model in models.items()}
     return CostModel(brief, answers, speeds, await _request_tokens(brief))
 
 
@@ -107,7 +108,7 @@ class CostModel:
         yield from self._preflight()
         evidence = replication(self.brief.config)
         first = self._val * max(evidence.replicates, evidence.initial)
-        yield self._attempts("initial skill on val", Range(first, first), edits=0)
+        yield from self._attempts("initial skill on val", Range(first, first), edits=0)
 
     @property
     def _val(self) -> int:
@@ -135,16 +136,16 @@ class CostModel:
                     edits += bound(move.budget)
                     yield from self._candidate(gate, edits, 1)
                 case Pruning(tasks=tasks):
-                    yield self._pruning(len(tasks), edits)
+                    yield from self._pruning(len(tasks), edits)
                     yield from self._candidate(gate, edits, 0)
                 case EpochEnd():
                     yield from self._epoch(move, edits, gate)
                 case FinalTest(tasks):
                     once = len(tasks) * evidence.replicates
-                    yield self._attempts("final test", Range(once, 3 * once, 2 * once), edits)
+                    yield from self._attempts("final test", Range(once, 3 * once, 2 * once), edits)
 
     def _preflight(self) -> Iterator[CostLine]:
-        for role in ROLES:
+        for role in self.brief.roles:
             if role not in self.brief.supplied.models:
                 yield CostLine("preflight", role, Range(1, 1), Range(4, 40), Range(1, 16))
 
@@ -153,7 +154,7 @@ class CostModel:
         tasks = sum(map(len, move.batches))
         # In a later epoch all attempts are known already if the skill has not changed meanwhile.
         least = tasks if move.epoch == 1 else 0
-        yield self._attempts("rollout", Range(least, tasks, _AGAIN * tasks), edits)
+        yield from self._attempts("rollout", Range(least, tasks, _AGAIN * tasks), edits)
         yield from self._choice(move, edits, tasks)
         for _ in range(min(optimizer.candidate_shuffles, optimizer.candidates - 1)):
             yield from (each.perhaps() for each in self._choice(move, edits, tasks))
@@ -186,7 +187,7 @@ class CostModel:
             alone = each * (1 if config.gradient.proposer == ("instruct",) else 2)
             tried = found.proposals * alone + (EXCHANGES + 1) * self._used(move) * each
             some = Range(0, tried, _TRIED * tried)
-            yield self._attempts("trial", some, edits + self._used(move))
+            yield from self._attempts("trial", some, edits + self._used(move))
         elif move.budget is not None:
             yield self._question("ranking", f"ranking{form.suffix}", MAYBE, edits, 2000)
 
@@ -197,8 +198,8 @@ class CostModel:
             return
         candidates = self.brief.config.optimizer.candidates
         screened, raced = way.most_attempts(candidates, tasks, self._val)
-        yield self._attempts("screening", Range(0, screened), edits)
-        yield self._attempts("race on val", Range(0, raced, _SELDOM * raced), edits)
+        yield from self._attempts("screening", Range(0, screened), edits)
+        yield from self._attempts("race on val", Range(0, raced, _SELDOM * raced), edits)
 
     def _probes(self, tasks: int, edits: int) -> Iterator[CostLine]:
         gradient = self.brief.config.gradient
@@ -210,9 +211,9 @@ class CostModel:
         most = probes * (2 * turns + 1)
         asked = Range(0, most, most / 3)
         yield self._question("probes", "probe", asked, edits, 2 * self._attempt)
-        yield self._attempts("probed", Range(0, probes * turns), edits)
+        yield from self._attempts("probed", Range(0, probes * turns), edits)
 
-    def _pruning(self, tasks: int, edits: int) -> CostLine:
+    def _pruning(self, tasks: int, edits: int) -> Iterator[CostLine]:
         """Every rule alone, then one after the other; the whole skill on what speaks for each."""
         rules = len(rules_in(self.brief.skill)) + edits
         most = rules * tasks + rules * tasks + (tasks + rules * (tasks // 2))
@@ -228,13 +229,13 @@ class CostModel:
         if self.brief.config.optimizer.max_skill_tokens:
             most = Range(0, texts, _SELDOM * texts)
             yield self._question("compress", "compress_skill", most, edits, 0, whole=True)
-        yield self._attempts("gate on val", gate, edits)
+        yield from self._attempts("gate on val", gate, edits)
 
     def _ahead(self, following: Move | None, edits: int) -> Iterator[CostLine]:
         """Attempts under a skill that is then replaced."""
         if isinstance(following, Step) and speculates(self.brief.config):
             tasks = sum(map(len, following.batches))
-            yield self._attempts("speculative rollout", Range(0, tasks, 0.1 * tasks), edits)
+            yield from self._attempts("speculative rollout", Range(0, tasks, 0.1 * tasks), edits)
 
     def _reflection(self, found: ProposerCalls, edits: int) -> Iterator[CostLine]:
         gradient = self.brief.config.gradient
@@ -262,7 +263,7 @@ class CostModel:
             return
         optimizer = self.brief.config.optimizer
         looked = 2 * (len(move.tasks) + len(move.spare))
-        yield self._attempts("epoch comparison", Range(0, looked), edits)
+        yield from self._attempts("epoch comparison", Range(0, looked), edits)
         shown = 2 * len(move.tasks) * self._attempt
         if optimizer.use_slow_update:
             yield self._question("slow update", "slow_update", MAYBE, edits, shown)
@@ -281,7 +282,7 @@ class CostModel:
         now = tokens_in(self.brief.skill.render())
         return Range(0.5 * now, now + edits * _EDIT, now + edits * _EDIT / 4)
 
-    def _attempts(self, phase: str, count: Range, edits: int) -> CostLine:
+    def _attempts(self, phase: str, count: Range, edits: int) -> Iterator[CostLine]:
         skill = self._skill(edits)
         asked = Range(
             0.8 * self.request + skill.low,
@@ -291,7 +292,14 @@ class CostModel:
         # The skill and the instructions come first, the same in every attempt under one skill.
         own = self.requests.own
         new = Range(0.8 * own, 1.2 * own + skill.high, own)
-        return self._line(phase, "target", count, asked, self.answers["target"], new)
+        yield self._line(phase, "target", count, asked, self.answers["target"], new)
+        if "judge" in self.brief.roles:
+            # Asked about each attempt, once more where its reply is unusable; it sees task, answer,
+            # instructions and perhaps a right answer.
+            seen, answer = self.requests.own + _JUDGED, self.answers["target"]
+            shown = Range(seen + answer.low, 2 * seen + answer.high, seen + answer.expected)
+            judged = Range(count.low, 2 * count.high, count.expected)
+            yield self._line(phase, "judge", judged, shown, self.answers["judge"])
 
     def _line(
         self,
@@ -304,7 +312,7 @@ class CostModel:
     ) -> CostLine:
         """So many calls with so many tokens each; `new`: those not sent just before, if fewer."""
         config = self.brief.config
-        workers = config.env.workers if role == "target" else config.gradient.analyst_workers
+        workers = config.gradient.analyst_workers if role == "optimizer" else config.env.workers
         seconds = self.speeds[role].seconds(count, new or asked, answer, workers)
         return CostLine(phase, role, count, count * asked, count * answer, seconds)
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 from typing import cast
 
 from skillopt.analysis.report import HARD, outcome
 from skillopt.app.costs import caps_of, prices_of
-from skillopt.app.environment import data_of, exam_tasks, open_environment
+from skillopt.app.environment import (
+    asked_roles,
+    data_of,
+    exam_tasks,
+    open_environment,
+)
 from skillopt.app.judging import metric
-from skillopt.app.models import open_workshop, preflight, settled
+from skillopt.app.models import check_backends, open_workshop, settled
 from skillopt.app.paths import default_name, out_root, seats, short
 from skillopt.config.schema import Config, Role
 from skillopt.config.secrets import Secrets
@@ -70,7 +75,8 @@ class EvalRequest:
     name: str
     split: str = "all"
     splits: Splits | None = None
-    target: Model | None = None
+    models: Mapping[Role, Model] = field(default_factory=dict[Role, Model])
+    """The caller's own; the configuration names those of the other roles."""
 
 
 async def evaluate(
@@ -81,9 +87,11 @@ async def evaluate(
     config = settled(config, secrets)
     named = resolve_split(examinee.split)
     wanted: Sequence[Split] = SPLITS if named == "all" else (named,)
-    own: tuple[Role, ...] = () if examinee.target is None else ("target",)
-    caps = caps_of(config, ("target",), prices_of(config, ("target",), own))
+    own = examinee.models
     world = open_environment(config, wanted, examinee.splits)
+    roles: tuple[Role, ...] = ("target", *(asked := asked_roles(world.environment)))
+    check_backends(config, [role for role in asked if role not in own])
+    caps = caps_of(config, roles, prices_of(config, roles, own))
     identity = _identity(config, examinee, world.environment)
     out = _out(config, identity)
     booked = short(f"{sorted(identity.items())} {examinee.split}")
@@ -93,10 +101,8 @@ async def evaluate(
         async with open_workshop(config, layout, caps, secrets, queue, watch) as shop:
             # A folder may hold several evaluations; each tells what it has paid itself.
             shop.cache.enter(booked)
-            target = shop.board.model_for(config.model.role("target"), examinee.target)
-            if examinee.target is None:
-                await preflight(target)
-            runner = shop.runner(target, world.environment, EventSink(NullLog(), watch))
+            environment, target = await shop.connected(world.environment, own)
+            runner = shop.runner(target, environment, EventSink(NullLog(), watch))
             rounds = range(config.evaluation.replicates)
             found: dict[Split, list[Rollout]] = {}
             for split in wanted:
@@ -129,10 +135,9 @@ def _tasks(config: Config, environment: Environment, split: Split) -> Sequence[T
 
 
 def _identity(config: Config, examinee: EvalRequest, environment: Environment) -> Mapping[str, str]:
-    own: dict[Role, Model] = {} if examinee.target is None else {"target": examinee.target}
     return {
         **config.identity(),
-        **seats(config, own, ("target",)),
+        **seats(config, examinee.models, ("target", *asked_roles(environment))),
         "environment": environment.fingerprint,
         "skill": examinee.skill.digest,
     }

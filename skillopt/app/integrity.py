@@ -22,16 +22,17 @@ from skillopt.analysis.integrity.trials import (
 from skillopt.app.costs import caps_of
 from skillopt.app.environment import (
     OpenEnvironment,
+    asked_roles,
     few_to_decide,
     more_val,
     open_environment,
     told_cut,
     validation_tasks,
 )
-from skillopt.app.models import open_workshop, preflight
+from skillopt.app.models import open_workshop
 from skillopt.app.reach import needs, reach
 from skillopt.app.run_spec import RunSpec, SuppliedParts, at_fault, prepare
-from skillopt.config.schema import Config
+from skillopt.config.schema import Config, Role
 from skillopt.config.secrets import Secrets
 from skillopt.core.abilities import call_tool, images_of, limits_of, tools_of, workspace_of
 from skillopt.core.chat import Image, Tool, ToolCall
@@ -149,6 +150,8 @@ def _gold(environment: Environment, task: Task) -> Gold | None:
 
 
 async def _scorer(environment: Environment) -> CheckFinding:
+    if asked_roles(environment):
+        return CheckFinding("scorer", "left out", "asks the judge model, which may cost money")
     trials: list[ScorerTrial] = []
     try:
         for split in SPLITS:
@@ -200,15 +203,13 @@ async def _bare(brief: RunSpec, spending: Spending | None) -> CheckFinding:
 async def _measure(
     brief: RunSpec, spending: Spending, folder: Path
 ) -> tuple[Evaluation, Evaluation]:
-    config, environment = brief.config, brief.world.environment
-    tasks = _spread(validation_tasks(config, environment), spending.sample)
-    own = brief.supplied.models.get("target")
-    caps = caps_of(config, ("target",), brief.prices)
+    config, own = brief.config, brief.supplied.models
+    tasks = _spread(validation_tasks(config, brief.world.environment), spending.sample)
+    roles: tuple[Role, ...] = ("target", *asked_roles(brief.world.environment))
+    caps = caps_of(config, roles, brief.prices)
     sink = EventSink(NullLog(), spending.watch)
     async with open_workshop(config, Layout(folder), caps, spending.secrets) as shop:
-        target = shop.board.model_for(config.model.role("target"), own)
-        if own is None:
-            await preflight(target)
+        environment, target = await shop.connected(brief.world.environment, own)
         runner = shop.runner(target, _Bare(environment), sink)
         bare = await runner.measure(Skill(), "val", tasks, "bare prompt")
         runner = shop.runner(target, environment, sink)

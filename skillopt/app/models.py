@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 from urllib.parse import urlsplit
 
+from skillopt.aio import map_all
 from skillopt.app.costs import price_of, told_price
+from skillopt.app.environment import asked_roles, with_models
 from skillopt.config.legacy import AS_TEXT, BACKENDS
 from skillopt.config.registry import Registry
 from skillopt.config.schema import Config, Role, RoleModel
@@ -82,12 +84,22 @@ def check_backends(config: Config, roles: Iterable[Role]) -> None:
 
 
 def roles_of(config: Config) -> list[Role]:
-    """Those that will be asked; a judge only where one is mentioned."""
+    """Those that the settings name; a judge only where one is mentioned."""
     roles: list[Role] = ["target", "optimizer"]
     own = config.model.model_dump()
     if any(own[key] is not None for key in own if key.startswith("judge")):
         roles.append("judge")
     return roles
+
+
+def supplied_models(
+    config: Config, roles: Iterable[Role], own: Mapping[Role, Model]
+) -> dict[Role, Model]:
+    """The caller's own models by role; a judge that no setting mentions is the optimizer."""
+    found = dict(own)
+    if "judge" in roles and "judge" not in roles_of(config) and "optimizer" in own:
+        found.setdefault("judge", own["optimizer"])
+    return found
 
 
 def settled(config: Config, secrets: Secrets) -> Config:
@@ -216,6 +228,12 @@ class ModelFactory:
         """The caller's own model in a role, or else the one that the settings name."""
         return self.connect(role, concurrency=concurrency) if own is None else self.adopt(own, role)
 
+    def models_for(
+        self, config: Config, roles: Iterable[Role], own: Mapping[Role, Model]
+    ) -> dict[Role, Model]:
+        """The models of several roles."""
+        return {role: self.model_for(config.model.role(role), own.get(role)) for role in roles}
+
     def connect(self, role: RoleModel, *, concurrency: int | None = None) -> Model:
         """The model of a role, from the wire up; `concurrency` bounds this role alone."""
         plugged = provider_model(role, self.secrets, AdaptiveConcurrency(self.http), self.queue)
@@ -297,6 +315,15 @@ class RunResources:
         """How this model works on tasks."""
         return Chat(target)
 
+    async def connected(
+        self, environment: Environment, own: Mapping[Role, Model]
+    ) -> tuple[Environment, Model]:
+        """The environment with the models that it asks for, and the target; all of them answer."""
+        roles: tuple[Role, ...] = ("target", *asked_roles(environment))
+        models = self.board.models_for(self.config, roles, own)
+        await map_all(preflight, [models[role] for role in roles if role not in own])
+        return with_models(environment, models), models["target"]
+
     def runner(self, target: Model, environment: Environment, sink: EventSink) -> RolloutRunner:
         """Where this model attempts tasks of this environment."""
         return RolloutRunner(
@@ -306,7 +333,8 @@ class RunResources:
             sink=sink,
             workers=self.config.env.workers,
             max_failed=self.config.evaluation.max_failure_share,
-            score_timeout=self.config.env.exec_timeout,
+            # A model that scores has its own time limits, retries and waits for its server.
+            score_timeout=None if asked_roles(environment) else self.config.env.exec_timeout,
         )
 
 

@@ -9,7 +9,7 @@ from math import ceil
 
 from skillopt.app.costs import Estimate, Range, summed_lines
 from skillopt.app.estimate import cost_model
-from skillopt.app.run_spec import ROLES, RunSpec
+from skillopt.app.run_spec import RunSpec
 from skillopt.core.chat import Usage
 from skillopt.core.events import Remaining
 from skillopt.core.state import replay
@@ -101,7 +101,7 @@ def raised(brief: RunSpec, left: Remaining) -> Mapping[str, str]:
 def _room(brief: RunSpec) -> Usage:
     """The most that a call may set aside, about."""
     config = brief.config
-    longest = max(config.model.role(role).max_tokens for role in ROLES)
+    longest = max(config.model.role(role).max_tokens for role in brief.roles)
     shown = config.gradient.evidence_tokens + len(brief.skill.render())
     most = Usage(1, _BYTES * shown, max(longest, config.model.rewrite_max_completion_tokens))
     return replace(most, dollars=max((p.most(most) for p in brief.prices.values()), default=0.0))

@@ -9,6 +9,7 @@ from pathlib import Path
 from skillopt.app.costs import caps_of, prices_of
 from skillopt.app.environment import (
     OpenEnvironment,
+    asked_roles,
     exam_tasks,
     few_to_decide,
     initial_skill,
@@ -17,7 +18,7 @@ from skillopt.app.environment import (
     other_size,
     validation_tasks,
 )
-from skillopt.app.models import check_backends, settled
+from skillopt.app.models import check_backends, settled, supplied_models
 from skillopt.app.parts import parts_identity
 from skillopt.app.paths import out_root, seats, short
 from skillopt.app.policies import schedule, shape
@@ -36,7 +37,7 @@ from skillopt.model.prices import Tariff
 from skillopt.prompts.library import Library
 
 ROLES: tuple[Role, ...] = ("target", "optimizer")
-"""Those that a training asks."""
+"""Those that every training asks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +68,11 @@ class RunSpec:
     caps: Limits
 
     @property
+    def roles(self) -> tuple[Role, ...]:
+        """All that this run asks; a judge only where the environment asks for one."""
+        return (*ROLES, *asked_roles(self.world.environment))
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What makes the run doubtful before it begins, each with what to do."""
         return (*self.world.warnings, *setting_warnings(self.config))
@@ -84,6 +90,9 @@ def prepare(
     if config.evaluation.eval_test:
         needs.append("test")
     world = open_environment(config, needs, given.splits)
+    roles = (*ROLES, *(asked := asked_roles(world.environment)))
+    given = replace(given, models=supplied_models(config, roles, given.models))
+    check_backends(config, [role for role in asked if role not in given.models])
     skill = given.skill or initial_skill(config, world.kind)
     train_tasks = world.environment.tasks("train")
     world = replace(world, warnings=(*world.warnings, *other_size(config, len(train_tasks))))
@@ -109,9 +118,11 @@ def prepare(
         "prompts": short(prompts.fingerprint),
         **parts_identity(config),
     }
-    out = out_root(config, "skillopt", "optimizer", {**identity, **seats(config, given.models)})
-    prices = prices_of(config, ROLES, given.models)
-    caps = caps_of(config, ROLES, prices)
+    out = out_root(
+        config, "skillopt", "optimizer", {**identity, **seats(config, given.models, roles)}
+    )
+    prices = prices_of(config, roles, given.models)
+    caps = caps_of(config, roles, prices)
     return RunSpec(config, world, skill, plan, prompts, given, identity, out, prices, caps)
 
 

@@ -12,13 +12,13 @@ from typing import cast
 from skillopt import __version__
 from skillopt.aio import TaskGroup, map_all, task_group
 from skillopt.analysis.report import figures
-from skillopt.app.environment import cut_folder, validation_tasks, write_cut
+from skillopt.app.environment import cut_folder, validation_tasks, with_models, write_cut
 from skillopt.app.judging import gates, halving_schedule, metric, parents, pruner, replication
 from skillopt.app.models import ModelFactory, open_workshop, preflight
 from skillopt.app.policies import limits, meta_reflector, pipeline, reviewer, shortener
 from skillopt.app.reach import no_room
 from skillopt.app.rest import rest
-from skillopt.app.run_spec import ROLES, RunSpec
+from skillopt.app.run_spec import RunSpec
 from skillopt.app.settled import settled, told
 from skillopt.app.speculating import speculates
 from skillopt.config.schema import RETIRED, Config, Role
@@ -82,6 +82,11 @@ class Training:
         """What was paid so far."""
         return self.budget.meter
 
+    async def preflight_attempts(self) -> None:
+        """Try the models that make and score attempts."""
+        called = [model for role, model in self.models.items() if role != "optimizer"]
+        await map_all(preflight, called)
+
     async def go(self) -> State:
         """Train to the end of the plan, from wherever the record ends."""
         before = replay(self.run.sink.record.events())
@@ -122,7 +127,7 @@ async def open_training(
         async with workshop as shop, task_group() as group:
             models = _models(brief, shop.board)
             hide = shop.board.secrets.hide_values
-            known = identity_of(brief, shop.harness(models["target"]), models["optimizer"])
+            known = identity_of(brief, shop.harness(models["target"]), models)
             identity = {key: hide(value) for key, value in known.items()}
             before = replay(record.events())
             if before is not None:
@@ -139,14 +144,15 @@ async def open_training(
             )
             repaired = tuple(projector.rebuild(record.events()))
             sink = EventSink(record, watch, _cleaning(hide))
-            runner = shop.runner(models["target"], brief.world.environment, sink)
+            environment = with_models(brief.world.environment, models)
+            runner = shop.runner(models["target"], environment, sink)
             shown = limits(config.gradient)
             asker = Asker(models["optimizer"], brief.prompts, sink, shown)
             tasks = {task.id: task for task in brief.world.environment.tasks("train")}
             witness = LiveTargetProbe(runner=runner, target=models["target"], tasks=tasks)
             run = _run(brief, identity, witness, asker, group)
             own = brief.supplied.models
-            called: dict[Role, Model] = {role: models[role] for role in ROLES if role not in own}
+            called: dict[Role, Model] = {role: models[role] for role in models if role not in own}
             reused = shop.cache.reused
             training = Training(brief, run, shop.budget, layout, repaired, reused, called)
             sink.watch = _all(projector, _cut(brief, hide), watch, _room(training))
@@ -178,13 +184,12 @@ def _check_version(identity: Mapping[str, str], out: Path) -> None:
         )
 
 
-def identity_of(brief: RunSpec, harness: Harness, optimizer: Model) -> Mapping[str, str]:
+def identity_of(
+    brief: RunSpec, harness: Harness, models: Mapping[Role, Model]
+) -> Mapping[str, str]:
     """What makes a run this run: its settings, and who takes part in its scores."""
-    return {
-        **brief.identity,
-        _TARGET: harness.fingerprint,
-        "optimizer model": optimizer.fingerprint,
-    }
+    others = {f"{role} model": models[role].fingerprint for role in models if role != "target"}
+    return {**brief.identity, _TARGET: harness.fingerprint, **others}
 
 
 def _run(
@@ -223,17 +228,16 @@ def _run(
 
 def _sources(brief: RunSpec) -> dict[str, str | None]:
     """Who says what each role costs; None: nobody."""
-    return {role: brief.prices[role].source if role in brief.prices else None for role in ROLES}
+    known = {role: price.source for role, price in brief.prices.items()}
+    return {role: known.get(role) for role in brief.roles}
 
 
 def _models(brief: RunSpec, board: ModelFactory) -> Mapping[Role, Model]:
     config, own = brief.config, brief.supplied.models
-    workers = config.gradient.analyst_workers
+    most: dict[Role, int] = {"optimizer": config.gradient.analyst_workers}
     return {
-        "target": board.model_for(config.model.role("target"), own.get("target")),
-        "optimizer": board.model_for(
-            config.model.role("optimizer"), own.get("optimizer"), concurrency=workers
-        ),
+        role: board.model_for(config.model.role(role), own.get(role), concurrency=most.get(role))
+        for role in brief.roles
     }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from skillopt.api import Inputs, estimate_training
 from skillopt.app.costs import CostLine, Estimate, Range, missing_prices
 from skillopt.app.estimate import CANDIDATES, answer_tokens
-from skillopt.app.run_spec import ROLES, RunSpec
+from skillopt.app.run_spec import RunSpec
 from skillopt.app.speed import Speed, speed_of
 from skillopt.cli.arguments import CommandLine
 from skillopt.cli.formatting import count, duration, short
@@ -20,7 +20,7 @@ _NOTE = (
     "Expected values; in brackets the likely range: half to double the expected calls, a third\n"
     "to three times the expected tokens and dollars, within what the plan allows. Assumed:\n"
     "{share} of the steps bring a candidate, which is evaluated once; answers have\n"
-    "{target} tokens (target) and {optimizer} tokens (optimizer), reasoning models may need\n"
+    "{answers}, reasoning models may need\n"
     "more; no retries. Input tokens come from the real prompts and data (characters / 4)."
 )
 _TIME = "Time: about {expected} ({low} to {high}), a rough figure. Assumed:"
@@ -77,15 +77,16 @@ def _bounds(found: Estimate) -> str:
 
 def _note(brief: RunSpec) -> str:
     model = brief.config.model
-    target, optimizer = (round(answer_tokens(model.role(role)).expected) for role in ROLES)
-    return _NOTE.format(share=f"{100 * CANDIDATES:.0f} %", target=target, optimizer=optimizer)
+    tokens = {role: round(answer_tokens(model.role(role)).expected) for role in brief.roles}
+    answers = " and ".join(f"{number} tokens ({role})" for role, number in tokens.items())
+    return _NOTE.format(share=f"{100 * CANDIDATES:.0f} %", answers=answers)
 
 
 def _time(brief: RunSpec, found: Estimate) -> str:
     likely = found.seconds.likely(_SECONDS)
     expected, low, high = map(duration, (likely.expected, likely.low, likely.high))
     told: dict[str, list[str]] = {}
-    for role in ROLES:
+    for role in brief.roles:
         told.setdefault(_speed(speed_of(brief.config.model.role(role)), brief), []).append(role)
     assumed = [f"- {' and '.join(roles)}: {speed}" for speed, roles in told.items()]
     return "\n".join([_TIME.format(expected=expected, low=low, high=high), *assumed])

@@ -14,7 +14,7 @@ from collections.abc import (
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, runtime_checkable
 
-from skillopt.core.chat import Image, Reply, Tool, ToolCall, Usage
+from skillopt.core.chat import Image, Model, Reply, Tool, ToolCall, Usage
 from skillopt.core.episode import EpisodeLimits, EpisodeNeed, ToolResult, Workspace
 from skillopt.core.events import Event, GateVerdict, Measured, Signal
 from skillopt.core.memory import Memory
@@ -154,6 +154,23 @@ class TellsNeeds(Protocol):
     @property
     def needs(self) -> Collection[EpisodeNeed]:
         """Everything beyond text that an episode of it may need from a harness."""
+        ...
+
+
+@runtime_checkable
+class AsksModels(Protocol):
+    """Optional for an environment: it needs models of its own to score attempts.
+
+    Its tasks are read and opened before these models exist; only scoring needs them.
+    """
+
+    @property
+    def roles(self) -> Collection[str]:
+        """The roles that it asks for: `judge`, or none with these settings."""
+        ...
+
+    def with_models(self, models: Mapping[str, Model]) -> Environment:
+        """The same environment with a model for each role; its fingerprint contains theirs."""
         ...
 
 

@@ -65,10 +65,8 @@ async def identity(
     brief = prepare(load_config(overrides=[*own, *overrides]), secrets=secrets)
     async with Http() as http:
         board = ModelFactory(secrets, http, MemoryCache(), Budget(Meter()))
-        target, optimizer = (
-            board.connect(brief.config.model.role(role)) for role in ("target", "optimizer")
-        )
-        return dict(identity_of(brief, Chat(target), optimizer))
+        models = board.models_for(brief.config, brief.roles, {})
+        return dict(identity_of(brief, Chat(models["target"]), models))
 
 
 @pytest.mark.parametrize(

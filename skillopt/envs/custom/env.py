@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from copy import copy
 from dataclasses import asdict, replace
 from math import isfinite
 from pathlib import Path
 from typing import ClassVar
 
+from skillopt.core.chat import Model
 from skillopt.core.rollout import Score
 from skillopt.core.task import Gold, Split, Task
 from skillopt.datasets.rows import Row
@@ -16,7 +18,11 @@ from skillopt.datasets.splits import Splits
 from skillopt.envs import metrics
 from skillopt.envs.custom import columns, scorers, settings
 from skillopt.envs.dataset import Question, Tasks, fingerprint
+from skillopt.envs.judge import Judge
 from skillopt.errors import ConfigError
+
+_OF_SCORER = {"scorer", "rubric"}
+"""Settings that count with the identity of the scorer."""
 
 
 class Custom:
@@ -35,16 +41,31 @@ class Custom:
             if settings.template
             else None
         )
-        self._scorer = scorers.scorer_of(settings)
-        plain = fingerprint(self.name, asdict(replace(settings, scorer="")))
+        self._scorer = scorers.scorer_of(settings, self._brief)
+        known = {key: each for key, each in asdict(settings).items() if key not in _OF_SCORER}
+        plain = fingerprint(self.name, {**known, "scorer": ""})
         scorer = self._scorer.identity.replace("/", " ")  # one part, whatever it says
         self._fingerprint = f"{plain}/scorer={scorer}"
         self._tasks = Tasks.of(splits, self._task, id_column=settings.id)
 
     @property
     def fingerprint(self) -> str:
-        """Name, settings and scorer; a function counts with its code and what it uses."""
+        """Name, settings, scorer and judge; a function counts with its code and what it uses."""
         return self._fingerprint
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The judge, if it is the scorer."""
+        return ("judge",) if isinstance(self._scorer, scorers.Judged) else ()
+
+    def with_models(self, models: Mapping[str, Model]) -> Custom:
+        """The same environment, with a scorer that can ask the judge."""
+        if not isinstance(self._scorer, scorers.Judged):
+            return self
+        given, judge = copy(self), Judge(models["judge"], self._settings.rubric)
+        given._scorer = replace(self._scorer, judge=judge)
+        given._fingerprint = f"{self._fingerprint}/judge={judge.fingerprint}"
+        return given
 
     @property
     def warnings(self) -> Sequence[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from skillopt.datasets.rows import Row
 from skillopt.envs import metrics, patterns
 from skillopt.envs.custom import columns, functions
 from skillopt.envs.custom.settings import Settings
+from skillopt.envs.judge import Judge
 from skillopt.errors import ConfigError, DataError, EnvironmentFault, attributed_to
 
 
@@ -39,9 +41,11 @@ class Scorer(Protocol):
         ...
 
 
-def scorer_of(settings: Settings) -> Scorer:
-    """The scorer that the settings ask for."""
+def scorer_of(settings: Settings, brief: Callable[[Row], str]) -> Scorer:
+    """The scorer that the settings ask for; `brief` is the text of a row's task."""
     match settings.scorer:
+        case "judge":
+            return Judged.of(settings, brief)
         case str() as name if ":" in name:
             return Called.of(functions.load(name), settings.answer)
         case str() as name:
@@ -138,6 +142,45 @@ class Called:
             return score
         golds = columns.answers_to_quote(row, self.answer)
         return metrics.verdict(answer, golds, score.hard, score.soft)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A model, which sees the task, the answer and the answer column, and goes by a rubric."""
+
+    answer: str
+    """The column with reference answers; may be absent."""
+    brief: Callable[[Row], str]
+    identity: str
+    judge: Judge | None = None
+    """None until the models of the run exist."""
+
+    @classmethod
+    def of(cls, settings: Settings, brief: Callable[[Row], str]) -> Judged:
+        """A judge needs to be told what is right."""
+        if not settings.rubric.strip():
+            raise ConfigError(
+                "env.rubric: env.scorer judge needs the rules by which an answer is correct"
+            )
+        rubric = hashlib.sha256(settings.rubric.encode()).hexdigest()[:12]
+        return cls(settings.answer, brief, f"judge {rubric}")
+
+    def check(self, row: Row) -> None:
+        """Any row can be judged; a reference is not needed."""
+
+    def gold(self, row: Row) -> Gold | None:
+        """The answer column, where the row has one; it need not be a reply."""
+        golds = columns.answers_to_quote(row, self.answer)
+        return Gold(answers=golds) if golds else None
+
+    async def score(self, answer: str, row: Row) -> Score:
+        """Ask the judge; without a usable verdict there is no score."""
+        if self.judge is None:
+            raise EnvironmentFault(f"{row.where}: this scorer needs the judge model of a run")
+        golds = columns.answers_to_quote(row, self.answer)
+        verdict = await self.judge.ask(question=self.brief(row), answer=answer, references=golds)
+        mark = float(verdict.word == "correct")
+        return Score(mark, mark, f"{verdict.word}: {verdict.reason}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +312,7 @@ def _rule_of(name: str, settings: Settings) -> AnswerRule:
         "choice": Choice(),
     }
     if name not in rules:
-        hint = did_you_mean(name, rules) or f"known: {', '.join(rules)}"
+        names = [*rules, "judge"]
+        hint = did_you_mean(name, names) or f"known: {', '.join(names)}"
         raise ConfigError(f"env.scorer: no scorer {name!r}; {hint} (or write module:function)")
     return rules[name]

@@ -21,12 +21,14 @@ class Settings:
     kind: str = "kind"
     """Column that groups rows in reports; may be absent."""
     scorer: str | Callable[..., object] = "exact"
-    """exact, f1, contains, regex, numeric, choice, `module:function`, or a function.
+    """exact, f1, contains, regex, numeric, choice, judge, `module:function`, or a function.
 
     A function gets `(answer, row)` and returns a number from 0 to 1, a bool, a `Score`, or a
     mapping with `hard` and perhaps `soft` and `feedback`; it may be async. A plain one is called
     in a worker thread, so that a slow one does not hold up the others.
     """
+    rubric: str = ""
+    """For judge: the rules by which the judge model calls an answer correct or incorrect."""
     instructions: str = ""
     """Fixed text that stands before the skill."""
     template: str = ""
