@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         list_runs,
         load_evaluation,
         load_run,
+        open_run,
         train,
         train_async,
     )
@@ -52,6 +53,7 @@ __all__ = [
     "list_runs",
     "load_evaluation",
     "load_run",
+    "open_run",
     "train",
     "train_async",
 ]

@@ -660,6 +660,15 @@ def load_run(folder: str | Path) -> Result:
         return _result(reader)
 
 
+def open_run(folder: str | Path) -> RunReader:
+    """Open a run directory for reading: steps, skills, attempts, events by position, progress.
+
+    Of a run that is still running, `events(after=...)` and `follow()` read what is new, and
+    `progress()` tells what is under way. Use it in a `with` block.
+    """
+    return RunReader(Path(folder))
+
+
 def _result(reader: RunReader) -> Result:
     problem = useless(reader.facts)
     return Result(

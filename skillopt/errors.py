@@ -5,6 +5,7 @@ SkilloptError
 ├── DataError            a dataset or split cannot be used
 ├── SkillError           a skill document cannot be read
 ├── StoreError           a run directory is damaged, locked or belongs to another run
+│   └── LogRewritten     an event log that was being read no longer has what was read from it
 ├── AccessError          a model endpoint cannot be used at all: wrong key, unknown model, no server
 │   └── Unavailable      a server was down for longer than model.outage_seconds
 ├── Unmeasurable         too many attempts failed for an evaluation to mean anything
@@ -45,6 +46,10 @@ class SkillError(SkilloptError):
 
 class StoreError(SkilloptError):
     """A run directory is damaged, locked or belongs to another run."""
+
+
+class LogRewritten(StoreError):
+    """An event log no longer has the event at a position from which reading was to go on."""
 
 
 class AccessError(SkilloptError):

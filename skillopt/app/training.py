@@ -46,6 +46,7 @@ from skillopt.store.files import write_json
 from skillopt.store.handoff import FolderQueue
 from skillopt.store.layout import Layout
 from skillopt.store.lock import RunLock
+from skillopt.store.progress import ProgressFile
 from skillopt.store.projector import Projector
 from skillopt.store.run_history import RunHistory
 
@@ -119,7 +120,8 @@ async def open_training(
 ) -> AsyncGenerator[Training, None]:
     """Lock the run directory, connect the models, and put the run together."""
     layout = Layout(brief.out)
-    with RunLock(brief.out):
+    with RunLock(brief.out), ProgressFile(layout.progress) as progress:
+        watch = _all(progress, watch)
         _check_cut(brief)
         record = EventFile(layout.events)
         config, queue = brief.config, FolderQueue(layout.handoff)
@@ -156,7 +158,16 @@ async def open_training(
             reused = shop.cache.reused
             training = Training(brief, run, shop.budget, layout, repaired, reused, called)
             sink.watch = _all(projector, _cut(brief, hide), watch, _room(training))
+            _follow(training, before, progress)
             yield training
+
+
+def _follow(training: Training, before: State | None, progress: ProgressFile) -> None:
+    """Have the cost and the operations of the plan reported; the baseline is one of them."""
+    plan = training.brief.plan
+    total = 1 + len(plan.moves)
+    done = 0 if before is None else total - len(plan.left(before))
+    progress.follow(lambda: training.meter.total, done=done, total=total)
 
 
 _TARGET = "target model"

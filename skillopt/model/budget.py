@@ -36,8 +36,8 @@ class Meter:
 
     @property
     def total(self) -> Usage:
-        """All roles and stages together."""
-        return sum(self.totals.values(), Usage())
+        """All roles and stages together; may be asked for from another thread."""
+        return sum(list(self.totals.values()), Usage())
 
 
 _PER_CALL = 64

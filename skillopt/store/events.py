@@ -9,16 +9,19 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from skillopt.core.events import Event, Fact
-from skillopt.errors import StoreError
+from skillopt.errors import LogRewritten, StoreError
 from skillopt.store import codec
 from skillopt.store.files import sync_folder, unwritable
 
 FORMAT = 1
 
-_HEAD = re.compile(rb'\{"v":\d+,"seq":\d+,"sum":"[0-9a-f]{16}",')
+_HEAD = re.compile(rb'\{"v":\d+,"seq":(?P<number>\d{1,18}),"sum":"(?P<sum>[0-9a-f]{16})",')
 _VERSION = re.compile(rb'\{"v":(\d{1,9}),')
+_BLOCK = 64 * 1024
+"""Bytes that are read at once on the way back to the start of a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,24 +34,97 @@ class LogContent:
     sum: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class LoggedEvent:
+    """An event with its position in the log."""
+
+    event: Event
+    position: int
+    """Bytes from the start of the log to the end of this event: `after` for what follows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _LineEnd:
+    """The end of a whole line: what the checksum of the next one depends on."""
+
+    position: int = 0
+    number: int = 0
+    sum: str = ""
+
+
+class LogReader:
+    """Reads a log that may still grow. Reading on costs what is new, however long the log is."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._last = _LineEnd()
+
+    @property
+    def sum(self) -> str:
+        """The checksum of the last line that was read."""
+        return self._last.sum
+
+    def read(self, after: int = 0) -> list[LoggedEvent]:
+        """The events behind a position, each verified; a torn last line is left for later.
+
+        An absent file is an empty one. `LogRewritten` if the log no longer has a line that ends at
+        this position, or if it is not the line that this reader has read there.
+        """
+        try:
+            with self._path.open("rb") as file:
+                line_end = self._line_end(file, after)
+                data = file.read()
+        except FileNotFoundError:
+            if after:
+                raise self._rewritten(after) from None
+            return []
+        except OSError as error:
+            raise StoreError(f"cannot read {self._path}: {error.strerror}") from error
+        lines = data.split(b"\n")
+        torn = lines.pop()
+        if lines and not torn and not _parses(lines[-1]):
+            lines.pop()
+        entries: list[LoggedEvent] = []
+        for line in lines:
+            event, line_end = _read_line(self._path, line, line_end)
+            entries.append(LoggedEvent(event, line_end.position))
+        self._last = line_end
+        return entries
+
+    def _line_end(self, file: BinaryIO, position: int) -> _LineEnd:
+        """The line that ends at a position; the file is left there."""
+        if position == 0:
+            return _LineEnd()
+        if not 0 < position <= file.seek(0, os.SEEK_END):
+            raise self._rewritten(position)
+        start, tail = position, b""
+        while start and b"\n" not in tail[:-1]:
+            size = min(_BLOCK, start)
+            start = file.seek(start - size)
+            tail = file.read(size) + tail
+        line = tail[tail.rfind(b"\n", 0, -1) + 1 :]
+        head = _HEAD.match(line)
+        if head is None or not line.endswith(b"\n"):
+            raise self._rewritten(position)
+        found = _LineEnd(position, int(head["number"]), head["sum"].decode())
+        if self._last.position == position and self._last != found:
+            raise self._rewritten(position)
+        file.seek(position)
+        return found
+
+    def _rewritten(self, position: int) -> LogRewritten:
+        return LogRewritten(
+            f"{self._path} was cut or rewritten: it no longer has the event that ended at byte "
+            f"{position}. Open the run again and read it from the beginning."
+        )
+
+
 def read_log(path: Path) -> LogContent:
     """Read and verify a log; an absent file is an empty one, a torn last line is left out."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return LogContent()
-    except OSError as error:
-        raise StoreError(f"cannot read {path}: {error.strerror}") from error
-    lines = data.split(b"\n")
-    torn = lines.pop()
-    if lines and not torn and not _parses(lines[-1]):
-        torn = lines.pop() + b"\n"
-    events: list[Event] = []
-    previous = ""
-    for number, line in enumerate(lines, start=1):
-        event, previous = _read_line(path, number, line, previous)
-        events.append(event)
-    return LogContent(tuple(events), len(data) - len(torn), previous)
+    reader = LogReader(path)
+    entries = reader.read()
+    size = entries[-1].position if entries else 0
+    return LogContent(tuple(entry.event for entry in entries), size, reader.sum)
 
 
 class EventFile:
@@ -124,7 +200,8 @@ def _checksum(number: int, payload: bytes, previous: str) -> str:
     return hashlib.sha256(f"{previous}/{number}/".encode() + payload).hexdigest()[:16]
 
 
-def _read_line(path: Path, number: int, line: bytes, previous: str) -> tuple[Event, str]:
+def _read_line(path: Path, line: bytes, previous: _LineEnd) -> tuple[Event, _LineEnd]:
+    number = previous.number + 1
     version = _VERSION.match(line)
     if version and int(version[1]) > FORMAT:
         raise StoreError(
@@ -133,13 +210,14 @@ def _read_line(path: Path, number: int, line: bytes, previous: str) -> tuple[Eve
         )
     head = _HEAD.match(line)
     payload = b"{" + line[head.end() :] if head else b""
-    whole, checksum = _line(number, payload, previous)
+    whole, checksum = _line(number, payload, previous.sum)
     if whole != line + b"\n":
         raise _damaged(path, number)
     try:
-        return codec.events().decode(payload), checksum
+        event = codec.events().decode(payload)
     except ValueError as error:
         raise _damaged(path, number) from error
+    return event, _LineEnd(previous.position + len(whole), number, checksum)
 
 
 def _parses(line: bytes) -> bool:

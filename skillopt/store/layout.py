@@ -228,6 +228,11 @@ class Layout:
         return self.root / ".lock"
 
     @property
+    def progress(self) -> Path:
+        """How far the process is that trains here; gone when it has ended."""
+        return self.root / "progress.json"
+
+    @property
     def config(self) -> Path:
         """The settings of the latest start, flat and without secrets."""
         return self.root / "config.json"

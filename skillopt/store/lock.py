@@ -161,16 +161,26 @@ class RunLock:
             os.close(descriptor)
 
 
-def at_work(folder: Path) -> bool:
-    """Whether a process writes to this run directory at the moment."""
+def lock_holder(folder: Path) -> str | None:
+    """Who writes to this run directory: `pid 12 on host since ...`; None if nobody does.
+
+    Empty for a process that has just started.
+    """
     try:
         descriptor = os.open(Layout(folder).lock, os.O_RDWR)
     except OSError:
-        return False
+        return None
     try:
-        return not _try_lock(descriptor)
+        if _try_lock(descriptor):
+            return None
+        return os.read(descriptor, 200).decode(errors="replace").strip()
     finally:
         os.close(descriptor)
+
+
+def at_work(folder: Path) -> bool:
+    """Whether a process writes to this run directory at the moment."""
+    return lock_holder(folder) is not None
 
 
 def _names(path: Path, descriptor: int) -> bool:

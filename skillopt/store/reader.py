@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, TypeAlias, cast
 
 from skillopt.core.chat import Usage
-from skillopt.core.events import Event, Fact, Stepped, Stopped
+from skillopt.core.events import Fact, Stepped, Stopped
 from skillopt.core.nearest import did_you_mean
 from skillopt.core.paths import similar_path
 from skillopt.core.rollout import Rollout
@@ -20,11 +21,12 @@ from skillopt.core.state import State
 from skillopt.errors import StoreError
 from skillopt.store.cache import SqliteCache
 from skillopt.store.candidates import skills_in
-from skillopt.store.events import read_log
+from skillopt.store.events import LoggedEvent, LogReader
 from skillopt.store.layout import Layout
 from skillopt.store.ledger import PrefetchCount
 from skillopt.store.lock import at_work
 from skillopt.store.packages import read_skill
+from skillopt.store.progress import ProgressReport, read_progress
 from skillopt.store.run_history import HistoryEntry, RunHistory
 
 Status: TypeAlias = Literal[
@@ -51,7 +53,11 @@ _NAMES = ("initial", "best", "last")
 
 
 class RunReader:
-    """A run as it was when the reader was made; close it, or use it in a `with` block."""
+    """A run, finished or still running; close it, or use it in a `with` block.
+
+    Its history (state, steps, skills, warnings) is as it was when the reader was made; `refresh`
+    takes in what was recorded since. Status, progress, costs and attempts are read when asked for.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.layout = Layout(folder)
@@ -59,16 +65,60 @@ class RunReader:
             near = similar_path(folder)
             hint = f"did you mean {near}?" if near else "`skillopt runs` lists the runs in outputs/"
             raise StoreError(f"{folder} is not a directory; {hint}")
-        self.events: Sequence[Event] = read_log(self.layout.events).events
-        self._chronicle = RunHistory.of(self.events)
-        state = self._chronicle.state
-        if state is None:
-            raise StoreError(
-                f"{folder} holds no run that has begun: it has no {self.layout.events.name} with a "
-                "measured initial skill. Name the directory of a run (out_root)."
-            )
-        self.state: State = state
+        self._log = LogReader(self.layout.events)
+        self._history = RunHistory()
+        self._position = 0
+        self.refresh()
+        if not self.begun and not at_work(folder):
+            raise _not_begun(self.layout)
+
+    @property
+    def begun(self) -> bool:
+        """Whether the initial skill is measured; before that, a run has no events and no state."""
+        return self._history.state is not None
+
+    @property
+    def state(self) -> State:
         """Where the run stands."""
+        state = self._history.state
+        if state is None:
+            raise _not_begun(self.layout)
+        return state
+
+    def events(self, after: int = 0) -> list[LoggedEvent]:
+        """What is recorded behind a position, oldest first; at once, also from a long log.
+
+        Each event tells its position, to go on from there later. `LogRewritten` if the log does
+        not have it any more.
+        """
+        return LogReader(self.layout.events).read(after)
+
+    def follow(self, after: int = 0, *, pause: float = 0.5) -> Iterator[LoggedEvent]:
+        """Every event behind a position, each once, as it is recorded, until no process is at work.
+
+        Looks for new ones every `pause` seconds.
+        """
+        log = LogReader(self.layout.events)
+        while True:
+            running = at_work(self.layout.root)  # asked first: what it writes last is read below
+            for entry in log.read(after):
+                after = entry.position
+                yield entry
+            if not running:
+                return
+            time.sleep(pause)
+
+    def refresh(self) -> list[LoggedEvent]:
+        """Take in, and return, what was recorded since; costs what is new."""
+        entries = self._log.read(self._position)
+        for entry in entries:
+            self._history.add(entry.event)
+            self._position = entry.position
+        return entries
+
+    def progress(self) -> ProgressReport | None:
+        """What the running process reports: phases, counts, cost; None if none is running."""
+        return read_progress(self.layout)
 
     def __enter__(self) -> RunReader:
         """Use and close."""
@@ -96,19 +146,19 @@ class RunReader:
     @property
     def entries(self) -> Sequence[HistoryEntry]:
         """All facts, each with the states around it."""
-        return tuple(self._chronicle.entries)
+        return tuple(self._history.entries)
 
     @property
     def steps(self) -> Sequence[Stepped]:
         """All steps, oldest first."""
-        return tuple(self._chronicle.steps)
+        return tuple(self._history.steps)
 
     def step(self, number: int) -> HistoryEntry:
         """One step with the states around it."""
-        for entry in self._chronicle.entries:
+        for entry in self._history.entries:
             if isinstance(entry.fact, Stepped) and entry.fact.step == number:
                 return entry
-        last = self._chronicle.last_step
+        last = self._history.last_step
         have = f"steps 1 to {last}" if last else "no step yet"
         raise StoreError(f"{self.layout.root} has no step {number}: it has {have}")
 
@@ -119,7 +169,7 @@ class RunReader:
         that was current after it; the first characters (at least four) of a digest, of whatever
         was drafted; a file, or the folder of a package.
         """
-        versions = self._chronicle.versions
+        versions = self._history.versions
         match name:
             case "initial":
                 return self.state.initial.skill
@@ -163,9 +213,9 @@ class RunReader:
         """Whether a process is at work on it, and if none is, how the last one ended."""
         if at_work(self.layout.root):
             return "running"
-        if self._chronicle.finished:
+        if self._history.finished:
             return "finished"
-        stopped = self._chronicle.stopped
+        stopped = self._history.stopped
         if stopped is None:
             return "finished" if self._is_done() else "crashed"
         return _ENDS.get(stopped.reason.partition(":")[0], "stopped by an error")
@@ -178,7 +228,7 @@ class RunReader:
                     patience, fruitless = others.get("patience"), self.state.memory.fruitless
                     out_of_patience = isinstance(patience, int) and 0 < patience <= fruitless
                     return out_of_patience or f"epoch_{epochs:02d}" in self.state.closed
-                case _:  # the test comes last, and the chronicle has seen none
+                case _:  # the test comes last, and none was seen
                     return False
         except StoreError:
             return False
@@ -186,17 +236,17 @@ class RunReader:
     @property
     def stopped(self) -> Stopped | None:
         """When and why the last process ended before the plan did, if it told so."""
-        return self._chronicle.stopped
+        return self._history.stopped
 
     @property
     def warnings(self) -> Sequence[str]:
         """What the run has warned of, each once."""
-        return tuple(self._chronicle.warnings)
+        return tuple(self._history.warnings)
 
     @property
     def prices(self) -> Mapping[str, str | None]:
         """Who says what each role costs; None where nobody does."""
-        return self._chronicle.prices
+        return self._history.prices
 
     def spent(self) -> dict[tuple[str, str, str], Usage]:
         """What was paid, by (move, role, stage)."""
@@ -222,6 +272,13 @@ class RunReader:
         if len(found) > 1:
             raise StoreError(f"{prefix!r} could be any of: {', '.join(found)}. Give more of it.")
         return next(iter(found.values()), None)
+
+
+def _not_begun(layout: Layout) -> StoreError:
+    return StoreError(
+        f"{layout.root} holds no run that has begun: it has no {layout.events.name} with a "
+        "measured initial skill. Name the directory of a run (out_root)."
+    )
 
 
 def _unread(place: Path, why: str) -> StoreError:

@@ -26,7 +26,7 @@ async def a_run(root: Path, until: int | None = None) -> Path:
 
 async def test_a_reader_shows_events_facts_steps_and_the_state(tmp_path: Path) -> None:
     with RunReader(await a_run(tmp_path)) as reader:
-        assert list(reader.events) == story()
+        assert [entry.event for entry in reader.events()] == story()
         assert reader.facts == [event for event in story() if isinstance(event, Fact)]
         assert list(reader.steps) == [event for event in story() if isinstance(event, Stepped)]
         assert reader.state == replay(story())
@@ -136,7 +136,7 @@ async def test_a_run_under_way_can_be_read_and_is_not_touched(tmp_path: Path) ->
     layout.events.write_bytes(whole[:-9])
     writer = SqliteCache(layout.cache)
     with RunReader(tmp_path) as reader:
-        assert list(reader.events) == story()[:6]
+        assert [entry.event for entry in reader.events()] == story()[:6]
         assert reader.rollouts(task="v1")
         with pytest.raises(StoreError, match="no step yet"):
             reader.step(1)
