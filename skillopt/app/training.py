@@ -130,13 +130,10 @@ async def open_training(
             models = _models(brief, shop.board)
             hide = shop.board.secrets.hide_values
             known = identity_of(brief, shop.harness(models["target"]), models)
-            identity = {key: hide(value) for key, value in known.items()}
+            identity: Mapping[str, str] = {key: hide(value) for key, value in known.items()}
             before = replay(record.events())
             if before is not None:
-                _check_version(before.identity, brief.out)
-                kept = {key: each for key, each in before.identity.items() if key in RETIRED}
-                identity = {**identity, **kept}
-                check_same_run(identity, before.identity, Config().identity())
+                identity = _checked_identity(identity, before, brief.out)
             projector = Projector(
                 layout,
                 shop.cache,
@@ -160,6 +157,15 @@ async def open_training(
             sink.watch = _all(projector, _cut(brief, hide), watch, _room(training))
             _follow(training, before, progress)
             yield training
+
+
+def _checked_identity(identity: Mapping[str, str], before: State, out: Path) -> Mapping[str, str]:
+    """The identity with the retired settings of the record; refused if it is another run's."""
+    _check_version(before.identity, out)
+    retired = {key: value for key, value in before.identity.items() if key in RETIRED}
+    identity = {**identity, **retired}
+    check_same_run(identity, before.identity, Config().identity())
+    return identity
 
 
 def _follow(training: Training, before: State | None, progress: ProgressFile) -> None:
