@@ -38,7 +38,7 @@ from skillopt.core.attribution import Attribution
 from skillopt.core.callables import identify, reference, used
 from skillopt.core.chat import Model, Usage
 from skillopt.core.events import Event, Signal, Warned
-from skillopt.core.ports import Gate, Watcher
+from skillopt.core.ports import Gate, Proposer, Watcher
 from skillopt.core.rollout import Evaluation
 from skillopt.core.skill import MAIN, Skill
 from skillopt.core.state import State
@@ -64,6 +64,8 @@ ConfigLike: TypeAlias = str | Path | Config | None
 """A YAML file, or a configuration that is already loaded."""
 ScorerLike: TypeAlias = str | Callable[..., object]
 """The name of a scorer, or a function of answer and row."""
+ProposerLike: TypeAlias = str | Proposer | Sequence[str | Proposer]
+"""The name of a proposer, an object or an async function that is one, or several of these."""
 SkillLike: TypeAlias = str | Path | None
 """The path of a document or of a package folder, the text of a document, or None for the skill of
 the configuration."""
@@ -179,6 +181,7 @@ class Inputs:
     optimizer: ModelLike | None = None
     judge: ModelLike | None = None
     gate: str | Gate | None = None
+    proposer: ProposerLike | None = None
     skill: SkillLike = None
     out: str | Path | None = None
     settings: Mapping[str, object] | None = None
@@ -198,6 +201,7 @@ class Inputs:
             optimizer=self.optimizer,
             judge=self.judge,
             gate=self.gate,
+            proposer=self.proposer,
             out=self.out,
         )
         own = _own(target=self.target, optimizer=self.optimizer, judge=self.judge)
@@ -221,6 +225,7 @@ async def train_async(
     optimizer: ModelLike | None = None,
     judge: ModelLike | None = None,
     gate: str | Gate | None = None,
+    proposer: ProposerLike | None = None,
     skill: SkillLike = None,
     out: str | Path | None = None,
     settings: Mapping[str, object] | None = None,
@@ -243,6 +248,7 @@ async def train_async(
         judge: The model that scores, if the environment asks for one: a name, or a function from
             prompt to answer. Without it, `model.judge`, or else the optimizer.
         gate: What decides whether a candidate is accepted: a name, or an object with `judge`.
+        proposer: What proposes edits: a name, an object or an async function, or a list of them.
         skill: The initial skill: a text, or the path of a document or of a package folder.
         out: The run directory.
         settings: Any setting by its flat or dotted name: `{"num_epochs": 2, "env.limit": 50}`.
@@ -263,12 +269,14 @@ async def train_async(
         optimizer=optimizer,
         judge=judge,
         gate=gate,
+        proposer=proposer,
         skill=skill,
         out=out,
         settings=settings,
     ).prepare()
     shown = PlainProgress() if progress else None
-    with _in_use(scorer, target, optimizer, judge, gate), _beating(shown):
+    given = (scorer, target, optimizer, judge, gate, *_several(proposer))
+    with _in_use(*given), _beating(shown):
         if shown is None:
             return await run_training(brief, watch=_watching(watch), secrets=_variables(config))
         return await _shown_training(brief, _watching(watch, shown), shown, _variables(config))
@@ -353,6 +361,7 @@ async def estimate_async(
     optimizer: ModelLike | None = None,
     judge: ModelLike | None = None,
     gate: str | Gate | None = None,
+    proposer: ProposerLike | None = None,
     skill: SkillLike = None,
     settings: Mapping[str, object] | None = None,
 ) -> Estimate:
@@ -372,6 +381,7 @@ async def estimate_async(
         optimizer=optimizer,
         judge=judge,
         gate=gate,
+        proposer=proposer,
         skill=skill,
         settings=settings,
     ).prepare()
@@ -432,6 +442,7 @@ async def check_async(
     scorer: ScorerLike | None = None,
     target: ModelLike | None = None,
     gate: str | Gate | None = None,
+    proposer: ProposerLike | None = None,
     skill: SkillLike = None,
     trained: str | Path | None = None,
     sample: int | None = None,
@@ -453,6 +464,7 @@ async def check_async(
         scorer: As in `train`.
         target: The model for `sample`, as in `train`.
         gate: As in `train`.
+        proposer: As in `train`.
         skill: The initial skill.
         trained: A trained skill to check on the same data, instead of data and scorer.
         sample: Number of val items on which the target is called, for a baseline without the skill;
@@ -473,6 +485,7 @@ async def check_async(
         scorer=scorer,
         target=target,
         gate=gate,
+        proposer=proposer,
         skill=skill,
         settings=settings,
     ).configure()
@@ -481,7 +494,7 @@ async def check_async(
     spending = None
     if sample is not None:
         spending = Spending(sample, _watching(watch), secrets or _variables(config))
-    with _in_use(scorer, target, gate):
+    with _in_use(scorer, target, gate, *_several(proposer)):
         return await check_config(settled, spending, supplied)
 
 
@@ -532,6 +545,7 @@ async def calibrate_async(
     optimizer: ModelLike | None = None,
     judge: ModelLike | None = None,
     gate: str | Gate | None = None,
+    proposer: ProposerLike | None = None,
     skill: SkillLike = None,
     out: str | Path | None = None,
     effect: float = 0.05,
@@ -556,6 +570,7 @@ async def calibrate_async(
         optimizer: As in `train`.
         judge: As in `train`.
         gate: As in `train`.
+        proposer: As in `train`.
         skill: As in `train`.
         out: As in `train`.
         effect: The smallest gain in score to detect, from 0 to 1.
@@ -575,12 +590,14 @@ async def calibrate_async(
         optimizer=optimizer,
         judge=judge,
         gate=gate,
+        proposer=proposer,
         skill=skill,
         out=out,
         settings=settings,
     ).prepare()
     shown = PlainProgress() if progress else None
-    with _in_use(scorer, target, optimizer, judge, gate), _beating(shown):
+    given = (scorer, target, optimizer, judge, gate, *_several(proposer))
+    with _in_use(*given), _beating(shown):
         return await noise_of(brief, effect=effect, power=power, watch=_watching(watch, shown))
 
 
@@ -776,6 +793,7 @@ def _configure(
     optimizer: ModelLike | None = None,
     judge: ModelLike | None = None,
     gate: str | Gate | None = None,
+    proposer: ProposerLike | None = None,
     out: str | Path | None = None,
 ) -> Config:
     values = dict(settings or {})
@@ -784,6 +802,7 @@ def _configure(
     given = {
         "env.scorer": scorer,
         "evaluation.gate": gate,
+        "gradient.proposer": _several(proposer) or None,
         "env.out_root": None if out is None else str(out),
         **_named("target", target),
         **_named("optimizer", optimizer),
@@ -836,6 +855,19 @@ def _own(**given: ModelLike | None) -> dict[Role, Model]:
         for role, model in given.items()
         if model is not None and not isinstance(model, str)
     }
+
+
+def _several(proposer: ProposerLike | None) -> list[str | Proposer]:
+    """The proposers that were given, none or one or several."""
+    match proposer:
+        case None:
+            return []
+        case str():
+            return [proposer]
+        case Sequence():
+            return list(proposer)
+        case _:
+            return [proposer]
 
 
 @contextmanager

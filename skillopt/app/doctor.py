@@ -18,6 +18,7 @@ from skillopt.aio import map_all
 from skillopt.app.models import provider_model, roles_of, settled
 from skillopt.app.policies import limits, proposer_of
 from skillopt.app.run_spec import at_fault, prepare
+from skillopt.config.parts import PARTS, asks_model, part_name
 from skillopt.config.schema import Config, Role, RoleModel
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Message, Model, Reply, Request, Tool
@@ -57,7 +58,9 @@ class OptimizerTrial:
 
 async def try_optimizer(config: Config, model: Model, prompts: Library) -> OptimizerTrial:
     """Put three plain failures to the configured proposers, and judge the reply as a run would."""
-    names = [name for name in config.gradient.proposer if name not in ASKS_NO_MODEL]
+    gradient = config.gradient
+    kinds = zip(gradient.proposer, PARTS["gradient"].kinds(gradient), strict=True)
+    names = [part_name(each) for each, kind in kinds if asks_model(kind)]
     asked = " and ".join(names)
     if not names:
         return OptimizerTrial(asked, "not asked")

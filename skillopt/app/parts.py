@@ -17,17 +17,18 @@ class NoSettings:
     """For a part that declares none."""
 
 
-def make(kind: Callable[..., T], config: Config, section: str) -> T:
+def make(kind: Callable[..., T], config: Config, section: str, *tools: object) -> T:
     """A part from its class, with its settings from a section of the configuration.
 
     The class is called with an object of its `Settings`, or with nothing if it declares none. If
-    it has a class method `from_settings`, that is called instead.
+    it has a class method `from_settings`, that is called instead, with the `tools` as well.
     """
     declared: type[object] | None = getattr(kind, "Settings", None)
-    settings = settings_for(NoSettings if declared is None else declared, config, section)
-    create = cast("Callable[..., T]", getattr(kind, "from_settings", kind))
+    checked = settings_for(NoSettings if declared is None else declared, config, section)
+    settings = () if declared is None else (checked,)
+    create: Callable[..., T] | None = getattr(kind, "from_settings", None)
     try:
-        return create() if declared is None else create(settings)
+        return kind(*settings) if create is None else create(*settings, *tools)
     except (TypeError, ValueError) as error:
         named = part_name(cast("Any", kind))
         raise config.complaint(PARTS[section].dotted, f"{named} cannot be made: {error}") from error

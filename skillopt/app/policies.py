@@ -1,21 +1,23 @@
 """Creates the parts of the optimizer from the settings.
 
-Only this module and `judging` look at the names of modes.
+Only this module looks at the names of modes; gates and proposers are made by `parts`.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import cast
 
+from skillopt.app.parts import make
+from skillopt.config.parts import PROPOSERS, ProposerKind
 from skillopt.config.schema import Config, GradientSection, OptimizerSection, RateControl
 from skillopt.core.ports import MetaReflector, Proposer, Reviewer, Shortener
 from skillopt.core.rollout import CHANGED, UNCHANGED, Change, Rollout
 from skillopt.core.skill import Skill
 from skillopt.engine.plan import PlanSettings
 from skillopt.engine.target_probe import LiveTargetProbe
-from skillopt.optimizer.explore import Explore
-from skillopt.optimizer.instruct import Instruct
 from skillopt.optimizer.learning_rate import (
     Autonomous,
     Constant,
@@ -26,13 +28,12 @@ from skillopt.optimizer.learning_rate import (
 )
 from skillopt.optimizer.merging import Aggregate, Portfolio, Several, Union
 from skillopt.optimizer.meta_reflect import MetaReflect
-from skillopt.optimizer.patterns import Patterns
 from skillopt.optimizer.pipeline import Aggregating, Pipeline, Rating, Selecting, Updating
 from skillopt.optimizer.probe import Probing
-from skillopt.optimizer.reflect import Reflect
 from skillopt.optimizer.reminders import Reminders
 from skillopt.optimizer.selection import OneBody, Select
 from skillopt.optimizer.slow_update import LookBack, MetaSkill, SlowUpdate
+from skillopt.optimizer.tools import ProposerTools
 from skillopt.optimizer.trial import Trial
 from skillopt.optimizer.update import Compress, Follow, Patch, TakeOver
 from skillopt.optimizer.vary import Vary
@@ -49,8 +50,26 @@ _PAIRS: Mapping[str, frozenset[Change]] = {
 
 def proposer_of(config: Config, asker: Asker, probing: Probing | None = None) -> Proposer:
     """What turns attempts into proposals, as the settings say."""
-    lapses = _lapses(config.optimizer, asker)
-    return _proposer(config.gradient, form_of(config), asker, lapses, probing)
+    tools = ProposerTools(
+        asker=asker,
+        form=form_of(config),
+        reminders=_lapses(config.optimizer, asker),
+        probing=probing,
+    )
+
+    def one(named: str | Proposer) -> Proposer:
+        kind = PROPOSERS.load(named) if isinstance(named, str) else named
+        if not inspect.isclass(kind):
+            return cast("Proposer", kind)  # a function, or an object
+        return make(cast("ProposerKind", kind), config, "gradient", tools)
+
+    gradient = config.gradient
+    chosen = tuple(one(named) for named in gradient.proposer)
+    if len(chosen) == 1:
+        return chosen[0]
+    if gradient.portfolio_after:
+        return Portfolio(chosen, gradient.portfolio_after)
+    return Several(chosen)
 
 
 def pipeline(config: Config, witness: LiveTargetProbe, asker: Asker) -> Pipeline:
@@ -217,43 +236,6 @@ def _update(config: Config, asker: Asker) -> Updating:
             )
         case "full_rewrite_minibatch":
             return TakeOver(sink=asker.sink)
-
-
-def _proposer(
-    gradient: GradientSection,
-    form: Form,
-    asker: Asker,
-    lapses: Reminders | None,
-    probing: Probing | None,
-) -> Proposer:
-    def one(name: str) -> Proposer:
-        match name:
-            case "explore":
-                return Explore(
-                    asker=asker,
-                    turns=gradient.explore_turns,
-                    failure_only=gradient.failure_only,
-                )
-            case "instruct":
-                return Instruct(asker=asker, samples=gradient.samples)
-            case "patterns":
-                return Patterns(sink=asker.sink)
-            case _:
-                return Reflect(
-                    asker=asker,
-                    minibatch=gradient.minibatch_size,
-                    failure_only=gradient.failure_only,
-                    lapses=lapses,
-                    probing=probing,
-                    form=form,
-                )
-
-    chosen = [one(name) for name in gradient.proposer]
-    if len(chosen) == 1:
-        return chosen[0]
-    if gradient.portfolio_after:
-        return Portfolio(tuple(chosen), gradient.portfolio_after)
-    return Several(tuple(chosen))
 
 
 def _aggregate(gradient: GradientSection, form: Form, asker: Asker) -> Aggregating:

@@ -7,6 +7,7 @@ from math import ceil
 
 from skillopt.app.costs import NONE, Range
 from skillopt.app.run_spec import RunSpec
+from skillopt.config.parts import PARTS, asks_model, part_name
 from skillopt.engine.plan import Step
 from skillopt.optimizer.cases import GROUPS
 
@@ -31,7 +32,10 @@ class ProposerCalls:
 def proposer_calls(brief: RunSpec, move: Step) -> ProposerCalls:
     """All proposers of a step together."""
     gradient = brief.config.gradient
-    found = [_one(name, brief, move) for name in gradient.proposer]
+    found = [
+        _one(part_name(each), brief, move, asks=asks_model(kind))
+        for each, kind in zip(gradient.proposer, PARTS["gradient"].kinds(gradient), strict=True)
+    ]
     if len(found) > 1 and gradient.portfolio_after:
         # One of them has its turn; which one shows only then.
         found = [_perhaps(each) for each in found]
@@ -58,7 +62,7 @@ def _perhaps(found: ProposerCalls) -> ProposerCalls:
     )
 
 
-def _one(name: str, brief: RunSpec, move: Step) -> ProposerCalls:
+def _one(name: str, brief: RunSpec, move: Step, *, asks: bool) -> ProposerCalls:
     gradient = brief.config.gradient
     kinds = sum(len({task.kind for task in batch}) for batch in move.batches)
     match name:
@@ -74,10 +78,11 @@ def _one(name: str, brief: RunSpec, move: Step) -> ProposerCalls:
         case "patterns":
             leaves = kinds + len(move.batches)
             return ProposerCalls(leaves=leaves, proposals=_RULES * leaves)
-        case _:
+        case _:  # one of somebody else's counts as an analyst
             asked = sum((_minibatches(len(each), brief) for each in move.batches), NONE)
             most = round(asked.high)
-            return ProposerCalls(analyst=asked, leaves=most, proposals=most * bound(move.budget))
+            proposals = most * bound(move.budget)
+            return ProposerCalls(analyst=asked if asks else NONE, leaves=most, proposals=proposals)
 
 
 def _minibatches(tasks: int, brief: RunSpec) -> Range:

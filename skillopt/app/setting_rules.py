@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from skillopt.app.judging import own_gate
 from skillopt.app.speculating import hindrance
-from skillopt.config.parts import part_name
+from skillopt.config.parts import PARTS, part_name
 from skillopt.config.schema import Config, RoleModel
 from skillopt.core.ports import Decisive
 
@@ -14,14 +14,16 @@ from skillopt.core.ports import Decisive
 def check(config: Config) -> None:
     """Refuse settings that exclude each other, before anything is spent."""
     gradient, optimizer = config.gradient, config.optimizer
-    analyst, mode = "analyst" in gradient.proposer, optimizer.skill_update_mode
+    kinds, mode = PARTS["gradient"].kinds(gradient), optimizer.skill_update_mode
     patching, asked = mode == "patch", optimizer.lr_scheduler == "autonomous"
-    control, proposers = optimizer.lr_control_mode, ", ".join(gradient.proposer)
+    control = optimizer.lr_control_mode
+    proposers = ", ".join(map(part_name, gradient.proposer))
     edits_only = f"works with edits only; with optimizer.skill_update_mode: {mode} it must be"
     for key, wrong, what in (
         (
             "optimizer.use_skill_aware_reflection",
-            optimizer.use_skill_aware_reflection and not analyst,
+            optimizer.use_skill_aware_reflection
+            and not any(getattr(each, "writes_reminders", False) for each in kinds),
             "needs analyst among gradient.proposer; the other proposers write no reminders",
         ),
         (
@@ -31,12 +33,13 @@ def check(config: Config) -> None:
         ),
         (
             "gradient.use_deep_reflect",
-            gradient.use_deep_reflect and not analyst,
+            gradient.use_deep_reflect
+            and not any(getattr(each, "reads_probes", False) for each in kinds),
             "needs analyst among gradient.proposer; the other proposers read no probes",
         ),
         (
             "gradient.proposer",
-            not patching and proposers != "analyst",
+            not patching and any(getattr(each, "edits_only", True) for each in kinds),
             f"{proposers} {edits_only} analyst",
         ),
         (

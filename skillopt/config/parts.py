@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, TypeGuard, cast
 
 from skillopt.config.registry import Registry
 from skillopt.core.callables import Anything, identify, reference
-from skillopt.core.ports import Gate
+from skillopt.core.ports import Gate, Proposer
 
 
 class GateKind(Protocol):
@@ -32,6 +32,28 @@ def _is_gate(found: object) -> TypeGuard[GateKind]:
 GATES: Final = Registry[GateKind]("skillopt.gates", "gate", _is_gate)
 
 
+class ProposerKind(Protocol):
+    """A class registered under `skillopt.proposers`, or a function that is a proposer.
+
+    A class may have `Settings` and `from_settings`, as one of gates; the latter gets a
+    `ProposerTools` as well. Optional attributes, with their defaults: `edits_only` (True),
+    `writes_reminders` (False), `reads_probes` (False), `asks_model` (True).
+    """
+
+    def __call__(self, *settings: object) -> Proposer:
+        """The proposer with these settings; without any, if it declares none."""
+        ...
+
+
+def _is_proposer(found: object) -> TypeGuard[ProposerKind]:
+    if not inspect.isclass(found):
+        return callable(found)
+    return any("__call__" in vars(each) for each in found.__mro__)
+
+
+PROPOSERS: Final = Registry[ProposerKind]("skillopt.proposers", "proposer", _is_proposer)
+
+
 @dataclass(frozen=True, slots=True)
 class PartKey:
     """A key that names a part, or several."""
@@ -49,6 +71,13 @@ class PartKey:
         """What the key names in this section: names and objects."""
         found: object = getattr(section, self.key)
         return cast("tuple[object, ...]", found) if isinstance(found, tuple) else (found,)
+
+    def kinds(self, section: object) -> list[object]:
+        """The classes of registered parts and of `module:Name`, and the objects."""
+        return [
+            self.registry.load(each) if isinstance(each, str) else each
+            for each in self.named(section)
+        ]
 
     def told(self, section: object) -> str:
         """The same in words: `gate 'strict'`."""
@@ -76,7 +105,11 @@ class PartKey:
 
 
 PARTS: Final[Mapping[str, PartKey]] = {
-    each.section: each for each in (PartKey("evaluation", "gate", GATES),)
+    each.section: each
+    for each in (
+        PartKey("evaluation", "gate", GATES),
+        PartKey("gradient", "proposer", PROPOSERS),
+    )
 }
 """By section: the sections that accept settings of parts."""
 
@@ -87,6 +120,11 @@ def setting_names(kind: object) -> list[str]:
     if not (isinstance(declared, type) and dataclasses.is_dataclass(declared)):
         return []
     return [each.name for each in dataclasses.fields(declared)]
+
+
+def asks_model(proposer: object) -> bool:
+    """Whether a proposer, or its class, asks the optimizer model."""
+    return bool(getattr(proposer, "asks_model", True))
 
 
 def part_name(part: object) -> str:

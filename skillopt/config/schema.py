@@ -15,7 +15,7 @@ from skillopt.config import yaml12
 from skillopt.config.given import GivenValue, Settings, read
 from skillopt.config.legacy import IGNORED, NOT_YET, flat_name
 from skillopt.config.overrides import suggestion
-from skillopt.config.parts import PARTS, part_name
+from skillopt.config.parts import PARTS
 from skillopt.config.problems import check
 from skillopt.config.redaction import HIDDEN, names_secret, redact
 from skillopt.config.sections import (
@@ -315,6 +315,7 @@ def _simple(value: object) -> object:
         case list() | tuple():
             return [_simple(each) for each in cast("list[object]", value)]
         case _ if callable(value) or isinstance(value, Gate):
-            return part_name(value)
+            name = getattr(value, "__qualname__", type(value).__qualname__)
+            return f"{getattr(value, '__module__', '')}:{name}"
         case _:
             return str(value)

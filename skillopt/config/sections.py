@@ -33,10 +33,10 @@ from skillopt.config.backends import (
     own_settings,
 )
 from skillopt.config.legacy import backend_of, pair_policy_of, update_mode_of
-from skillopt.config.parts import GATES
+from skillopt.config.parts import GATES, PROPOSERS
 from skillopt.config.problems import shown
 from skillopt.config.registry import Registry
-from skillopt.core.ports import Gate
+from skillopt.core.ports import Gate, Proposer
 from skillopt.errors import ConfigError
 
 Role: TypeAlias = Literal["optimizer", "target", "judge"]
@@ -83,6 +83,8 @@ def _several(names: object) -> object:
             return (names,)
         case list():
             return tuple(cast("list[object]", names))
+        case _ if callable(names):
+            return (names,)
         case _:
             return names
 
@@ -109,7 +111,7 @@ UpdateMode: TypeAlias = Annotated[
     BeforeValidator(update_mode_of),
 ]
 Proposers: TypeAlias = Annotated[
-    tuple[Literal["analyst", "explore", "instruct", "patterns"], ...],
+    tuple[Annotated[str | Proposer, PlainValidator(_part(PROPOSERS, Proposer))], ...],
     Field(min_length=1),
     BeforeValidator(_several),
 ]
@@ -322,6 +324,8 @@ class GradientSection(Section):
     deep_reflect_failures: Count = 4
     deep_reflect_successes: Count = 2
     deep_reflect_turns: Positive = 3
+    own: Mapping[str, object] = Field(default_factory=dict[str, object])
+    """Not a key: settings of the proposers that are no keys above."""
 
 
 class OptimizerSection(Section):

@@ -213,6 +213,7 @@ class TargetProbe(Protocol):
         ...
 
 
+@runtime_checkable
 class Proposer(Protocol):
     """Makes findings with proposals from attempts: the first stage of an optimizer."""
 

@@ -6,8 +6,9 @@ import json
 import re
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
-from typing_extensions import assert_never
+from typing_extensions import Self, assert_never
 
 from skillopt.core.chat import Message
 from skillopt.core.memory import Memory
@@ -16,6 +17,7 @@ from skillopt.core.rollout import Rollout, Score
 from skillopt.core.skill import Skill
 from skillopt.core.tokens import estimate, head
 from skillopt.errors import Unusable
+from skillopt.optimizer.tools import ProposerTools
 from skillopt.prompts.ask import Asker, PromptQuestion
 from skillopt.prompts.digest import NOTE, Digest, shorten
 from skillopt.prompts.replies import CallAnswer, EditAnswer, Exploration
@@ -186,6 +188,14 @@ _LEAST = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExploreSettings:
+    """The settings of `Explore`."""
+
+    explore_turns: int = 12
+    failure_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explore:
     """One exploration per step, over all of its attempts, in a bounded number of turns.
 
@@ -193,9 +203,18 @@ class Explore:
     in all than such a question may show.
     """
 
+    Settings: ClassVar[type[ExploreSettings]] = ExploreSettings
+
     asker: Asker
     turns: int = 12
     failure_only: bool = False
+
+    @classmethod
+    def from_settings(cls, settings: ExploreSettings, tools: ProposerTools) -> Self:
+        """With the optimizer model."""
+        return cls(
+            asker=tools.asker, turns=settings.explore_turns, failure_only=settings.failure_only
+        )
 
     async def __call__(
         self,

@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
+
+from typing_extensions import Self
 
 from skillopt.aio import map_all
 from skillopt.core.edits import Append
@@ -20,6 +22,7 @@ from skillopt.core.sink import Phase
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
 from skillopt.optimizer.cases import ROOM, Case, Group, contrasting, grouped, read_cases
+from skillopt.optimizer.tools import ProposerTools
 from skillopt.prompts.ask import Asker
 
 _CASES = 6
@@ -36,12 +39,26 @@ _LEAD = re.compile(r"^(?:\**instruction:?\**:?|[-*]|\d+[.)])\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InstructSettings:
+    """The settings of `Instruct`."""
+
+    samples: int = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Instruct:
     """Asks several times for one instruction per group of failed tasks."""
+
+    Settings: ClassVar[type[InstructSettings]] = InstructSettings
 
     asker: Asker
     samples: int = 3
     temperature: float = 0.8
+
+    @classmethod
+    def from_settings(cls, settings: InstructSettings, tools: ProposerTools) -> Self:
+        """With the optimizer model."""
+        return cls(asker=tools.asker, samples=settings.samples)
 
     async def __call__(
         self,

@@ -11,6 +11,9 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
+
+from typing_extensions import Self
 
 from skillopt.core.edits import Append, Delete, Edit
 from skillopt.core.memory import Memory
@@ -19,6 +22,7 @@ from skillopt.core.rollout import Rollout
 from skillopt.core.sink import EventSink
 from skillopt.core.skill import Skill
 from skillopt.optimizer.cases import Case, by_kind, read_cases
+from skillopt.optimizer.tools import ProposerTools
 
 _FEW = 2
 """Cases of a kind from which on a common form counts as one."""
@@ -31,7 +35,14 @@ _BULLET = re.compile(r"^[ \t]*[-*+][ \t]+\S.*$", re.MULTILINE)
 class Patterns:
     """Proposes what the answers themselves show."""
 
+    asks_model: ClassVar[bool] = False
+
     sink: EventSink
+
+    @classmethod
+    def from_settings(cls, tools: ProposerTools) -> Self:
+        """It has no settings."""
+        return cls(sink=tools.asker.sink)
 
     async def __call__(
         self,

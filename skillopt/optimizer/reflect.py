@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
+
+from typing_extensions import Self
 
 from skillopt.aio import TaskGroup, join, task_group
 from skillopt.core.memory import Memory
@@ -15,6 +18,7 @@ from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
 from skillopt.optimizer.probe import Probing
 from skillopt.optimizer.reminders import Reminders
+from skillopt.optimizer.tools import ProposerTools
 from skillopt.prompts.ask import Asker, PromptQuestion
 from skillopt.prompts.digest import Digest
 from skillopt.prompts.forms import EDITS, Form
@@ -29,11 +33,24 @@ _PROMPTS: dict[Source, str] = {"failure": "analyst_error", "success": "analyst_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReflectSettings:
+    """The settings of `Reflect`."""
+
+    minibatch_size: int = 8
+    failure_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reflect:
     """Asks about a minibatch as soon as the attempts before it, in their fixed order, are done.
 
     So reflection overlaps the rest of the rollout and still does not depend on who finished first.
     """
+
+    Settings: ClassVar[type[ReflectSettings]] = ReflectSettings
+    edits_only: ClassVar[bool] = False
+    writes_reminders: ClassVar[bool] = True
+    reads_probes: ClassVar[bool] = True
 
     asker: Asker
     minibatch: int = 8
@@ -43,6 +60,18 @@ class Reflect:
     probing: Probing | None = None
     """Looks into a few attempts first, which are chosen from all of the step; None: into none."""
     form: Form = EDITS
+
+    @classmethod
+    def from_settings(cls, settings: ReflectSettings, tools: ProposerTools) -> Self:
+        """With all tools."""
+        return cls(
+            asker=tools.asker,
+            minibatch=settings.minibatch_size,
+            failure_only=settings.failure_only,
+            lapses=tools.reminders,
+            probing=tools.probing,
+            form=tools.form,
+        )
 
     async def __call__(
         self,

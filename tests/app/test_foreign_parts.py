@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,11 +13,16 @@ from support import analysis
 from support_runs import Job, make_data
 
 import skillopt
-from skillopt.api import Result
+from skillopt.api import ProposerLike, Result
 from skillopt.config.load import load_kept
 from skillopt.core.chat import Reply, Request, Usage
+from skillopt.core.edits import Append
 from skillopt.core.events import GateVerdict, Measured, Stepped
+from skillopt.core.memory import Memory
 from skillopt.core.ports import Gate
+from skillopt.core.proposal import Finding, Proposal
+from skillopt.core.rollout import Rollout
+from skillopt.core.skill import Skill
 from skillopt.errors import ConfigError, StoreError
 from skillopt.store.reader import RunReader
 from skillopt.testing.simulator import Simulator
@@ -25,6 +30,7 @@ from skillopt.testing.simulator import Simulator
 GATE = """
 from dataclasses import dataclass
 
+from skillopt.core.edits import Append
 from skillopt.core.events import GateVerdict
 
 
@@ -58,12 +64,51 @@ class Fussy(Margin):
     def __init__(self, settings):
         raise ValueError("never content")
 """
+PROPOSER = """
+from dataclasses import dataclass
+
+from skillopt.core.edits import Append
+from skillopt.core.proposal import Finding, Proposal
+
+
+@dataclass(frozen=True)
+class Wish:
+    rule: str = "Guess."
+    samples: int = 0
+
+
+async def find(batches, rule, by):
+    rollouts = [each for batch in batches async for each in batch]
+    tasks = tuple(sorted(each.task for each in rollouts))
+    proposal = Proposal(Append(f"- {rule}"), "failure", tasks, "fixed", by=by)
+    return (Finding(source="failure", batch=0, number=0, tasks=tasks, proposals=(proposal,)),)
+
+
+class Fixed:
+    Settings = Wish
+    asks_model = False
+
+    def __init__(self, rule, sink):
+        self.rule, self.sink = rule, sink
+
+    @classmethod
+    def from_settings(cls, settings, tools):
+        return cls(f"{settings.rule} ({settings.samples})", tools.asker.sink)
+
+    async def __call__(self, skill, batches, memory, *, budget):
+        return await find(batches, self.rule, "fixed")
+
+
+async def double(skill, batches, memory, *, budget):
+    return await find(batches, "Double the number.", "double")
+"""
 
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with modules of the user's, which is the current one."""
     (tmp_path / "house_gates.py").write_text(GATE, encoding="utf-8")
+    (tmp_path / "house_proposers.py").write_text(PROPOSER, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     yield tmp_path
@@ -85,7 +130,12 @@ async def teacher(request: Request) -> Reply:
     return Reply(text=said, usage=Usage(input=10, output=2))
 
 
-def train(out: Path, settings: Mapping[str, object], gate: Gate | str | None = None) -> Result:
+def train(
+    out: Path,
+    settings: Mapping[str, object],
+    gate: Gate | str | None = None,
+    proposer: ProposerLike | None = None,
+) -> Result:
     return skillopt.train(
         train=rows(1, 6),
         val=rows(100, 4),
@@ -95,6 +145,7 @@ def train(out: Path, settings: Mapping[str, object], gate: Gate | str | None = N
         skill="You add numbers.",
         out=out,
         gate=gate,
+        proposer=proposer,
         settings={"num_epochs": 1, "batch_size": 3, "use_slow_update": False, **settings},
         progress=False,
     )
@@ -207,3 +258,113 @@ def test_what_is_wrong_with_a_gate_is_said_before_anything_is_spent(
     with pytest.raises(ConfigError, match=re.escape(told)):
         train(work / "run", dotted)
     assert not (work / "run").exists()
+
+
+class Rule:
+    """Proposes one rule, whatever it reads."""
+
+    def __init__(self, rule: str) -> None:
+        self.rule = rule
+
+    async def __call__(
+        self,
+        skill: Skill,
+        batches: Sequence[AsyncIterable[Rollout]],
+        memory: Memory,
+        *,
+        budget: int | None,
+    ) -> tuple[Finding, ...]:
+        rollouts = [each for batch in batches async for each in batch]
+        tasks = tuple(sorted(each.task for each in rollouts))
+        proposal = Proposal(Append(f"- {self.rule}"), "failure", tasks, by="rule")
+        return (Finding(source="failure", batch=0, number=0, tasks=tasks, proposals=(proposal,)),)
+
+
+def proposers(out: Path) -> set[str]:
+    """Who proposed something."""
+    with RunReader(out) as reader:
+        steps = [each for each in reader.facts if isinstance(each, Stepped)]
+    found = [finding for each in steps for finding in each.draft.findings]
+    return {proposal.by for each in found for proposal in each.proposals}
+
+
+def test_a_proposer_of_the_current_folder_in_a_file_proposes_on_the_simulator(work: Path) -> None:
+    data = make_data(work / "data")
+    (work / "c.yaml").write_text(
+        "gradient:\n  proposer: [analyst, 'house_proposers:Fixed']\n  rule: Mind the units.\n"
+        "optimizer:\n  use_slow_update: false\n",
+        encoding="utf-8",
+    )
+
+    async def run() -> Result:
+        async with Simulator(seed=1) as sim:
+            job = Job(url=sim.url, data=data, out=work / "run", epochs=1)
+            start = data / "start.md"
+            return await skillopt.train_async(
+                work / "c.yaml", skill=start, settings=job.settings(), progress=False
+            )
+
+    asyncio.run(run())
+    assert proposers(work / "run") == {"analyst", "fixed"}
+    log = (work / "run" / "events.jsonl").read_text(encoding="utf-8")
+    assert "Mind the units. (3)" in log  # `samples` is a key of the section
+
+
+@pytest.mark.parametrize("proposer", ["house_proposers:double", Rule("Double the number.")])
+def test_a_proposer_may_be_a_function_or_an_object(work: Path, proposer: ProposerLike) -> None:
+    result = train(work / "run", {}, proposer=proposer)
+    assert (result.state.initial.value, result.score) == (0.0, 1.0)
+    assert "- Double the number." in result.best_skill
+
+
+def test_a_run_with_a_proposer_object_continues_with_an_equal_one_and_with_no_other(
+    work: Path,
+) -> None:
+    train(work / "run", {}, proposer=[Rule("Guess."), "analyst"])
+    train(work / "run", {}, proposer=[Rule("Guess."), "analyst"])
+    with pytest.raises(StoreError, match=r"proposer: .*state="):
+        train(work / "run", {}, proposer=[Rule("Count."), "analyst"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"proposer": "house_proposers:Fixed", "rul": "x"}, "gradient.rul: unknown key for propos"),
+        ({"proposer": "house_proposers:Wish"}, "can be imported but is no proposer"),
+        ({"proposer": "analist"}, "no proposer is named 'analist'; did you mean 'analyst'?"),
+        ({"proposer": "analyst", "rule": "x"}, "gradient.rule: unknown key"),
+        ({"proposer": 3}, "gradient.proposer: should be"),
+    ],
+)
+def test_what_is_wrong_with_a_proposer_is_said_before_anything_is_spent(
+    work: Path, settings: Mapping[str, object], told: str
+) -> None:
+    dotted = {f"gradient.{key}": value for key, value in settings.items()}
+    with pytest.raises(ConfigError, match=re.escape(told)):
+        train(work / "run", dotted)
+    assert not (work / "run" / "events.jsonl").exists()
+
+
+def test_a_proposer_that_writes_edits_only_is_refused_with_another_update_mode(
+    work: Path,
+) -> None:
+    mode = {"optimizer.skill_update_mode": "rewrite_from_suggestions"}
+    with pytest.raises(ConfigError, match="works with edits only"):
+        train(work / "run", mode, proposer=Rule("Guess."))
+
+
+def test_the_estimate_counts_questions_of_proposers_that_ask_the_model_only(work: Path) -> None:
+    def phases(proposer: ProposerLike) -> set[str]:
+        found = skillopt.estimate(
+            train=rows(1, 6),
+            val=rows(100, 4),
+            scorer="exact",
+            target=pupil,
+            optimizer=teacher,
+            skill="You add numbers.",
+            proposer=proposer,
+        )
+        return {line.phase for line in found.lines}
+
+    assert "analysts" in phases(Rule("Guess."))
+    assert "analysts" not in phases("house_proposers:Fixed")
