@@ -38,7 +38,7 @@ from skillopt.core.attribution import Attribution
 from skillopt.core.callables import identify, reference, used
 from skillopt.core.chat import Model, Usage
 from skillopt.core.events import Event, Signal, Warned
-from skillopt.core.ports import Gate, Proposer, Watcher
+from skillopt.core.ports import Gate, Harness, Proposer, Watcher
 from skillopt.core.rollout import Evaluation
 from skillopt.core.skill import MAIN, Skill
 from skillopt.core.state import State
@@ -183,6 +183,7 @@ class Inputs:
     gate: str | Gate | None = None
     proposer: ProposerLike | None = None
     skill: SkillLike = None
+    harness: Harness | None = None
     out: str | Path | None = None
     settings: Mapping[str, object] | None = None
 
@@ -202,10 +203,13 @@ class Inputs:
             judge=self.judge,
             gate=self.gate,
             proposer=self.proposer,
+            harness=self.harness,
             out=self.out,
         )
         own = _own(target=self.target, optimizer=self.optimizer, judge=self.judge)
-        return settled, SuppliedParts(splits=splits, models=own, skill=_skill(self.skill))
+        return settled, SuppliedParts(
+            splits=splits, models=own, skill=_skill(self.skill), harness=self.harness
+        )
 
     def prepare(self, secrets: Secrets | None = None) -> RunSpec:
         """Read and check everything; writes no file and calls no model."""
@@ -227,6 +231,7 @@ async def train_async(
     gate: str | Gate | None = None,
     proposer: ProposerLike | None = None,
     skill: SkillLike = None,
+    harness: Harness | None = None,
     out: str | Path | None = None,
     settings: Mapping[str, object] | None = None,
     watch: Watcher | None = None,
@@ -250,6 +255,7 @@ async def train_async(
         gate: What decides whether a candidate is accepted: a name, or an object with `judge`.
         proposer: What proposes edits: a name, an object or an async function, or a list of them.
         skill: The initial skill: a text, or the path of a document or of a package folder.
+        harness: How tasks are done: an object with `run` and `fingerprint`, instead of a target.
         out: The run directory.
         settings: Any setting by its flat or dotted name: `{"num_epochs": 2, "env.limit": 50}`.
         watch: Called with every event of the run.
@@ -271,6 +277,7 @@ async def train_async(
         gate=gate,
         proposer=proposer,
         skill=skill,
+        harness=harness,
         out=out,
         settings=settings,
     ).prepare()
@@ -402,6 +409,7 @@ async def evaluate_async(
     scorer: ScorerLike | None = None,
     target: ModelLike | None = None,
     judge: ModelLike | None = None,
+    harness: Harness | None = None,
     out: str | Path | None = None,
     settings: Mapping[str, object] | None = None,
     watch: Watcher | None = None,
@@ -415,7 +423,14 @@ async def evaluate_async(
     """
     splits = None if rows is None else Splits((), (), tuple(rows_of(rows, "rows")))
     settled = _configure(
-        config, settings, splits=splits, scorer=scorer, target=target, judge=judge, out=out
+        config,
+        settings,
+        splits=splits,
+        scorer=scorer,
+        target=target,
+        judge=judge,
+        harness=harness,
+        out=out,
     )
     document = _skill(skill)
     examinee = EvalRequest(
@@ -424,6 +439,7 @@ async def evaluate_async(
         split="test" if rows is not None else split,
         splits=splits,
         models=_own(target=target, judge=judge),
+        harness=harness,
     )
     shown = PlainProgress() if progress else None
     with _in_use(scorer, target, judge), _beating(shown):
@@ -794,6 +810,7 @@ def _configure(
     judge: ModelLike | None = None,
     gate: str | Gate | None = None,
     proposer: ProposerLike | None = None,
+    harness: Harness | None = None,
     out: str | Path | None = None,
 ) -> Config:
     values = dict(settings or {})
@@ -804,6 +821,7 @@ def _configure(
         "evaluation.gate": gate,
         "gradient.proposer": _several(proposer) or None,
         "env.out_root": None if out is None else str(out),
+        **_named_harness(harness, target),
         **_named("target", target),
         **_named("optimizer", optimizer),
         **_named("judge", judge),
@@ -868,6 +886,15 @@ def _several(proposer: ProposerLike | None) -> list[str | Proposer]:
             return list(proposer)
         case _:
             return [proposer]
+
+
+def _named_harness(harness: Harness | None, target: ModelLike | None) -> dict[str, str]:
+    """The settings that name the caller's own harness by its class, which is the target, too."""
+    if harness is None:
+        return {}
+    name = f"{type(harness).__module__}:{type(harness).__qualname__}"
+    named = {"model.target": name, "model.target_backend": "scripted"} if target is None else {}
+    return {"env.harness": name, **named}
 
 
 @contextmanager

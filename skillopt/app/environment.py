@@ -9,10 +9,11 @@ from math import ceil
 from pathlib import Path
 from typing import Protocol, TypeGuard, runtime_checkable
 
+from skillopt.app.harness import check_harness, setting_names
 from skillopt.config.registry import Registry
 from skillopt.config.schema import Config, Role, settings_for
 from skillopt.core.chat import Model
-from skillopt.core.ports import AsksModels, Environment
+from skillopt.core.ports import AsksModels, Environment, Harness
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
 from skillopt.datasets.manifests import write_manifest
@@ -70,14 +71,20 @@ class OpenEnvironment:
 
 
 def open_environment(
-    config: Config, needs: Sequence[Split], splits: Splits | None = None
+    config: Config,
+    needs: Sequence[Split],
+    splits: Splits | None = None,
+    harness: Harness | None = None,
 ) -> OpenEnvironment:
-    """Read and check the data; `splits` stands in for files when the rows are already here."""
+    """Read and check the data; `splits` stands in for files when the rows are already here.
+
+    `harness` is the caller's own, if it is not the one that the configuration names.
+    """
     if not config.env.name:
         known = ", ".join(ENVIRONMENTS.names)
         raise config.complaint("env.name", f"should name an environment; known: {known}")
     kind = _kind(config)
-    settings = settings_for(kind.Settings, config)
+    settings = settings_for(kind.Settings, config, also=setting_names(config, harness))
     if splits is None:
         _refuse_ids(config, kind)
     rows = read_splits(config, needs) if splits is None else splits
@@ -92,6 +99,7 @@ def open_environment(
                 raise
             dropped += [text for _, text in bad.faults]
             rows = require(without(rows, [row for row, _ in bad.faults]), needs)
+    check_harness(config, environment, harness)
     warnings = (*_told_dropped(dropped), *getattr(environment, "warnings", ()))
     return OpenEnvironment(kind, environment, rows, warnings)
 

@@ -16,6 +16,7 @@ from skillopt.app.environment import (
     exam_tasks,
     open_environment,
 )
+from skillopt.app.harness import models_with_harness
 from skillopt.app.judging import metric
 from skillopt.app.models import check_backends, open_workshop, settled
 from skillopt.app.paths import default_name, out_root, seats, short
@@ -23,7 +24,7 @@ from skillopt.config.schema import Config, Role
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model, Usage
 from skillopt.core.intake import Json, change_texts
-from skillopt.core.ports import Environment, Watcher
+from skillopt.core.ports import Environment, Harness, Watcher
 from skillopt.core.rollout import Evaluation, Rollout, Score
 from skillopt.core.sink import EventSink
 from skillopt.core.skill import Skill
@@ -77,6 +78,7 @@ class EvalRequest:
     splits: Splits | None = None
     models: Mapping[Role, Model] = field(default_factory=dict[Role, Model])
     """The caller's own; the configuration names those of the other roles."""
+    harness: Harness | None = None
 
 
 async def evaluate(
@@ -87,22 +89,27 @@ async def evaluate(
     config = settled(config, secrets)
     named = resolve_split(examinee.split)
     wanted: Sequence[Split] = SPLITS if named == "all" else (named,)
-    own = examinee.models
-    world = open_environment(config, wanted, examinee.splits)
+    own = models_with_harness(config, examinee.models, examinee.harness)
+    world = open_environment(config, wanted, examinee.splits, examinee.harness)
     roles: tuple[Role, ...] = ("target", *(asked := asked_roles(world.environment)))
     check_backends(config, [role for role in asked if role not in own])
     caps = caps_of(config, roles, prices_of(config, roles, own))
-    identity = _identity(config, examinee, world.environment)
+    identity = _identity(config, examinee, own, world.environment)
     out = _out(config, identity)
     booked = short(f"{sorted(identity.items())} {examinee.split}")
     layout, folder = Layout(out), RolloutFolder(out)
-    queue = FolderQueue(layout.handoff)
     with RunLock(out):
-        async with open_workshop(config, layout, caps, secrets, queue, watch) as shop:
+        async with open_workshop(
+            config, layout, caps, secrets, FolderQueue(layout.handoff), watch
+        ) as shop:
             # A folder may hold several evaluations; each tells what it has paid itself.
             shop.cache.enter(booked)
             environment, target = await shop.connected(world.environment, own)
-            runner = shop.runner(target, environment, EventSink(NullLog(), watch))
+            runner = shop.runner(
+                shop.harness(target, examinee.harness),
+                environment,
+                EventSink(NullLog(), watch),
+            )
             rounds = range(config.evaluation.replicates)
             found: dict[Split, list[Rollout]] = {}
             for split in wanted:
@@ -134,10 +141,12 @@ def _tasks(config: Config, environment: Environment, split: Split) -> Sequence[T
     return environment.tasks(split)
 
 
-def _identity(config: Config, examinee: EvalRequest, environment: Environment) -> Mapping[str, str]:
+def _identity(
+    config: Config, examinee: EvalRequest, own: Mapping[Role, Model], environment: Environment
+) -> Mapping[str, str]:
     return {
         **config.identity(),
-        **seats(config, examinee.models, ("target", *asked_roles(environment))),
+        **seats(config, own, ("target", *asked_roles(environment))),
         "environment": environment.fingerprint,
         "skill": examinee.skill.digest,
     }

@@ -210,9 +210,10 @@ async def _measure(
     sink = EventSink(NullLog(), spending.watch)
     async with open_workshop(config, Layout(folder), caps, spending.secrets) as shop:
         environment, target = await shop.connected(brief.world.environment, own)
-        runner = shop.runner(target, _Bare(environment), sink)
+        harness = shop.harness(target, brief.supplied.harness)
+        runner = shop.runner(harness, _Bare(environment), sink)
         bare = await runner.measure(Skill(), "val", tasks, "bare prompt")
-        runner = shop.runner(target, environment, sink)
+        runner = shop.runner(harness, environment, sink)
         return bare, await runner.measure(brief.skill, "val", tasks, "first skill")
 
 

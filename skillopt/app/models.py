@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from skillopt.aio import map_all
 from skillopt.app.costs import price_of, told_price
 from skillopt.app.environment import asked_roles, with_models
+from skillopt.app.harness import make_harness
 from skillopt.config.legacy import AS_TEXT, BACKENDS
 from skillopt.config.registry import Registry
 from skillopt.config.schema import Config, Role, RoleModel
@@ -22,7 +23,6 @@ from skillopt.core.ports import Environment, Harness, RolloutCache, Watcher
 from skillopt.core.sink import EventSink
 from skillopt.engine.rollouts import RolloutRunner
 from skillopt.errors import ConfigError, Refused, hide_in_error
-from skillopt.harness.chat import Chat
 from skillopt.model.budget import Budget, Limits, Meter
 from skillopt.model.handoff import HandoffQueue
 from skillopt.model.http import Http
@@ -311,9 +311,9 @@ class RunResources:
     board: ModelFactory
     budget: Budget
 
-    def harness(self, target: Model) -> Harness:
-        """How this model works on tasks."""
-        return Chat(target)
+    def harness(self, target: Model, own: Harness | None = None) -> Harness:
+        """The caller's own harness, or else the one that the settings name, with this model."""
+        return make_harness(self.config, target, self.budget) if own is None else own
 
     async def connected(
         self, environment: Environment, own: Mapping[Role, Model]
@@ -324,11 +324,11 @@ class RunResources:
         await map_all(preflight, [models[role] for role in roles if role not in own])
         return with_models(environment, models), models["target"]
 
-    def runner(self, target: Model, environment: Environment, sink: EventSink) -> RolloutRunner:
-        """Where this model attempts tasks of this environment."""
+    def runner(self, harness: Harness, environment: Environment, sink: EventSink) -> RolloutRunner:
+        """Where tasks of this environment are attempted with this harness."""
         return RolloutRunner(
             environment=environment,
-            harness=self.harness(target),
+            harness=harness,
             cache=self.cache,
             sink=sink,
             workers=self.config.env.workers,

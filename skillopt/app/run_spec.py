@@ -18,6 +18,7 @@ from skillopt.app.environment import (
     other_size,
     validation_tasks,
 )
+from skillopt.app.harness import models_with_harness
 from skillopt.app.models import check_backends, settled, supplied_models
 from skillopt.app.parts import parts_identity
 from skillopt.app.paths import out_root, seats, short
@@ -27,6 +28,7 @@ from skillopt.app.setting_rules import check, setting_warnings
 from skillopt.config.schema import Config, Role
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model
+from skillopt.core.ports import Harness
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split
 from skillopt.datasets.splits import Splits
@@ -48,6 +50,7 @@ class SuppliedParts:
     models: Mapping[Role, Model] = field(default_factory=dict[Role, Model])
     """The caller's own; the configuration names those of the other roles."""
     skill: Skill | None = None
+    harness: Harness | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +86,14 @@ def prepare(
 ) -> RunSpec:
     """Read and check everything that a run needs; writes nothing and asks nobody."""
     given = supplied or SuppliedParts()
+    given = replace(given, models=models_with_harness(config, given.models, given.harness))
     check_backends(config, [role for role in ROLES if role not in given.models])
     config = settled(config, secrets or Secrets.load())
     check(config)
     needs: list[Split] = ["train", "val"]
     if config.evaluation.eval_test:
         needs.append("test")
-    world = open_environment(config, needs, given.splits)
+    world = open_environment(config, needs, given.splits, given.harness)
     roles = (*ROLES, *(asked := asked_roles(world.environment)))
     given = replace(given, models=supplied_models(config, roles, given.models))
     check_backends(config, [role for role in asked if role not in given.models])

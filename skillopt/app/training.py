@@ -129,7 +129,8 @@ async def open_training(
         async with workshop as shop, task_group() as group:
             models = _models(brief, shop.board)
             hide = shop.board.secrets.hide_values
-            known = identity_of(brief, shop.harness(models["target"]), models)
+            harness = shop.harness(models["target"], brief.supplied.harness)
+            known = identity_of(brief, harness, models)
             identity: Mapping[str, str] = {key: hide(value) for key, value in known.items()}
             before = replay(record.events())
             if before is not None:
@@ -144,7 +145,7 @@ async def open_training(
             repaired = tuple(projector.rebuild(record.events()))
             sink = EventSink(record, watch, _cleaning(hide))
             environment = with_models(brief.world.environment, models)
-            runner = shop.runner(models["target"], environment, sink)
+            runner = shop.runner(harness, environment, sink)
             shown = limits(config.gradient)
             asker = Asker(models["optimizer"], brief.prompts, sink, shown)
             tasks = {task.id: task for task in brief.world.environment.tasks("train")}

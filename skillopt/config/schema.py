@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar, cast
@@ -222,11 +222,13 @@ def _without_effect(config: Config) -> Iterator[str]:
         )
 
 
-def settings_for(kind: type[S], config: Config, section: str = "env") -> S:
+def settings_for(
+    kind: type[S], config: Config, section: str = "env", *, also: Collection[str] = ()
+) -> S:
     """The settings of a part, checked against the dataclass that declares them.
 
     A field with the name of a key of the section has the value of that key. The others are keys
-    that only the part knows.
+    that only the part knows. `also` are keys of the section that belong to another part.
     """
     if not dataclasses.is_dataclass(kind):
         raise TypeError(f"{kind.__name__} should be a dataclass")
@@ -238,7 +240,7 @@ def settings_for(kind: type[S], config: Config, section: str = "env") -> S:
     here: Section = getattr(config, section)
     part = PARTS.get(section)
     what = f"environment {config.env.name!r}" if part is None else part.told(here)
-    known = [*names, *(part.all_settings(here) if part else ())]
+    known = [*names, *also, *(part.all_settings(here) if part else ())]
     hints = [f"{section}.{name}" for name in known]
     problems = [
         _line(

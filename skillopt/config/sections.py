@@ -410,7 +410,7 @@ class LimitsSection(Section):
 
 
 class EnvSection(Section):
-    """The environment, its data, and the keys that only this environment knows."""
+    """The environment, its data, the harness, and the keys that only these two know."""
 
     name: str = ""
     skill_init: str = ""
@@ -426,6 +426,7 @@ class EnvSection(Section):
     exec_timeout: Seconds = 120.0
     out_root: str = ""
     prompts: str = ""
+    harness: Name = "chat"
     own: Mapping[str, object] = Field(default_factory=dict[str, object])
     """Not a key: what was given beyond the keys above, to be checked by `settings_for`."""
 

@@ -16,6 +16,7 @@ from skillopt.core.ports import Episode, TakesEmpty
 from skillopt.core.rollout import Trajectory
 from skillopt.core.skill import Skill
 from skillopt.errors import EnvironmentFault, RolloutError, SkilloptError
+from skillopt.harness.base import HarnessContext
 
 MAX_TURNS = 30
 """Requests of one attempt with tools, unless the episode has a limit of its own."""
@@ -37,6 +38,11 @@ class Chat:
     max_tokens: int | None = None
     """None: what the model's settings say."""
     clock: Callable[[], float] = time.monotonic
+
+    @classmethod
+    def create(cls, context: HarnessContext[object]) -> Chat:
+        """Chat with the target model; there is nothing to set."""
+        return cls(context.model)
 
     @property
     def fingerprint(self) -> str:

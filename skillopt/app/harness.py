@@ -1,0 +1,111 @@
+"""The harness of a configuration, or the caller's own."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeGuard
+
+from skillopt.app.costs import price_of
+from skillopt.app.parts import NoSettings
+from skillopt.config.registry import Registry
+from skillopt.config.schema import Config, Role, settings_for
+from skillopt.core.abilities import check_served, refuse_unserved
+from skillopt.core.chat import Model, Reply, Request, Usage
+from skillopt.core.ports import Environment, Harness, TellsNeeds, TellsServed
+from skillopt.errors import Refused
+from skillopt.harness.base import HarnessContext, HarnessKind
+from skillopt.model.budget import Budget
+
+
+def _is_kind(found: object) -> TypeGuard[HarnessKind]:
+    return inspect.isclass(found) and isinstance(found, HarnessKind)
+
+
+HARNESSES = Registry[HarnessKind]("skillopt.harnesses", "harness", _is_kind)
+
+
+def harness_kind(config: Config) -> HarnessKind:
+    """The class that `env.harness` names."""
+    if problem := HARNESSES.unknown(config.env.harness):
+        raise config.complaint("env.harness", problem)
+    return HARNESSES.load(config.env.harness)
+
+
+def settings_class(config: Config) -> type[object]:
+    """The dataclass with the keys of the harness."""
+    return getattr(harness_kind(config), "Settings", NoSettings)
+
+
+def setting_names(config: Config, own: Harness | None) -> Collection[str]:
+    """Keys of `env` that belong to the harness; the caller's `own` harness has none."""
+    if own is not None:
+        return ()
+    kind = settings_class(config)
+    return (
+        [each.name for each in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else []
+    )
+
+
+def check_harness(config: Config, environment: Environment, own: Harness | None) -> None:
+    """Refuse wrong settings, and an environment whose tasks need more than the harness serves.
+
+    An environment that does not tell what it needs is checked task by task, before each attempt.
+    """
+    needs = environment.needs if isinstance(environment, TellsNeeds) else ()
+    if own is not None:
+        check_served(environment.name, needs, own)
+        return
+    kind = harness_kind(config)
+    settings_for(settings_class(config), config, also=config.env.own)
+    serves = kind.serves if isinstance(kind, TellsServed) else ()
+    refuse_unserved(environment.name, needs, config.env.harness, serves)
+
+
+def make_harness(config: Config, model: Model, budget: Budget) -> Harness:
+    """The harness that the configuration names, around the target model."""
+    role = config.model.role("target")
+    price = price_of(role)
+
+    async def charge(usage: Usage) -> None:
+        if price is not None and not usage.dollars:
+            usage = replace(usage, dollars=price.cost(usage))
+        await budget.charge(usage, role="target", stage="rollout")
+
+    context = HarnessContext(
+        model=model,
+        model_name=role.model,
+        settings=settings_for(settings_class(config), config, also=config.env.own),
+        check_budget=budget.check,
+        charge=charge,
+    )
+    return harness_kind(config).create(context)
+
+
+@dataclass(frozen=True, slots=True)
+class NoModel:
+    """Stands in for the target where the harness does not ask it."""
+
+    fingerprint: str
+
+    async def complete(self, request: Request) -> Reply:
+        """Refuse; whoever asks the target itself, as deep reflection does, cannot."""
+        del request
+        raise Refused(f"the harness {self.fingerprint} has no target model that can be asked")
+
+
+def models_with_harness(
+    config: Config, models: Mapping[Role, Model], own: Harness | None
+) -> Mapping[Role, Model]:
+    """The caller's own models; a stand-in is the target, if the harness does not ask any.
+
+    Then the target needs no key.
+    """
+    if "target" in models:
+        return models
+    if own is not None:
+        return {**models, "target": NoModel(own.fingerprint)}
+    asks: object = getattr(harness_kind(config), "uses_model", True)
+    return models if asks else {**models, "target": NoModel(config.env.harness)}

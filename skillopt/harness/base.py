@@ -1,0 +1,45 @@
+"""What a class that is registered as a harness has, and what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+
+from skillopt.core.chat import Model, Usage
+from skillopt.core.ports import Harness
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HarnessContext(Generic[S]):
+    """What a harness is made from."""
+
+    model: Model
+    """The target model. Its calls are retried, limited, cached and paid for."""
+    model_name: str
+    """The name of the target model, for a harness that runs a program with a model of its own."""
+    settings: S
+    """The `Settings` of the class, filled from the keys of `env`."""
+    check_budget: Callable[[], Awaitable[None]]
+    """Await it before something starts that will be charged; `BudgetSpent`: a limit is reached."""
+    charge: Callable[[Usage], Awaitable[None]]
+    """Counts what was spent outside of `model`, with its price where `dollars` is 0.
+
+    It is on disk when this returns. `BudgetSpent`: it exceeds a limit.
+    """
+
+
+@runtime_checkable
+class HarnessKind(Protocol):
+    """A class registered under `skillopt.harnesses`.
+
+    It may also have `Settings`, a dataclass whose fields become keys of `env`; `serves`, as in
+    `TellsServed`; and `uses_model = False` if it never asks the target model, which then needs no
+    key.
+    """
+
+    def create(self, context: HarnessContext[Any], /) -> Harness:
+        """A harness; a class method. What is wrong with the settings is an error now."""
+        ...
