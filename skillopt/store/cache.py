@@ -76,9 +76,11 @@ _MARK = "CREATE TABLE IF NOT EXISTS estimated (key TEXT PRIMARY KEY) WITHOUT ROW
 _MARKED = "SELECT 1 FROM sqlite_master WHERE name = 'estimated'"
 _KEEP_MARK = "INSERT OR IGNORE INTO estimated VALUES (?)"
 _SPENT = """
-SELECT move, role, stage, sum(calls), sum(input), sum(output), sum(cached), sum(dollars), {}
-FROM calls GROUP BY move, role, stage
+SELECT move, role, stage, max(rowid), sum(calls), sum(input), sum(output), sum(cached),
+    sum(dollars), {}
+FROM calls WHERE rowid > ? GROUP BY move, role, stage
 """
+# Rows of `calls` are never changed or deleted, so their numbers only grow.
 
 
 @dataclass(slots=True)
@@ -117,6 +119,9 @@ class SqliteCache:
         self._flights: dict[str, asyncio.Future[object]] = {}
         self._keys: set[str] = set()
         """What is kept, so that work which is new costs no lookup."""
+        self._calls: dict[tuple[str, str, str], Usage] = {}
+        self._counted = 0
+        """What calls took by (move, role, stage), up to this row."""
         self._made = False
         """Whether the file was not there before."""
         self._db = self._open() if path.exists() and path.stat().st_size else None
@@ -169,10 +174,14 @@ class SqliteCache:
     def spent(self) -> dict[tuple[str, str, str], Usage]:
         """What was paid in all processes of the run, by (move, role, stage)."""
         estimated = "sum(key IN estimated)" if self._rows(_MARKED) else "0"
-        spent = self._reservations.paid()
-        for move, role, stage, *numbers in self._rows(_SPENT.format(estimated)):
+        counted = self._counted
+        for move, role, stage, row, *numbers in self._rows(_SPENT.format(estimated), counted):
             place = move, role, stage
-            spent[place] = spent.get(place, Usage()) + Usage(*numbers)
+            self._calls[place] = self._calls.get(place, Usage()) + Usage(*numbers)
+            self._counted = max(self._counted, row)
+        spent = self._reservations.paid()
+        for place, usage in self._calls.items():
+            spent[place] = spent.get(place, Usage()) + usage
         return spent
 
     def reserve(self, role: str, stage: str, worst: Usage | None) -> CallReservation:
@@ -321,7 +330,7 @@ class SqliteCache:
             self._db = self._open()
         return self._db
 
-    def _rows(self, query: str, *values: str) -> list[tuple[Any, ...]]:
+    def _rows(self, query: str, *values: str | int) -> list[tuple[Any, ...]]:
         if self._db is None:
             return []
         with self._explained():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
@@ -91,6 +91,17 @@ def json_bytes(value: object) -> bytes:
     """
     text = json.dumps(value, ensure_ascii=False, indent=2) + "\n"
     return text.encode(errors="backslashreplace")
+
+
+def list_item(document: bytes) -> bytes:
+    """What `json_bytes` has made, as it stands in a list."""
+    return b"  " + document[:-1].replace(b"\n", b"\n  ")
+
+
+def json_list(items: Iterable[bytes]) -> bytes:
+    """A list of such items: what `json_bytes` would make of it, without making each anew."""
+    text = b",\n".join(items)
+    return b"[\n" + text + b"\n]\n" if text else b"[]\n"
 
 
 def json_row(value: object) -> bytes:

@@ -13,20 +13,41 @@ from skillopt.core.events import (
 from skillopt.core.proposal import Draft, Finding, Rate, Size
 from skillopt.core.rollout import Evaluation
 from skillopt.core.state import State
-from skillopt.store.files import Json
+from skillopt.store.files import Json, json_bytes, json_list, list_item
 from skillopt.store.receipts import Spent, stage_tokens
 from skillopt.store.run_history import HistoryEntry, RunHistory
 
 PHASES = ("rollout", "reflect", "aggregate", "select", "update", "evaluate")
 
 
-def history(run_history: RunHistory, spent: Spent, config: Mapping[str, object]) -> list[Json]:
-    """The records of all steps."""
-    return [
-        step_record(entry.fact, entry, spent, config)
-        for entry in run_history.entries
-        if isinstance(entry.fact, Stepped)
-    ]
+class StepRecords:
+    """The records of all steps, each made once, and again only if its cost has changed since."""
+
+    def __init__(self, config: Mapping[str, object]) -> None:
+        self._config = config
+        self._made: dict[str, tuple[Spent, bytes, bytes]] = {}
+
+    def file(self, fact: Stepped, entry: HistoryEntry, spent: Spent) -> bytes:
+        """`step_record.json`; `spent` is what the move has cost."""
+        return self._record(fact, entry, spent)[1]
+
+    def history(self, entries: Iterable[HistoryEntry], spent: Mapping[str, Spent]) -> bytes:
+        """`history.json`, the list of all records; `spent` is the cost of each move."""
+        return json_list(
+            self._record(entry.fact, entry, spent.get(entry.fact.move, {}))[2]
+            for entry in entries
+            if isinstance(entry.fact, Stepped)
+        )
+
+    def _record(
+        self, fact: Stepped, entry: HistoryEntry, spent: Spent
+    ) -> tuple[Spent, bytes, bytes]:
+        """What it cost, the record as a file, and as an item of a list."""
+        made = self._made.get(fact.move)
+        if made is None or made[0] != spent:
+            data = json_bytes(step_record(fact, entry, spent, self._config))
+            made = self._made[fact.move] = spent, data, list_item(data)
+        return made
 
 
 def step_record(
@@ -40,7 +61,7 @@ def step_record(
         "step_in_epoch": fact.in_epoch - 1,
         "action": fact.action,
         "timing": {f"{name}_s": round(entry.seconds.get(name, 0.0), 3) for name in PHASES},
-        "tokens": stage_tokens(spent, fact.move),
+        "tokens": stage_tokens(spent),
         **_rollout_part(fact, config),
         **_draft_part(fact, config),
         **_race_part(fact),

@@ -32,7 +32,7 @@ def _pruning_result(fact: Pruned, entry: HistoryEntry, spent: Spent) -> Json:
         "rules": [_rule(each, pruned=each.rule in fact.cut.rules) for each in fact.cut.worths],
         "update_origin": fact.move,
         "time_s": round(entry.wall, 3),
-        "tokens": stage_tokens(spent, fact.move),
+        "tokens": stage_tokens(spent),
     }
     if decision is not None:
         result["candidate_hash"] = decision.candidate.skill.digest
@@ -81,7 +81,7 @@ def _result(fact: MetaReflected, entry: HistoryEntry, spent: Spent) -> Json:
         "candidate_hash": draft.skill.digest if draft.skill else None,
         "update_origin": fact.move,
         "time_s": round(entry.wall, 3),
-        "tokens": stage_tokens(spent, fact.move),
+        "tokens": stage_tokens(spent),
     }
     if draft.size is not None:
         result |= size_json(draft.size)

@@ -27,12 +27,12 @@ from skillopt.core.state import State
 from skillopt.errors import StoreError
 from skillopt.store.cache import SqliteCache
 from skillopt.store.files import Json, json_bytes, json_row, sweep, write_atomic
-from skillopt.store.history import history, rates, runtime_state, step_record
+from skillopt.store.history import StepRecords, rates, runtime_state
 from skillopt.store.layout import Layout
 from skillopt.store.moves import pruning_files, rethinking_files
 from skillopt.store.packages import skill_files
 from skillopt.store.projections import Files, epoch_files, exam_files, rollout_files, step_files
-from skillopt.store.receipts import Spent, interrupted, prefetch_receipt, receipt
+from skillopt.store.receipts import Spent, by_move, interrupted, prefetch_receipt, receipt
 from skillopt.store.run_history import HistoryEntry, RunHistory
 from skillopt.store.summary import stopped, summary
 
@@ -79,23 +79,24 @@ class Projector:
         self._config = config
         self._extra = extra
         self._document = document
-        self._chronicle = RunHistory()
+        self._history = RunHistory()
+        self._records = StepRecords(config)
 
     def __call__(self, event: Event | Signal) -> None:
         """Take in an event that was recorded; write the files that a fact changes."""
         if isinstance(event, PhaseOpened | Ticked | PhaseClosed | Waiting):
             return
-        entry = self._chronicle.add(event)
+        entry = self._history.add(event)
         if isinstance(event, Stopped):
             self._close()
         if entry is not None:
             spent = self._cache.spent()
-            for path, data in self._own(entry, spent):
+            for path, data in self._own(entry, by_move(spent)):
                 write_atomic(path, data, durable=False)
             if isinstance(entry.fact, FinalTested):
                 for path, data in self._exam(entry.fact, entry.after):
                     write_atomic(path, data, durable=False)
-            for path, data in self._common(entry.after, spent, [self._chronicle.last_step]):
+            for path, data in self._common(entry.after, spent, [self._history.last_step]):
                 write_atomic(path, data, durable=path == self._layout.best_skill)
 
     def rebuild(self, events: Iterable[Event]) -> list[Path]:
@@ -103,8 +104,9 @@ class Projector:
 
         Returns those that were missing or damaged, relative to the run directory.
         """
-        self._chronicle = RunHistory.of(events)
-        state = self._chronicle.state
+        self._history = RunHistory.of(events)
+        self._records = StepRecords(self._config)
+        state = self._history.state
         if state is None:
             return []
         sweep(self._layout.root)
@@ -116,7 +118,7 @@ class Projector:
 
     def _close(self) -> None:
         """Tell what was spent since the last fact; a full disk must not hide why a run stopped."""
-        if (state := self._chronicle.state) is not None:
+        if (state := self._history.state) is not None:
             with suppress(StoreError):
                 told = self._summary(state, self._cache.spent())
                 write_atomic(self._layout.summary, json_bytes(told), durable=False)
@@ -124,41 +126,42 @@ class Projector:
     def _summary(self, state: State, spent: Spent) -> Json:
         free = self._cache.reused
         return {
-            **summary(self._chronicle, state, spent, self._config),
+            **summary(self._history, state, spent, self._config),
             **self._extra(state),
-            **stopped(self._chronicle.stopped),
-            "prices": dict(self._chronicle.prices),
-            "receipt": receipt(spent, self._chronicle.prices),
+            **stopped(self._history.stopped),
+            "prices": dict(self._history.prices),
+            "receipt": receipt(spent, self._history.prices),
             **interrupted(self._cache.interrupted()),
             "reused": {
                 "attempts": free.attempts,
                 "calls": free.calls,
                 "receipt": receipt({("", *key): usage for key, usage in free.spared.items()}),
             },
-            **prefetch_receipt(self._cache.ahead(), self._chronicle.prices),
+            **prefetch_receipt(self._cache.ahead(), self._history.prices),
         }
 
     def _all(self, state: State) -> Files:
         spent = self._cache.spent()
-        for entry in self._chronicle.entries:
-            yield from self._own(entry, spent)
+        moves = by_move(spent)
+        for entry in self._history.entries:
+            yield from self._own(entry, moves)
         if state.exam is not None:
             yield from self._exam(state.exam, state)
-        yield from self._common(state, spent, list(self._chronicle.versions))
+        yield from self._common(state, spent, list(self._history.versions))
 
     def _exam(self, exam: FinalTested, state: State) -> Files:
         return exam_files(self._layout, exam, state, self._attempts)
 
-    def _own(self, entry: HistoryEntry, spent: Spent) -> Files:
+    def _own(self, entry: HistoryEntry, moves: Mapping[str, Spent]) -> Files:
         """Files that belong to one fact, and that no later one touches."""
+        spent: Spent = {} if isinstance(entry.fact, Begun) else moves.get(entry.fact.move, {})
         match entry.fact:
             case Begun(initial):
                 yield from rollout_files(self._layout.baseline, initial.evaluation, self._attempts)
             case Stepped(step=number) as fact:
                 folder = self._layout.step(number)
                 yield from step_files(folder, fact, entry, self._attempts)
-                record = step_record(fact, entry, spent, self._config)
-                yield folder.record, json_bytes(record)
+                yield folder.record, self._records.file(fact, entry, spent)
             case MetaReflected(epoch=number) as fact:
                 folder = self._layout.meta_reflect(number)
                 yield from rethinking_files(folder, fact, entry, spent, self._attempts)
@@ -172,17 +175,18 @@ class Projector:
 
     def _common(self, state: State, spent: Spent, steps: Sequence[int]) -> Files:
         """Files about the run as it stands, and the skills after some of its steps."""
-        layout, run_history = self._layout, self._chronicle
+        layout, run_history = self._layout, self._history
         for place in (layout.best_skill, layout.best_among):
             yield from skill_files(place, state.best.skill)
+        versions = run_history.versions
         for step in steps:
-            yield from skill_files(layout.skill(step), run_history.versions[step])
+            yield from skill_files(layout.skill(step), versions[step])
         current = layout.skill(run_history.last_step)
         stands = runtime_state(run_history, state, current, layout.best_skill)
         yield layout.runtime_state, json_bytes(stands)
         if decided := rates(run_history):
             yield layout.rates, b"".join(map(json_row, decided))
-        yield layout.history, json_bytes(history(run_history, spent, self._config))
+        yield layout.history, self._records.history(run_history.entries, by_move(spent))
         yield layout.summary, json_bytes(self._summary(state, spent))
         yield layout.config, json_bytes(dict(self._config))
         if self._document:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import TypeAlias
 
 from skillopt.core.chat import Usage
@@ -27,12 +28,19 @@ def tokens(spent: Spent) -> Json:
     return stage_tokens(spent) | {"_total": _usage(sum(spent.values(), Usage()))}
 
 
-def stage_tokens(spent: Spent, move: str | None = None) -> Json:
-    """Usage by stage, of one move or of all; the sum over stages is the total."""
+def by_move(spent: Spent) -> dict[str, Spent]:
+    """The same for each move."""
+    moves: dict[str, dict[tuple[str, str, str], Usage]] = {}
+    for place, usage in spent.items():
+        moves.setdefault(place[0], {})[place] = usage
+    return dict(moves)
+
+
+def stage_tokens(spent: Spent) -> Json:
+    """Usage by stage; the sum over stages is the total."""
     stages: dict[str, Usage] = {}
-    for (of, _, stage), usage in sorted(spent.items()):
-        if move in (None, of):
-            stages[stage] = stages.get(stage, Usage()) + usage
+    for (_, _, stage), usage in sorted(spent.items(), key=itemgetter(0)):
+        stages[stage] = stages.get(stage, Usage()) + usage
     return {name: _usage(stages[name]) for name in sorted(stages)}
 
 

@@ -400,3 +400,17 @@ async def test_a_cache_in_a_place_that_cannot_hold_one_is_an_error(tmp_path: Pat
     cache = SqliteCache(tmp_path / "file" / "cache.sqlite")
     with pytest.raises(StoreError, match="cannot write"):
         await keep_reply(cache, "k")
+
+
+async def test_costs_are_counted_on_and_are_those_of_the_whole_file(tmp_path: Path) -> None:
+    path = tmp_path / "cache.sqlite"
+    cache = SqliteCache(path)
+    assert cache.spent() == {}
+    for number in range(1, 7):
+        cache.enter(f"step_{number // 3}")
+        await keep_reply(cache, f"call {number}", stage="analyst" if number % 2 else "merge")
+        anew = SqliteCache(path, read_only=True)
+        assert cache.spent() == cache.spent() == anew.spent()
+        assert sum(usage.calls for usage in cache.spent().values()) == number
+        anew.close()
+    cache.close()

@@ -11,7 +11,9 @@ from skillopt.errors import StoreError
 from skillopt.store.files import (
     BackgroundWriter,
     json_bytes,
+    json_list,
     json_row,
+    list_item,
     sweep,
     write_atomic,
     write_json,
@@ -103,3 +105,15 @@ def test_what_a_scribe_cannot_write_is_an_error_at_the_end(tmp_path: Path) -> No
     with pytest.raises(StoreError, match="file"):
         scribe.__exit__()
     assert (tmp_path / "other").read_bytes() == b"x"
+
+
+VALUES = st.recursive(
+    st.none() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+
+
+@given(st.lists(VALUES))
+def test_a_list_put_together_from_documents_is_as_if_written_whole(values: list[object]) -> None:
+    assert json_list(list_item(json_bytes(value)) for value in values) == json_bytes(values)

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -464,3 +465,52 @@ async def test_a_later_exam_replaces_the_earlier_one(tmp_path: Path) -> None:
 async def test_a_fact_without_a_beginning_is_not_shown(tmp_path: Path) -> None:
     await run(tmp_path, [event for event in story() if isinstance(event, Stepped)])
     assert files(tmp_path) == {}
+
+
+class CountedSettings(Mapping[str, object]):
+    """Settings that count how often one is looked up."""
+
+    reads = 0
+
+    def __getitem__(self, key: str) -> object:
+        self.reads += 1
+        return CONFIG[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(CONFIG)
+
+    def __len__(self) -> int:
+        return len(CONFIG)
+
+
+async def test_a_record_is_made_once_however_many_steps_follow(tmp_path: Path) -> None:
+    layout, config = Layout(tmp_path), CountedSettings()
+    cache = SqliteCache(layout.cache)
+    projector = Projector(layout, cache, config)
+    begun = next(event for event in story() if isinstance(event, Begun))
+    step = next(event for event in story() if isinstance(event, Stepped))
+    projector(begun)
+    reads: list[int] = []
+    for number in range(1, 9):
+        before = config.reads
+        projector(replace(step, step=number, in_epoch=number, move=f"step_{number:04d}"))
+        reads.append(config.reads - before)
+    cache.close()
+    assert len(set(reads)) == 1
+    assert len(read(layout.history)) == 8
+
+
+async def test_what_an_earlier_step_costs_later_is_told_in_the_history(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    cache = SqliteCache(layout.cache)
+    projector = Projector(layout, cache, CONFIG)
+    events = [event for event in story() if isinstance(event, Begun | Stepped)]
+    for number, event in enumerate(events[:3]):
+        projector(event)
+        cache.enter("step_0001")
+        await keep_reply(cache, f"late {number}")
+    projector(events[3])
+    cache.close()
+    stages = [record["tokens"] for record in read(layout.history)]
+    assert stages[0]["analyst"]["calls"] == 3
+    assert stages[1:] == [{}, {}]
