@@ -27,7 +27,7 @@ from skillopt.app.estimate import estimate as run_estimate
 from skillopt.app.evaluation import EvalRequest, EvalResult
 from skillopt.app.evaluation import evaluate as run_evaluation
 from skillopt.app.integrity import Spending, check_config, check_skill
-from skillopt.app.run_spec import ROLES, RunSpec, SuppliedParts, prepare
+from skillopt.app.run_spec import ROLES, OpenExecutor, RunSpec, SuppliedParts, prepare
 from skillopt.app.training import Training, open_training
 from skillopt.config.load import load_config, load_kept
 from skillopt.config.local_models import told_defaults
@@ -184,6 +184,7 @@ class Inputs:
     proposer: ProposerLike | None = None
     skill: SkillLike = None
     harness: Harness | None = None
+    executor: OpenExecutor | None = None
     out: str | Path | None = None
     settings: Mapping[str, object] | None = None
 
@@ -208,7 +209,11 @@ class Inputs:
         )
         own = _own(target=self.target, optimizer=self.optimizer, judge=self.judge)
         return settled, SuppliedParts(
-            splits=splits, models=own, skill=_skill(self.skill), harness=self.harness
+            splits=splits,
+            models=own,
+            skill=_skill(self.skill),
+            harness=self.harness,
+            executor=self.executor,
         )
 
     def prepare(self, secrets: Secrets | None = None) -> RunSpec:
@@ -232,6 +237,7 @@ async def train_async(
     proposer: ProposerLike | None = None,
     skill: SkillLike = None,
     harness: Harness | None = None,
+    executor: OpenExecutor | None = None,
     out: str | Path | None = None,
     settings: Mapping[str, object] | None = None,
     watch: Watcher | None = None,
@@ -256,6 +262,7 @@ async def train_async(
         proposer: What proposes edits: a name, an object or an async function, or a list of them.
         skill: The initial skill: a text, or the path of a document or of a package folder.
         harness: How tasks are done: an object with `run` and `fingerprint`, instead of a target.
+        executor: Opens what makes the attempts, if that is not this process: see docs/extending.md.
         out: The run directory.
         settings: Any setting by its flat or dotted name: `{"num_epochs": 2, "env.limit": 50}`.
         watch: Called with every event of the run.
@@ -278,6 +285,7 @@ async def train_async(
         proposer=proposer,
         skill=skill,
         harness=harness,
+        executor=executor,
         out=out,
         settings=settings,
     ).prepare()

@@ -19,7 +19,7 @@ from skillopt.config.schema import Config, Role, RoleModel
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Message, Model, Request
 from skillopt.core.events import Event, Signal
-from skillopt.core.ports import Environment, Harness, RolloutCache, Watcher
+from skillopt.core.ports import Environment, Executor, Harness, RolloutCache, Watcher
 from skillopt.core.sink import EventSink
 from skillopt.engine.rollouts import RolloutRunner
 from skillopt.errors import ConfigError, Refused, hide_in_error
@@ -212,7 +212,8 @@ class ModelFactory:
 
     secrets: Secrets
     http: Transport
-    cache: RolloutCache
+    cache: RolloutCache | None
+    """Where replies are kept; None: nowhere."""
     budget: Budget
     queue: HandoffQueue | None = None
     """Where questions for people go; None: nowhere."""
@@ -262,7 +263,7 @@ class ModelFactory:
         return Metered(cleaned, role.role, self.budget, price, role.max_tokens)
 
     def _kept(self, model: Model, role: RoleModel) -> Model:
-        return Recorded(model, role.role, self.cache)
+        return model if self.cache is None else Recorded(model, role.role, self.cache)
 
     def _endpoint(self, role: RoleModel, plugged: ProviderModel) -> Endpoint:
         limits = role.max_concurrency, role.requests_per_minute, role.tokens_per_minute
@@ -302,6 +303,11 @@ async def preflight(model: Model) -> None:
         return  # The server is there and knows us; that it dislikes this question is no matter.
 
 
+def score_timeout(config: Config, environment: Environment) -> float | None:
+    """Seconds for a scorer; None where it asks a model, which has time limits of its own."""
+    return None if asked_roles(environment) else config.env.exec_timeout
+
+
 @dataclass(frozen=True, slots=True)
 class RunResources:
     """The tools of one process in one directory."""
@@ -324,7 +330,13 @@ class RunResources:
         await map_all(preflight, [models[role] for role in roles if role not in own])
         return with_models(environment, models), models["target"]
 
-    def runner(self, harness: Harness, environment: Environment, sink: EventSink) -> RolloutRunner:
+    def runner(
+        self,
+        harness: Harness,
+        environment: Environment,
+        sink: EventSink,
+        executor: Executor | None = None,
+    ) -> RolloutRunner:
         """Where tasks of this environment are attempted with this harness."""
         return RolloutRunner(
             environment=environment,
@@ -333,8 +345,8 @@ class RunResources:
             sink=sink,
             workers=self.config.env.workers,
             max_failed=self.config.evaluation.max_failure_share,
-            # A model that scores has its own time limits, retries and waits for its server.
-            score_timeout=None if asked_roles(environment) else self.config.env.exec_timeout,
+            score_timeout=score_timeout(self.config, environment),
+            executor=executor,
         )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from skillopt.app.costs import caps_of, prices_of
 from skillopt.app.environment import (
@@ -28,18 +30,22 @@ from skillopt.app.setting_rules import check, setting_warnings
 from skillopt.config.schema import Config, Role
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model
-from skillopt.core.ports import Harness
+from skillopt.core.ports import Executor, Harness
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split
 from skillopt.datasets.splits import Splits
 from skillopt.engine.plan import Plan, digest
 from skillopt.errors import ConfigError, SkillError, SkilloptError
-from skillopt.model.budget import Limits
+from skillopt.model.budget import Budget, Limits
 from skillopt.model.prices import Tariff
 from skillopt.prompts.library import Library
 
 ROLES: tuple[Role, ...] = ("target", "optimizer")
 """Those that every training asks."""
+
+
+OpenExecutor: TypeAlias = Callable[[Budget], AbstractAsyncContextManager[Executor]]
+"""Opens an executor for a run; what it spends is charged to the budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +57,8 @@ class SuppliedParts:
     """The caller's own; the configuration names those of the other roles."""
     skill: Skill | None = None
     harness: Harness | None = None
+    executor: OpenExecutor | None = None
+    """Opens what makes the attempts; None: they are made in this process."""
 
 
 @dataclass(frozen=True, slots=True)

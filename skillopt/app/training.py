@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -26,7 +26,7 @@ from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model
 from skillopt.core.events import Begun, Event, Finished, Signal, Started, Stopped, Warned
 from skillopt.core.intake import Json, change_texts
-from skillopt.core.ports import Harness, Watcher
+from skillopt.core.ports import Executor, Harness, Watcher
 from skillopt.core.sink import Clean, E, EventSink
 from skillopt.core.state import State, replay
 from skillopt.datasets.manifests import check_manifest_place
@@ -126,7 +126,11 @@ async def open_training(
         record = EventFile(layout.events)
         config, queue = brief.config, FolderQueue(layout.handoff)
         workshop = open_workshop(config, layout, brief.caps, secrets, queue, watch)
-        async with workshop as shop, task_group() as group:
+        async with (
+            workshop as shop,
+            _executor(brief, shop.budget) as executor,
+            task_group() as group,
+        ):
             models = _models(brief, shop.board)
             hide = shop.board.secrets.hide_values
             harness = shop.harness(models["target"], brief.supplied.harness)
@@ -145,7 +149,7 @@ async def open_training(
             repaired = tuple(projector.rebuild(record.events()))
             sink = EventSink(record, watch, _cleaning(hide))
             environment = with_models(brief.world.environment, models)
-            runner = shop.runner(harness, environment, sink)
+            runner = shop.runner(harness, environment, sink, executor)
             shown = limits(config.gradient)
             asker = Asker(models["optimizer"], brief.prompts, sink, shown)
             tasks = {task.id: task for task in brief.world.environment.tasks("train")}
@@ -175,6 +179,11 @@ def _follow(training: Training, before: State | None, progress: ProgressFile) ->
     total = 1 + len(plan.moves)
     done = 0 if before is None else total - len(plan.left(before))
     progress.follow(lambda: training.meter.total, done=done, total=total)
+
+
+def _executor(brief: RunSpec, budget: Budget) -> AbstractAsyncContextManager[Executor | None]:
+    opened = brief.supplied.executor
+    return nullcontext() if opened is None else opened(budget)
 
 
 _TARGET = "target model"

@@ -19,7 +19,7 @@ from skillopt.core.episode import EpisodeLimits, EpisodeNeed, ToolResult, Worksp
 from skillopt.core.events import Event, GateVerdict, Measured, Signal
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Draft, Finding, Review
-from skillopt.core.rollout import Evaluation, Pair, Rollout, Score, Trajectory
+from skillopt.core.rollout import Evaluation, Pair, Rollout, RolloutSpec, Score, Trajectory
 from skillopt.core.rules import Cut
 from skillopt.core.skill import Skill
 from skillopt.core.task import Gold, Split, Task
@@ -194,6 +194,23 @@ class TellsServed(Protocol):
     @property
     def serves(self) -> Collection[EpisodeNeed]:
         """Images, tools, a workspace."""
+        ...
+
+
+class Executor(Protocol):
+    """Where attempts are made: in this process, in others, on a cluster.
+
+    Which attempts are made, in which order, how many at a time, what is cached and how many may
+    fail is up to the caller.
+    """
+
+    async def run(self, spec: RolloutSpec) -> Rollout:
+        """Open the task, run the agent with the skill, and score what it did.
+
+        An error of the agent, the environment or a single call is the outcome `Failure`. So is a
+        `RolloutError` that this raises, for instance because a worker was lost. Any other error
+        ends the run.
+        """
         ...
 
 

@@ -10,7 +10,9 @@ from typing import Literal, TypeAlias, TypeVar
 
 from skillopt.core.chat import Message, Usage
 from skillopt.core.episode import ReachedLimit
-from skillopt.core.task import Split
+from skillopt.core.skill import Skill
+from skillopt.core.task import Split, Task
+from skillopt.errors import RolloutError
 
 T = TypeVar("T")
 
@@ -85,6 +87,47 @@ class Rollout:
     replicate: int = 0
     details: Mapping[str, object] = field(default_factory=dict[str, object], compare=False)
     """Further values for result files, such as the right answer; no model sees them."""
+
+
+def failure_of(error: RolloutError) -> Failure:
+    """The outcome of an attempt that an error has ended."""
+    return Failure(type(error).__name__, str(error))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutSpec:
+    """Everything that decides one attempt. It can be written as JSON and read in another process.
+
+    Whoever makes the attempt elsewhere has built environment and harness from the same settings:
+    their fingerprints tell whether they are the ones that are meant.
+    """
+
+    task: Task
+    skill: Skill
+    digest: str
+    """The skill's digest."""
+    replicate: int = 0
+    environment: str
+    """The fingerprint of the environment, with the models that it asks for."""
+    harness: str
+    """The fingerprint of the harness, with its model."""
+
+    def rollout(
+        self,
+        outcome: Outcome,
+        trajectory: Trajectory | None = None,
+        details: Mapping[str, object] | None = None,
+    ) -> Rollout:
+        """The attempt with what came of it."""
+        return Rollout(
+            task=self.task.id,
+            kind=self.task.kind,
+            skill=self.digest,
+            outcome=outcome,
+            trajectory=trajectory,
+            replicate=self.replicate,
+            details=details or {},
+        )
 
 
 @dataclass(frozen=True, slots=True)

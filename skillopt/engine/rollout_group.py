@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Protocol
 
 from skillopt.aio import task_group
-from skillopt.core.rollout import Failure, Rollout, Score
+from skillopt.core.rollout import Failure, Rollout, RolloutSpec, Score
 from skillopt.core.sink import Phase
 from skillopt.core.skill import Skill
 from skillopt.core.task import Task
@@ -168,6 +168,17 @@ class RolloutKey:
         """Name of an attempt by everything that may change its outcome."""
         parts = (self.environment, task.digest, self.digest, self.harness, str(replicate))
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+    def spec(self, task: Task, replicate: int = 0) -> RolloutSpec:
+        """An attempt of the group."""
+        return RolloutSpec(
+            task=task,
+            skill=self.skill,
+            digest=self.digest,
+            replicate=replicate,
+            environment=self.environment,
+            harness=self.harness,
+        )
 
 
 class MakeRollout(Protocol):

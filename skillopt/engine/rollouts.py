@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from skillopt.aio import map_all, within
-from skillopt.core.abilities import check_served, needs_of
-from skillopt.core.ports import Environment, Episode, Harness, RolloutCache, TellsDetails
-from skillopt.core.rollout import Evaluation, Failure, Rollout, Score, Trajectory
+from skillopt.aio import map_all
+from skillopt.core.ports import Environment, Executor, Harness, RolloutCache
+from skillopt.core.rollout import Evaluation, Failure, Rollout, Score, failure_of
 from skillopt.core.seeds import blocks
 from skillopt.core.sink import EventSink
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
+from skillopt.engine.executor import LocalExecutor
 from skillopt.engine.rollout_group import (
     Attempts,
     FailureCounter,
@@ -22,7 +22,7 @@ from skillopt.engine.rollout_group import (
     RolloutKey,
     WorkerPool,
 )
-from skillopt.errors import EnvironmentFault, HarnessError, RolloutError, attributed_to
+from skillopt.errors import RolloutError
 
 _CHECKS = 1_000_000
 """Replicate numbers from here on are attempts that only check whether a task can be scored."""
@@ -69,10 +69,15 @@ class RolloutRunner:
     """The share of failed attempts above which a result is refused."""
     score_timeout: float | None = None
     """Seconds after which a scorer is given up; None: it is waited for."""
+    executor: Executor | None = None
+    """Makes the attempts; None: they are made in this process."""
     worker_pool: WorkerPool = field(init=False)
+    _executor: Executor = field(init=False)
 
     def __post_init__(self) -> None:
         """One limit for everything that runs at the same time."""
+        local = LocalExecutor(self.environment, self.harness, self.score_timeout)
+        object.__setattr__(self, "_executor", self.executor or local)
         object.__setattr__(self, "worker_pool", WorkerPool(self.workers))
 
     @asynccontextmanager
@@ -296,45 +301,11 @@ class RolloutRunner:
         return await self.cache.rollout(rollout_key.key(task, replicate), make)
 
     async def _roll(self, task: Task, replicate: int, rollout_key: RolloutKey) -> Rollout:
-        named = f"task {task.id!r}"
-        trajectory = None
-        details: Mapping[str, object] = {}
+        spec = rollout_key.spec(task, replicate)
         try:
-            with attributed_to(EnvironmentFault, named):
-                async with self.environment.open(task) as episode:
-                    check_served(self.environment.name, needs_of(episode), self.harness)
-                    with attributed_to(HarnessError, named):
-                        trajectory = await self.harness.run(
-                            episode, rollout_key.skill, replicate=replicate
-                        )
-                    outcome = await self._score(episode, trajectory, named)
-                    if isinstance(episode, TellsDetails):
-                        details = episode.details(trajectory)
+            return await self._executor.run(spec)
         except RolloutError as error:
-            outcome = Failure(type(error).__name__, str(error))
-        return Rollout(
-            task=task.id,
-            kind=task.kind,
-            skill=rollout_key.digest,
-            outcome=outcome,
-            trajectory=trajectory,
-            replicate=replicate,
-            details=details,
-        )
-
-    async def _score(self, episode: Episode, trajectory: Trajectory, named: str) -> Score:
-        async def judged() -> Score:
-            # What ends a program must not leave a task of its own, or it ends ours.
-            with attributed_to(EnvironmentFault, named):
-                return await episode.score(trajectory)
-
-        try:
-            return await within(self.score_timeout, judged())
-        except TimeoutError:
-            raise EnvironmentFault(
-                f"{named}: the scorer did not finish within {self.score_timeout:g} s "
-                "(env.exec_timeout)"
-            ) from None
+            return spec.rollout(failure_of(error))
 
     def rollout_key(self, skill: Skill) -> RolloutKey:
         """Under which tasks are attempted with a skill."""

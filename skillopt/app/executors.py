@@ -1,0 +1,183 @@
+"""Attempts that are made in another process: the side that asks, and the side that makes them.
+
+Both exchange lines of JSON, one for a `RolloutSpec` and one for what came of it, over whatever
+connects them:
+
+    # in the process of the run, for SuppliedParts.executor
+    yield RemoteExecutor(exchange, budget)      # exchange: async bytes -> bytes
+
+    # in the other process, with the same configuration
+    async with open_worker(config) as worker:
+        answer = await worker.answer(line)
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+
+from pydantic import TypeAdapter
+
+from skillopt import errors
+from skillopt.app.environment import asked_roles, open_environment, with_models
+from skillopt.app.harness import make_harness, models_with_harness
+from skillopt.app.models import ModelFactory, score_timeout, settled
+from skillopt.config.schema import Config, Role
+from skillopt.config.secrets import Secrets
+from skillopt.core.chat import Usage
+from skillopt.core.ports import Executor
+from skillopt.core.rollout import Rollout, RolloutSpec
+from skillopt.core.task import Split
+from skillopt.engine.executor import LocalExecutor
+from skillopt.errors import BudgetSpent, ConfigError, HarnessError, SkilloptError
+from skillopt.model.budget import Budget, Meter, negative
+from skillopt.model.http import Http
+from skillopt.store.codec import Codec
+
+_ENDS = {
+    each.__name__: each
+    for each in (
+        errors.ConfigError,
+        errors.DataError,
+        errors.SkillError,
+        errors.StoreError,
+        errors.AccessError,
+        errors.Unavailable,
+        errors.BudgetSpent,
+    )
+}
+"""Errors that end a run, by name; any other costs the attempt its score."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What calls of one role and stage have taken."""
+
+    role: str
+    stage: str
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerAnswer:
+    """What came of an attempt: the attempt, or the error that it was given up with."""
+
+    rollout: Rollout | None = None
+    error: str = ""
+    """The name of the error's class; empty: there was none."""
+    message: str = ""
+    spent: tuple[Spent, ...] = ()
+    """What the worker has paid and not told yet; with several attempts at a time, not all of it was
+    for this one."""
+
+
+@cache
+def specs() -> Codec[RolloutSpec]:
+    """For attempts that are to be made."""
+    return Codec(TypeAdapter(RolloutSpec))
+
+
+@cache
+def answers() -> Codec[WorkerAnswer]:
+    """For what came of them."""
+    return Codec(TypeAdapter(WorkerAnswer))
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteExecutor:
+    """An `Executor` whose attempts are made by a worker; their cost is charged here.
+
+    Nothing is sent once a limit is reached. What an attempt will cost is not known before, so those
+    under way at that moment may exceed it.
+    """
+
+    exchange: Callable[[bytes], Awaitable[bytes]]
+    """Sends a line to the worker and returns its answer; may be called again before that.
+
+    It raises a `RolloutError` if the worker is lost: then the attempt has no score.
+    """
+    budget: Budget
+
+    async def run(self, spec: RolloutSpec) -> Rollout:
+        """Send the attempt, unless a limit is reached."""
+        await self.budget.check()
+        line = await self.exchange(specs().encode(spec))
+        try:
+            answer = answers().decode(line)
+        except ValueError as error:
+            raise HarnessError(f"the answer of a worker cannot be read: {error}") from error
+        for each in answer.spent:
+            # An attempt that is paid is kept, also if it was the last one that a limit allows.
+            with suppress(BudgetSpent):
+                await self.budget.charge(each.usage, role=each.role, stage=each.stage)
+        if answer.rollout is not None:
+            return answer.rollout
+        raise _ENDS.get(answer.error, HarnessError)(answer.message)
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """Makes attempts that another process asks for. It caches nothing and has no limits."""
+
+    executor: Executor
+    environment: str
+    harness: str
+    """The fingerprints of what it has built."""
+    meter: Meter
+    _told: dict[tuple[str, str], Usage] = field(default_factory=dict[tuple[str, str], Usage])
+
+    async def answer(self, line: bytes) -> bytes:
+        """Make one attempt; the line is what `RemoteExecutor` sends."""
+        try:
+            rollout = await self._run(specs().decode(line))
+        except SkilloptError as error:
+            return self._encoded(error=type(error).__name__, message=str(error))
+        except ValueError as error:
+            return self._encoded(error="ConfigError", message=f"not an attempt to make: {error}")
+        return self._encoded(rollout)
+
+    async def _run(self, spec: RolloutSpec) -> Rollout:
+        asked = {"environment": spec.environment, "harness": spec.harness}
+        built = {"environment": self.environment, "harness": self.harness}
+        for part, fingerprint in asked.items():
+            if fingerprint != built[part]:
+                raise ConfigError(
+                    f"the {part} of a worker is {built[part]!r}, but the run has {fingerprint!r}; "
+                    "start workers with the configuration, data and version of the run"
+                )
+        return await self.executor.run(spec)
+
+    def _encoded(
+        self, rollout: Rollout | None = None, *, error: str = "", message: str = ""
+    ) -> bytes:
+        spent: list[Spent] = []
+        for place, usage in self.meter.totals.items():
+            new = usage + negative(self._told.get(place, Usage()))
+            if new != Usage():
+                spent.append(Spent(*place, new))
+                self._told[place] = usage
+        return answers().encode(WorkerAnswer(rollout, error, message, tuple(spent)))
+
+
+@asynccontextmanager
+async def open_worker(
+    config: Config, secrets: Secrets | None = None
+) -> AsyncGenerator[Worker, None]:
+    """Build environment, models and harness from the configuration of a run, in another process."""
+    secrets = secrets or Secrets.load()
+    config = settled(config, secrets)
+    needs: list[Split] = ["train", "val"]
+    if config.evaluation.eval_test:
+        needs.append("test")
+    environment = open_environment(config, needs).environment
+    budget = Budget(Meter())
+    async with Http() as http:
+        factory = ModelFactory(secrets, http, None, budget)
+        roles: tuple[Role, ...] = ("target", *asked_roles(environment))
+        models = factory.models_for(config, roles, models_with_harness(config, {}, None))
+        environment = with_models(environment, models)
+        harness = make_harness(config, models["target"], budget)
+        executor = LocalExecutor(environment, harness, score_timeout(config, environment))
+        yield Worker(executor, environment.fingerprint, harness.fingerprint, budget.meter)

@@ -1,0 +1,57 @@
+"""Makes attempts in this process: opens the task, runs the agent and scores what it did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from skillopt.aio import within
+from skillopt.core.abilities import check_served, needs_of
+from skillopt.core.ports import Environment, Episode, Harness, TellsDetails
+from skillopt.core.rollout import Outcome, Rollout, RolloutSpec, Score, Trajectory, failure_of
+from skillopt.errors import EnvironmentFault, HarnessError, RolloutError, attributed_to
+
+
+@dataclass(frozen=True, slots=True)
+class LocalExecutor:
+    """An `Executor` for the environment and the harness of this process."""
+
+    environment: Environment
+    harness: Harness
+    score_timeout: float | None = None
+    """Seconds after which a scorer is given up; None: it is waited for."""
+
+    async def run(self, spec: RolloutSpec) -> Rollout:
+        """Make and score one attempt; one that fails keeps what the agent has done until then."""
+        named = f"task {spec.task.id!r}"
+        trajectory = None
+        outcome: Outcome
+        details: Mapping[str, object] = {}
+        try:
+            with attributed_to(EnvironmentFault, named):
+                async with self.environment.open(spec.task) as episode:
+                    check_served(self.environment.name, needs_of(episode), self.harness)
+                    with attributed_to(HarnessError, named):
+                        trajectory = await self.harness.run(
+                            episode, spec.skill, replicate=spec.replicate
+                        )
+                    outcome = await self._score(episode, trajectory, named)
+                    if isinstance(episode, TellsDetails):
+                        details = episode.details(trajectory)
+        except RolloutError as error:
+            outcome = failure_of(error)
+        return spec.rollout(outcome, trajectory, details)
+
+    async def _score(self, episode: Episode, trajectory: Trajectory, named: str) -> Score:
+        async def judged() -> Score:
+            # What ends a program must not leave a task of its own, or it ends ours.
+            with attributed_to(EnvironmentFault, named):
+                return await episode.score(trajectory)
+
+        try:
+            return await within(self.score_timeout, judged())
+        except TimeoutError:
+            raise EnvironmentFault(
+                f"{named}: the scorer did not finish within {self.score_timeout:g} s "
+                "(env.exec_timeout)"
+            ) from None
