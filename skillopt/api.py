@@ -51,9 +51,9 @@ from skillopt.model.scripted import PlainCallable, from_callable
 from skillopt.progress import PlainProgress, heartbeat
 from skillopt.store.layout import run_folders
 from skillopt.store.packages import read_skill
-from skillopt.store.proposers import useless
 from skillopt.store.reader import RunReader, Status
 from skillopt.store.results import EvaluationReport, read_evaluation
+from skillopt.store.run_history import useless
 
 P = ParamSpec("P")
 R = TypeVar("R")

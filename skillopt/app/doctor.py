@@ -35,7 +35,7 @@ from skillopt.prompts.ask import Asker
 from skillopt.prompts.jsonish import read_object
 from skillopt.prompts.library import Library
 from skillopt.store.events import NullLog
-from skillopt.store.proposers import ASKS_NO_MODEL
+from skillopt.store.run_history import ASKS_NO_MODEL
 
 _SKILL = Skill.parse("# Dates\n\n- Read the note and answer the question.\n")
 _CASES = (

@@ -33,13 +33,11 @@ from skillopt.core.state import State
 from skillopt.core.tokens import estimate
 from skillopt.gates.compared import Metric
 from skillopt.store.cache import ReuseCount
-from skillopt.store.candidates import tried
 from skillopt.store.layout import Layout
 from skillopt.store.ledger import PrefetchCount
-from skillopt.store.proposers import replies, shares
 from skillopt.store.reader import RunReader
 from skillopt.store.receipts import by_role, unpriced
-from skillopt.store.run_history import HistoryEntry
+from skillopt.store.run_history import HistoryEntry, replies, shares, tried
 from skillopt.store.summary import counts, failures
 
 

@@ -49,9 +49,8 @@ from skillopt.core.rollout import FULL_MARKS, Evaluation, Failure, Rollout, Scor
 from skillopt.core.skill import MAIN
 from skillopt.errors import StoreError
 from skillopt.gates.compared import EQUAL
-from skillopt.store.candidates import skills_in
 from skillopt.store.reader import RunReader
-from skillopt.store.run_history import HistoryEntry
+from skillopt.store.run_history import HistoryEntry, skills_in
 
 _SHOWN = 2000
 """Characters of a message; the whole is in the run directory's predictions."""

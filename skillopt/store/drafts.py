@@ -1,8 +1,8 @@
-"""The files of a step's proposals: proposals, ranking, report, rewrite."""
+"""How a candidate came about, as files: proposals, ranking, report, rewrite, probes, race."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from typing_extensions import assert_never
@@ -18,8 +18,18 @@ from skillopt.core.edits import (
     Rewrite,
     Suggestion,
 )
-from skillopt.core.proposal import Draft, Finding, Proposal
-from skillopt.core.skill import MAIN
+from skillopt.core.events import Stepped
+from skillopt.core.proposal import (
+    Candidate,
+    Draft,
+    Finding,
+    Probe,
+    Proposal,
+    ReminderUpdate,
+    Round,
+    Turn,
+)
+from skillopt.core.skill import MAIN, Skill
 from skillopt.store.files import Json, json_bytes
 from skillopt.store.history import rate_json
 from skillopt.store.layout import StepFolder
@@ -172,4 +182,78 @@ def _placement(index: int, placement: Placement) -> Json:
         "content_preview": str(edit["content"])[:200],
         "status": placement.status,
         "target_match": placement.how,
+    }
+
+
+def insight_files(folder: StepFolder, draft: Draft, after: Skill) -> Iterator[tuple[Path, bytes]]:
+    """A file per probe, and one for reminders if they are kept; `after` is the skill in force."""
+    for finding in draft.findings:
+        for probe in finding.probes:
+            yield folder.probe(probe.task), json_bytes(_probe(probe))
+    if draft.appendix is not None:
+        yield folder.notes, json_bytes(_notes(draft, draft.appendix, after.notes))
+
+
+def _probe(probe: Probe) -> Json:
+    return {
+        "id": probe.task,
+        "turns": [_turn(each) for each in probe.turns],
+        "conclusion": probe.conclusion,
+        "problem": probe.problem,
+    }
+
+
+def _turn(turn: Turn) -> Json:
+    told: Json = {
+        "probe": turn.kind,
+        "reasoning": turn.why,
+        "question" if turn.kind == "ask" else "instruction": turn.sent,
+        "answer": turn.came,
+    }
+    if turn.score is not None:
+        told |= {"hard": turn.score.hard, "soft": turn.score.soft, "feedback": turn.score.feedback}
+    return told
+
+
+def _notes(draft: Draft, appendix: ReminderUpdate, after: Sequence[str]) -> Json:
+    return {
+        "step_notes": [note for finding in draft.findings for note in finding.notes],
+        "new_notes": list(appendix.added),
+        "appendix_tried": list(appendix.after),
+        "appendix_after": list(after),
+        "problem": appendix.problem,
+    }
+
+
+def race_files(folder: StepFolder, fact: Stepped) -> Iterator[tuple[Path, bytes]]:
+    """The heats, and the documents that lost; nothing where there was one candidate only."""
+    if not fact.heats and not fact.draft.others:
+        return
+    told: Json = {
+        "candidates": [_candidate(each) for each in fact.draft.takes],
+        "heats": [_heat(each) for each in fact.heats],
+        "winner": fact.draft.name if fact.decision else None,
+        "attempts": sum(each.attempts for each in fact.heats),
+    }
+    yield folder.race, json_bytes(told)
+    for take in fact.draft.others:
+        if take.skill is not None:
+            yield from skill_files(folder.rival(take.name), take.skill)
+
+
+def _heat(heat: Round) -> Json:
+    return {
+        "split": heat.split,
+        "tasks": heat.tasks,
+        "gains": dict(heat.gains),
+        "kept": list(heat.kept),
+    }
+
+
+def _candidate(take: Candidate) -> Json:
+    return {
+        "name": take.name,
+        "hash": None if take.skill is None else take.skill.digest,
+        "edits": len(take.chosen.proposals),
+        "too_long": take.size is not None and take.size.too_long,
     }

@@ -4,6 +4,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
+
+
+class _Folder(Protocol):
+    @property
+    def root(self) -> Path: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A path within a folder, as an attribute of it."""
+
+    name: str
+
+    def __get__(self, folder: _Folder, kind: type | None = None) -> Path:
+        return folder.root / self.name
+
+
+@dataclass(frozen=True, slots=True)
+class _Rollouts:
+    """A folder of attempts within a folder, as an attribute of it."""
+
+    name: str
+
+    def __get__(self, folder: _Folder, kind: type | None = None) -> RolloutFolder:
+        return RolloutFolder(folder.root / self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,15 +38,10 @@ class RolloutFolder:
 
     root: Path
 
-    @property
-    def results(self) -> Path:
-        """One row per task."""
-        return self.root / "results.jsonl"
-
-    @property
-    def summary(self) -> Path:
-        """Means by task type; written for exams."""
-        return self.root / "summary.json"
+    results = _File("results.jsonl")
+    """One row per task."""
+    summary = _File("summary.json")
+    """Means by task type; written for exams."""
 
     def conversation(self, task: str) -> Path:
         """What was said in the attempt at a task."""
@@ -37,73 +58,40 @@ class StepFolder:
 
     root: Path
 
-    @property
-    def record(self) -> Path:
-        """The step's entry of the history."""
-        return self.root / "step_record.json"
-
-    @property
-    def merged(self) -> Path:
-        """Proposals after aggregation."""
-        return self.root / "merged_patch.json"
-
-    @property
-    def ranked(self) -> Path:
-        """Proposals kept within the budget."""
-        return self.root / "ranked_edits.json"
-
-    @property
-    def report(self) -> Path:
-        """What became of each edit."""
-        return self.root / "edit_apply_report.json"
-
-    @property
-    def rate(self) -> Path:
-        """How the learning rate was decided."""
-        return self.root / "lr_decision.json"
-
-    @property
-    def rewrite(self) -> Path:
-        """The body that was written from suggestions."""
-        return self.root / "rewrite_result.json"
-
-    @property
-    def full_rewrite(self) -> Path:
-        """The body that was taken over whole."""
-        return self.root / "full_rewrite_result.json"
-
-    @property
-    def digest(self) -> Path:
-        """The step as later steps remember it."""
-        return self.root / "trajectory_digest.json"
+    record = _File("step_record.json")
+    """The step's entry of the history."""
+    merged = _File("merged_patch.json")
+    """Proposals after aggregation."""
+    ranked = _File("ranked_edits.json")
+    """Proposals kept within the budget."""
+    report = _File("edit_apply_report.json")
+    """What became of each edit."""
+    rate = _File("lr_decision.json")
+    """How the learning rate was decided."""
+    rewrite = _File("rewrite_result.json")
+    """The body that was written from suggestions."""
+    full_rewrite = _File("full_rewrite_result.json")
+    """The body that was taken over whole."""
+    digest = _File("trajectory_digest.json")
+    """The step as later steps remember it."""
 
     def probe(self, task: str) -> Path:
         """How an attempt was looked into."""
         return self.root / "deep_reflect" / f"{task}.json"
 
-    @property
-    def notes(self) -> Path:
-        """Reminders of the step, and what became of them."""
-        return self.root / "appendix_notes.json"
-
-    @property
-    def candidate(self) -> Path:
-        """The skill that was tried."""
-        return self.root / "candidate_skill.md"
-
-    @property
-    def race(self) -> Path:
-        """How the candidate was chosen among several."""
-        return self.root / "race.json"
+    notes = _File("appendix_notes.json")
+    """Reminders of the step, and what became of them."""
+    candidate = _File("candidate_skill.md")
+    """The skill that was tried."""
+    race = _File("race.json")
+    """How the candidate was chosen among several."""
 
     def rival(self, name: str) -> Path:
         """A candidate that was not put to the gate."""
         return self.root / "rivals" / f"{name.replace(' ', '_')}.md"
 
-    @property
-    def selection(self) -> RolloutFolder:
-        """The candidate on the validation tasks."""
-        return RolloutFolder(self.root / "selection_eval")
+    selection = _Rollouts("selection_eval")
+    """The candidate on the validation tasks."""
 
     def batch(self, index: int, of: int) -> Path:
         """Where a micro-batch has its files: the step's own folder when it is the only one."""
@@ -123,43 +111,23 @@ class StepFolder:
 class EpochFolder:
     """What the end of an epoch left: the slow update and the meta skill."""
 
-    slow: Path
+    root: Path
     meta: Path
 
-    @property
-    def slow_result(self) -> Path:
-        """The guidance and what became of it."""
-        return self.slow / "slow_result.json"
-
-    @property
-    def pairs(self) -> Path:
-        """Each task that the optimizer was shown, under both skills."""
-        return self.slow / "comparison_pairs.json"
-
-    @property
-    def all_pairs(self) -> Path:
-        """Each task that was attempted under both skills, shown or not."""
-        return self.slow / "comparison_pairs_all.json"
-
-    @property
-    def candidate(self) -> Path:
-        """The skill with its new guidance."""
-        return self.slow / "candidate_skill.md"
-
-    @property
-    def before(self) -> RolloutFolder:
-        """The skill that the epoch started from, on the sample."""
-        return RolloutFolder(self.slow / "rollout_prev")
-
-    @property
-    def after(self) -> RolloutFolder:
-        """The skill that the epoch ended with, on the sample."""
-        return RolloutFolder(self.slow / "rollout_curr")
-
-    @property
-    def selection(self) -> RolloutFolder:
-        """The candidate on the validation tasks."""
-        return RolloutFolder(self.slow / "selection_eval")
+    slow_result = _File("slow_result.json")
+    """The guidance and what became of it."""
+    pairs = _File("comparison_pairs.json")
+    """Each task that the optimizer was shown, under both skills."""
+    all_pairs = _File("comparison_pairs_all.json")
+    """Each task that was attempted under both skills, shown or not."""
+    candidate = _File("candidate_skill.md")
+    """The skill with its new guidance."""
+    before = _Rollouts("rollout_prev")
+    """The skill that the epoch started from, on the sample."""
+    after = _Rollouts("rollout_curr")
+    """The skill that the epoch ended with, on the sample."""
+    selection = _Rollouts("selection_eval")
+    """The candidate on the validation tasks."""
 
     @property
     def meta_result(self) -> Path:
@@ -179,15 +147,10 @@ class CandidateFolder:
         """How it came about and what became of it."""
         return self.root / f"{self.kind}_result.json"
 
-    @property
-    def candidate(self) -> Path:
-        """The skill that was tried."""
-        return self.root / "candidate_skill.md"
-
-    @property
-    def selection(self) -> RolloutFolder:
-        """The candidate on the validation tasks."""
-        return RolloutFolder(self.root / "selection_eval")
+    candidate = _File("candidate_skill.md")
+    """The skill that was tried."""
+    selection = _Rollouts("selection_eval")
+    """The candidate on the validation tasks."""
 
 
 def run_folders(folder: Path) -> list[Path]:
@@ -202,90 +165,40 @@ class Layout:
 
     root: Path
 
-    @property
-    def events(self) -> Path:
-        """The record: the truth about the run."""
-        return self.root / "events.jsonl"
-
-    @property
-    def cache(self) -> Path:
-        """Finished work."""
-        return self.root / "cache.sqlite"
-
-    @property
-    def handoff(self) -> Path:
-        """Questions for people or other agents, and their answers."""
-        return self.root / "handoff"
-
-    @property
-    def mark(self) -> Path:
-        """Says that the folder is ours to write in."""
-        return self.root / ".skillopt"
-
-    @property
-    def lock(self) -> Path:
-        """Held by the process that trains here."""
-        return self.root / ".lock"
-
-    @property
-    def progress(self) -> Path:
-        """How far the process is that trains here; gone when it has ended."""
-        return self.root / "progress.json"
-
-    @property
-    def config(self) -> Path:
-        """The settings of the latest start, flat and without secrets."""
-        return self.root / "config.json"
-
-    @property
-    def settings(self) -> Path:
-        """The same settings in sections, ready to be used again."""
-        return self.root / "config.yaml"
-
-    @property
-    def best_among(self) -> Path:
-        """The best skill so far, beside the others."""
-        return self.root / "skills" / "best_skill.md"
-
-    @property
-    def history(self) -> Path:
-        """All step records."""
-        return self.root / "history.json"
-
-    @property
-    def rates(self) -> Path:
-        """Every learning rate that was decided, one per line."""
-        return self.root / "lr_history.jsonl"
-
-    @property
-    def runtime_state(self) -> Path:
-        """Where the run stands."""
-        return self.root / "runtime_state.json"
-
-    @property
-    def summary(self) -> Path:
-        """What came out so far."""
-        return self.root / "summary.json"
-
-    @property
-    def best_skill(self) -> Path:
-        """The best skill so far."""
-        return self.root / "best_skill.md"
-
-    @property
-    def attribution(self) -> Path:
-        """What each rule of the best skill is worth, once that was asked for."""
-        return self.root / "attribution.json"
-
-    @property
-    def evaluation(self) -> Path:
-        """What a skill scored that was evaluated here, without training."""
-        return self.root / "eval_summary.json"
-
-    @property
-    def places(self) -> Path:
-        """Where items without an id of the user's stand: id -> file and line."""
-        return self.root / "item_places.json"
+    events = _File("events.jsonl")
+    """The record: the truth about the run."""
+    cache = _File("cache.sqlite")
+    """Finished work."""
+    handoff = _File("handoff")
+    """Questions for people or other agents, and their answers."""
+    mark = _File(".skillopt")
+    """Says that the folder is ours to write in."""
+    lock = _File(".lock")
+    """Held by the process that trains here."""
+    progress = _File("progress.json")
+    """How far the process is that trains here; gone when it has ended."""
+    config = _File("config.json")
+    """The settings of the latest start, flat and without secrets."""
+    settings = _File("config.yaml")
+    """The same settings in sections, ready to be used again."""
+    best_among = _File("skills/best_skill.md")
+    """The best skill so far, beside the others."""
+    history = _File("history.json")
+    """All step records."""
+    rates = _File("lr_history.jsonl")
+    """Every learning rate that was decided, one per line."""
+    runtime_state = _File("runtime_state.json")
+    """Where the run stands."""
+    summary = _File("summary.json")
+    """What came out so far."""
+    best_skill = _File("best_skill.md")
+    """The best skill so far."""
+    attribution = _File("attribution.json")
+    """What each rule of the best skill is worth, once that was asked for."""
+    evaluation = _File("eval_summary.json")
+    """What a skill scored that was evaluated here, without training."""
+    places = _File("item_places.json")
+    """Where items without an id of the user's stand: id -> file and line."""
 
     def skill(self, step: int) -> Path:
         """The current skill after a step; step 0 is the initial skill."""
@@ -308,27 +221,13 @@ class Layout:
         """The folder of an epoch's pruning."""
         return CandidateFolder(self.root / "prune" / f"epoch_{epoch:02d}", "prune")
 
-    @property
-    def baseline(self) -> RolloutFolder:
-        """The initial skill on the validation tasks."""
-        return RolloutFolder(self.root / "selection_eval_baseline")
-
-    @property
-    def final_selection(self) -> RolloutFolder:
-        """The last skill on the validation tasks, once the exam is over."""
-        return RolloutFolder(self.root / "final_selection_eval")
-
-    @property
-    def exam_initial(self) -> RolloutFolder:
-        """The initial skill on the test tasks."""
-        return RolloutFolder(self.root / "test_eval_baseline")
-
-    @property
-    def exam_best(self) -> RolloutFolder:
-        """The best skill on the test tasks."""
-        return RolloutFolder(self.root / "test_eval")
-
-    @property
-    def exam_last(self) -> RolloutFolder:
-        """The last skill on the test tasks."""
-        return RolloutFolder(self.root / "test_eval_final")
+    baseline = _Rollouts("selection_eval_baseline")
+    """The initial skill on the validation tasks."""
+    final_selection = _Rollouts("final_selection_eval")
+    """The last skill on the validation tasks, once the exam is over."""
+    exam_initial = _Rollouts("test_eval_baseline")
+    """The initial skill on the test tasks."""
+    exam_best = _Rollouts("test_eval")
+    """The best skill on the test tasks."""
+    exam_last = _Rollouts("test_eval_final")
+    """The last skill on the test tasks."""

@@ -7,93 +7,35 @@ from pathlib import Path
 from typing import TypeAlias
 
 from skillopt.core.chat import Message
-from skillopt.core.events import Compared, Decision, EpochClosed, FinalTested, Stepped
+from skillopt.core.events import (
+    Compared,
+    Decision,
+    EpochClosed,
+    FinalTested,
+    MetaReflected,
+    Pruned,
+    Stepped,
+)
 from skillopt.core.memory import MemoryEntry
-from skillopt.core.proposal import Candidate, Draft, Pattern, Probe, ReminderUpdate, Round, Turn
+from skillopt.core.proposal import Pattern
 from skillopt.core.rollout import Evaluation, Failure, Rollout, Score, Trajectory
-from skillopt.core.skill import Skill
+from skillopt.core.rules import Worth
 from skillopt.core.state import State
-from skillopt.store.drafts import draft_files, finding_json, payload_of, remembered
+from skillopt.store.drafts import (
+    draft_files,
+    draft_rows,
+    finding_json,
+    insight_files,
+    payload_of,
+    race_files,
+    remembered,
+)
 from skillopt.store.files import Json, json_bytes, json_row
 from skillopt.store.history import decision_json, size_json
-from skillopt.store.layout import EpochFolder, Layout, RolloutFolder, StepFolder
+from skillopt.store.layout import CandidateFolder, EpochFolder, Layout, RolloutFolder, StepFolder
 from skillopt.store.packages import skill_files
+from skillopt.store.receipts import Spent, stage_tokens
 from skillopt.store.run_history import HistoryEntry
-
-
-def insight_files(folder: StepFolder, draft: Draft, after: Skill) -> Iterator[tuple[Path, bytes]]:
-    """A file per probe, and one for reminders if they are kept; `after` is the skill in force."""
-    for finding in draft.findings:
-        for probe in finding.probes:
-            yield folder.probe(probe.task), json_bytes(_probe(probe))
-    if draft.appendix is not None:
-        yield folder.notes, json_bytes(_notes(draft, draft.appendix, after.notes))
-
-
-def _probe(probe: Probe) -> Json:
-    return {
-        "id": probe.task,
-        "turns": [_turn(each) for each in probe.turns],
-        "conclusion": probe.conclusion,
-        "problem": probe.problem,
-    }
-
-
-def _turn(turn: Turn) -> Json:
-    told: Json = {
-        "probe": turn.kind,
-        "reasoning": turn.why,
-        "question" if turn.kind == "ask" else "instruction": turn.sent,
-        "answer": turn.came,
-    }
-    if turn.score is not None:
-        told |= {"hard": turn.score.hard, "soft": turn.score.soft, "feedback": turn.score.feedback}
-    return told
-
-
-def _notes(draft: Draft, appendix: ReminderUpdate, after: Sequence[str]) -> Json:
-    return {
-        "step_notes": [note for finding in draft.findings for note in finding.notes],
-        "new_notes": list(appendix.added),
-        "appendix_tried": list(appendix.after),
-        "appendix_after": list(after),
-        "problem": appendix.problem,
-    }
-
-
-def race_files(folder: StepFolder, fact: Stepped) -> Iterator[tuple[Path, bytes]]:
-    """The heats, and the documents that lost; nothing where there was one candidate only."""
-    if not fact.heats and not fact.draft.others:
-        return
-    told: Json = {
-        "candidates": [_candidate(each) for each in fact.draft.takes],
-        "heats": [_heat(each) for each in fact.heats],
-        "winner": fact.draft.name if fact.decision else None,
-        "attempts": sum(each.attempts for each in fact.heats),
-    }
-    yield folder.race, json_bytes(told)
-    for take in fact.draft.others:
-        if take.skill is not None:
-            yield from skill_files(folder.rival(take.name), take.skill)
-
-
-def _heat(heat: Round) -> Json:
-    return {
-        "split": heat.split,
-        "tasks": heat.tasks,
-        "gains": dict(heat.gains),
-        "kept": list(heat.kept),
-    }
-
-
-def _candidate(take: Candidate) -> Json:
-    return {
-        "name": take.name,
-        "hash": None if take.skill is None else take.skill.digest,
-        "edits": len(take.chosen.proposals),
-        "too_long": take.size is not None and take.size.too_long,
-    }
-
 
 Files: TypeAlias = Iterator[tuple[Path, bytes]]
 Attempts: TypeAlias = Callable[[str, Sequence[str]], Mapping[str, Rollout]]
@@ -412,3 +354,79 @@ def _side(score: Score | None, rollout: Rollout | None) -> Json | None:
 def _evaluation(skill: str, pairs: Sequence[Compared], side: int) -> Evaluation:
     marks = {each.task: (each.before, each.after)[side] for each in pairs}
     return Evaluation(skill, "train", {task: score for task, score in marks.items() if score})
+
+
+def pruning_files(
+    folder: CandidateFolder, fact: Pruned, entry: HistoryEntry, spent: Spent, attempts: Attempts
+) -> Files:
+    """The value of every rule, the candidate and how it was measured."""
+    yield folder.result, json_bytes(_pruning_result(fact, entry, spent))
+    if fact.decision is not None:
+        yield from skill_files(folder.candidate, fact.decision.candidate.skill)
+        yield from rollout_files(folder.selection, fact.decision.candidate.evaluation, attempts)
+
+
+def _pruning_result(fact: Pruned, entry: HistoryEntry, spent: Spent) -> Json:
+    decision = fact.decision
+    result: Json = {
+        "epoch": fact.epoch,
+        "action": decision.action if decision else "nothing_to_spare",
+        "rules": [_rule(each, pruned=each.rule in fact.cut.rules) for each in fact.cut.worths],
+        "update_origin": fact.move,
+        "time_s": round(entry.wall, 3),
+        "tokens": stage_tokens(spent),
+    }
+    if decision is not None:
+        result["candidate_hash"] = decision.candidate.skill.digest
+        result |= decision_json(decision)
+    return result
+
+
+def _rule(found: Worth, *, pruned: bool) -> Json:
+    return {
+        "file": found.rule.file,
+        "line": found.rule.line,
+        "text": found.rule.text,
+        "value": found.gain,
+        "value_interval_95": [round(found.low, 6), round(found.high, 6)],
+        "n": found.n,
+        "n_changed": found.changed,
+        "left_out": pruned,
+    }
+
+
+def rethinking_files(
+    folder: CandidateFolder,
+    fact: MetaReflected,
+    entry: HistoryEntry,
+    spent: Spent,
+    attempts: Attempts,
+) -> Files:
+    """The result, the candidate and how it was measured."""
+    yield folder.result, json_bytes(_rethinking_result(fact, entry, spent))
+    if fact.draft.skill is not None:
+        yield from skill_files(folder.candidate, fact.draft.skill)
+    if fact.decision is not None:
+        yield from rollout_files(folder.selection, fact.decision.candidate.evaluation, attempts)
+
+
+def _rethinking_result(fact: MetaReflected, entry: HistoryEntry, spent: Spent) -> Json:
+    draft, decision = fact.draft, fact.decision
+    result: Json = {
+        "epoch": fact.epoch,
+        "action": fact.action,
+        "reasoning": draft.merged.reasoning,
+        "edit_budget": draft.budget,
+        **draft_rows(draft),
+        "n_dropped_repeats": len(draft.repeats),
+        "problems": list(draft.merged.problems),
+        "candidate_hash": draft.skill.digest if draft.skill else None,
+        "update_origin": fact.move,
+        "time_s": round(entry.wall, 3),
+        "tokens": stage_tokens(spent),
+    }
+    if draft.size is not None:
+        result |= size_json(draft.size)
+    if decision is not None:
+        result |= decision_json(decision)
+    return result

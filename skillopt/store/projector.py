@@ -29,9 +29,16 @@ from skillopt.store.cache import SqliteCache
 from skillopt.store.files import Json, json_bytes, json_row, sweep, write_atomic
 from skillopt.store.history import StepRecords, rates, runtime_state
 from skillopt.store.layout import Layout
-from skillopt.store.moves import pruning_files, rethinking_files
 from skillopt.store.packages import skill_files
-from skillopt.store.projections import Files, epoch_files, exam_files, rollout_files, step_files
+from skillopt.store.projections import (
+    Files,
+    epoch_files,
+    exam_files,
+    pruning_files,
+    rethinking_files,
+    rollout_files,
+    step_files,
+)
 from skillopt.store.receipts import Spent, by_move, interrupted, prefetch_receipt, receipt
 from skillopt.store.run_history import HistoryEntry, RunHistory
 from skillopt.store.summary import stopped, summary

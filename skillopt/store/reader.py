@@ -20,14 +20,13 @@ from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.errors import StoreError
 from skillopt.store.cache import SqliteCache
-from skillopt.store.candidates import skills_in
 from skillopt.store.events import LoggedEvent, LogReader
 from skillopt.store.layout import Layout
 from skillopt.store.ledger import PrefetchCount
 from skillopt.store.lock import at_work
 from skillopt.store.packages import read_skill
 from skillopt.store.progress import ProgressReport, read_progress
-from skillopt.store.run_history import HistoryEntry, RunHistory
+from skillopt.store.run_history import HistoryEntry, RunHistory, skills_in
 
 Status: TypeAlias = Literal[
     "running",

@@ -1,25 +1,38 @@
-"""The event log for readers: every event with the state before and after it."""
+"""What the event log says of a run: facts with their states, candidates, proposers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from skillopt.core.edits import Append, Delete, InsertAfter, Replace
 from skillopt.core.events import (
     Begun,
+    Decided,
+    Decision,
+    EpochClosed,
     Event,
     Fact,
     FinalTested,
     Finished,
+    MetaReflected,
     Progress,
+    Pruned,
     Started,
     Stepped,
     Stopped,
     Timed,
     Warned,
 )
+from skillopt.core.proposal import Draft
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
+
+ASKS_NO_MODEL = frozenset({"patterns"})
+"""Proposers that work out their proposals without the optimizer model."""
+_WIDE = 60
+"""Characters of a gist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,3 +135,163 @@ class RunHistory:
         self._seconds = {}
         self.entries.append(entry)
         return entry
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A candidate that met the gate."""
+
+    move: str
+    decision: Decision
+    edits: int | None
+    """Changes it consists of; None for guidance, which is one text."""
+    gist: str
+    """How the first of them begins, on one line."""
+
+    @property
+    def action(self) -> str:
+        """What became of it."""
+        return self.decision.action
+
+
+def tried(facts: Iterable[Fact]) -> list[Tried]:
+    """Every candidate that met the gate, oldest first."""
+    found: list[Tried] = []
+    for fact in facts:
+        match fact:
+            case Stepped(decision=Decision() as met) | MetaReflected(decision=Decision() as met):
+                edits = sum(each.applied for each in fact.draft.report)
+                found.append(Tried(fact.move, met, edits, _gist(fact.draft)))
+            case Pruned(decision=Decision() as met):
+                gone = f"without {fact.cut.rules[0].text}" if fact.cut.rules else ""
+                found.append(Tried(fact.move, met, len(fact.cut.rules), _short(gone)))
+            case EpochClosed(decision=Decision() as met):
+                told = _short(met.candidate.skill.guidance)
+                found.append(Tried(met.candidate.origin, met, None, told))
+            case _:
+                pass
+    return found
+
+
+def skills_in(facts: Sequence[Fact]) -> Iterator[tuple[Skill, str]]:
+    """Every skill in a record with what to call it; those that met a gate come first.
+
+    `the initial skill`, `step_0003 (rejected)`, `step_0003, only 2 (not put to the gate)`.
+    """
+    for fact in facts:
+        if isinstance(fact, Begun):
+            yield fact.initial.skill, "the initial skill"
+        elif isinstance(fact, Decided) and (met := fact.decision) is not None:
+            verdict = "accepted" if met.accepted else "rejected"
+            yield met.candidate.skill, f"{met.candidate.origin} ({verdict})"
+    for fact in facts:
+        if isinstance(fact, Stepped | MetaReflected):
+            for take in fact.draft.takes if fact.decision is None else fact.draft.others:
+                if take.skill is not None:
+                    yield take.skill, f"{fact.move}, {take.name} (not put to the gate)"
+
+
+def _gist(draft: Draft) -> str:
+    if draft.rewritten is not None:
+        return _short(draft.rewritten.title)
+    for each in draft.report:
+        match each.edit:
+            case Delete(target) if each.applied:
+                return _short(f"without {target}")
+            case Append(content) | InsertAfter(_, content) | Replace(_, content) if each.applied:
+                return _short(content)
+            case _:
+                pass
+    return ""
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _WIDE else f"{line[: _WIDE - 3].rstrip()}..."
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one proposer contributed to a run."""
+
+    by: str
+    proposed: int
+    """Edits, before merging and selection."""
+    tried: int
+    """Edits in candidates that met the gate."""
+    accepted: int
+    """Edits in candidates that the gate let through."""
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether these are the optimizer model's own proposals."""
+        return self.by not in ASKS_NO_MODEL
+
+
+@dataclass(frozen=True, slots=True)
+class Replies:
+    """How the optimizer's replies to reflection questions came out."""
+
+    asked: int
+    """Questions about attempts, each with its second chance or its samples."""
+    unusable: int
+    last_problem: str = ""
+
+    @property
+    def all_unusable(self) -> bool:
+        """Whether questions were asked and no reply at all could be used."""
+        return 0 < self.asked == self.unusable
+
+
+def shares(events: Iterable[Event]) -> list[Share]:
+    """Every proposer of a run, the one with most accepted edits first."""
+    proposed, tried, accepted = Counter[str](), Counter[str](), Counter[str]()
+    for fact in events:
+        if isinstance(fact, Stepped | MetaReflected):
+            draft = fact.draft
+            found = [each for finding in draft.findings for each in finding.proposals]
+            proposed.update(each.by for each in found or draft.merged.proposals)
+            if fact.decision is not None:
+                applied = _applied(draft)
+                tried.update(applied)
+                accepted.update(applied if fact.decision.accepted else ())
+    names = sorted(proposed | tried, key=lambda by: (-accepted[by], -proposed[by], by))
+    return [Share(by, proposed[by], tried[by], accepted[by]) for by in names]
+
+
+def replies(events: Iterable[Event]) -> Replies:
+    """Count reflection questions and those that got no usable reply."""
+    findings = [
+        finding
+        for fact in events
+        if isinstance(fact, Stepped)
+        for finding in fact.draft.findings
+        if finding.problem
+        or any(each.by not in ASKS_NO_MODEL for each in finding.proposals)
+        or not finding.proposals
+    ]
+    problems = [each.problem for each in findings if each.problem]
+    return Replies(len(findings), len(problems), problems[-1] if problems else "")
+
+
+def useless(events: Iterable[Event]) -> str:
+    """What to say, and to do, where every reply of the optimizer was unusable; else nothing."""
+    found = replies(events)
+    if not found.all_unusable:
+        return ""
+    return (
+        f"no reply of the optimizer was usable ({found.unusable} of {found.asked} reflection "
+        f"requests; last problem: {found.last_problem}). Nothing could be learnt, so the scores "
+        "say nothing about the training. What helps: `skillopt doctor CONFIG` sends such a "
+        "request; a more capable model.optimizer; a larger model.optimizer_max_tokens; "
+        "gradient.proposer=instruct for a small model. Then train into another env.out_root"
+    )
+
+
+def _applied(draft: Draft) -> list[str]:
+    """The proposers of the edits that changed the candidate."""
+    chosen = draft.chosen.proposals
+    if draft.rewritten is not None:
+        return [each.by for each in chosen]
+    placed = zip(chosen, draft.report, strict=False)
+    return [each.by for each, placement in placed if placement.applied]

@@ -17,12 +17,10 @@ from skillopt.core.events import (
 )
 from skillopt.core.rollout import Evaluation
 from skillopt.core.state import State
-from skillopt.store.candidates import tried
 from skillopt.store.files import Json
 from skillopt.store.history import measured
-from skillopt.store.proposers import replies, shares
 from skillopt.store.receipts import Spent, tokens
-from skillopt.store.run_history import HistoryEntry, RunHistory
+from skillopt.store.run_history import HistoryEntry, RunHistory, replies, shares, tried
 
 
 @dataclass(frozen=True, slots=True)
