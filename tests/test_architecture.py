@@ -110,3 +110,9 @@ def test_commands_do_their_work_through_the_python_api() -> None:
             if isinstance(node, ast.ImportFrom):
                 names = {alias.name for alias in node.names}
                 assert not names & WORK.get(node.module or "", set()), path
+
+
+def test_nobody_but_the_registry_knows_which_harnesses_there_are() -> None:
+    for path in MODULES:
+        if path.relative_to(SOURCE).parts[0] != "harness":
+            assert "skillopt.harness.chat" not in path.read_text(encoding="utf-8"), path

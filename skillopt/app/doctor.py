@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 from typing_extensions import assert_never
 
 from skillopt.aio import map_all
+from skillopt.app.harness import models_with_harness
 from skillopt.app.models import provider_model, roles_of, settled
 from skillopt.app.policies import limits, proposer_of
 from skillopt.app.run_spec import at_fault, prepare
@@ -143,7 +144,10 @@ async def check_models(config: Config, secrets: Secrets, *, offline: bool) -> li
 
 def _roles(config: Config) -> list[Role]:
     """The roles that a run asks, and those that the settings name besides."""
-    roles = roles_of(config)
+    roles: list[Role] = roles_of(config)
+    with suppress(SkilloptError):  # a harness that is not there is told elsewhere
+        stand_ins = models_with_harness(config, {}, None)
+        roles = [role for role in roles if role not in stand_ins]
     with suppress(SkilloptError):  # what is wrong with the data is told elsewhere
         roles.extend(role for role in prepare(config).roles if role not in roles)
     return roles

@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeGuard
+from typing import TypeGuard, cast
 
 from skillopt.app.costs import price_of
 from skillopt.app.parts import NoSettings
@@ -14,7 +14,8 @@ from skillopt.config.registry import Registry
 from skillopt.config.schema import Config, Role, settings_for
 from skillopt.core.abilities import check_served, refuse_unserved
 from skillopt.core.chat import Model, Reply, Request, Usage
-from skillopt.core.ports import Environment, Harness, TellsNeeds, TellsServed
+from skillopt.core.episode import EpisodeNeed
+from skillopt.core.ports import Environment, Harness, TellsNeeds
 from skillopt.errors import Refused
 from skillopt.harness.base import HarnessContext, HarnessKind
 from skillopt.model.budget import Budget
@@ -60,8 +61,10 @@ def check_harness(config: Config, environment: Environment, own: Harness | None)
         return
     kind = harness_kind(config)
     settings_for(settings_class(config), config, also=config.env.own)
-    serves = kind.serves if isinstance(kind, TellsServed) else ()
-    refuse_unserved(environment.name, needs, config.env.harness, serves)
+    serves: object = getattr(kind, "serves", ())
+    if isinstance(serves, Collection):  # and not a property of objects that are not made yet
+        told = cast("Collection[EpisodeNeed]", serves)
+        refuse_unserved(environment.name, needs, config.env.harness, told)
 
 
 def make_harness(config: Config, model: Model, budget: Budget) -> Harness:

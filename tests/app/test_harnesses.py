@@ -24,6 +24,7 @@ from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
 from skillopt.datasets.splits import Splits
 from skillopt.errors import ConfigError, StoreError
+from skillopt.harness.base import HarnessContext
 from skillopt.testing.model_server import Call, ModelServer, Say
 
 ROWS: list[dict[str, object]] = [{"input": f"say {n}", "answer": f"{n}!"} for n in range(12)]
@@ -324,3 +325,44 @@ def test_usage_of_an_attempt_is_no_charge_by_itself(tmp_path: Path) -> None:
         "Say it.", rows=ROWS, harness=Paid(), out=tmp_path / "eval", progress=False
     )
     assert found.spent == Usage()
+
+
+@dataclass(frozen=True)
+class Silent(Parrot):
+    """A harness by path that asks no model, and whose objects say what they serve."""
+
+    uses_model: ClassVar[bool] = False
+
+    @classmethod
+    def create(cls, context: HarnessContext[object]) -> Silent:
+        del context
+        return cls()
+
+    @property
+    def serves(self) -> tuple[EpisodeNeed, ...]:
+        return ("images",)
+
+
+def test_a_harness_that_asks_no_model_needs_no_key_for_the_target(tmp_path: Path) -> None:
+    settings = {"env.harness": f"{__name__}:Silent", "model.backend": "claude_chat"}
+    found = api.evaluate(
+        "Say it.", rows=ROWS, out=tmp_path / "eval", settings=settings, progress=False
+    )
+    assert found.whole.hard == 1.0
+    told = api.doctor(settings=settings, offline=True)
+    assert any(each.what.startswith("optimizer") for each in told)
+    assert not any(each.what.startswith("target") for each in told)
+
+
+def test_what_an_object_serves_is_asked_where_the_class_cannot_tell(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="need tools, but the harness 'Silent' serves text and"):
+        api.evaluate(
+            "",
+            rows=[{"input": "x"}],
+            out=tmp_path / "eval",
+            settings={
+                "env.name": f"{__name__}:FrankPrices",
+                "env.harness": f"{__name__}:Silent",
+            },
+            progress=False,
+        )
