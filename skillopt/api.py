@@ -31,14 +31,14 @@ from skillopt.app.run_spec import ROLES, OpenExecutor, RunSpec, SuppliedParts, p
 from skillopt.app.training import Training, open_training
 from skillopt.config.load import load_config, load_kept
 from skillopt.config.local_models import told_defaults
-from skillopt.config.parts import code_of
+from skillopt.config.parts import code_of, part_name
 from skillopt.config.schema import Config, Role
 from skillopt.config.secrets import Secrets
 from skillopt.core.attribution import Attribution
 from skillopt.core.callables import identify, reference, used
 from skillopt.core.chat import Model, Usage
 from skillopt.core.events import Event, Signal, Warned
-from skillopt.core.ports import Gate, Harness, Proposer, Watcher
+from skillopt.core.ports import Environment, Gate, Harness, Proposer, Watcher
 from skillopt.core.rollout import Evaluation
 from skillopt.core.skill import MAIN, Skill
 from skillopt.core.state import State
@@ -182,6 +182,7 @@ class Inputs:
     judge: ModelLike | None = None
     gate: str | Gate | None = None
     proposer: ProposerLike | None = None
+    environment: str | Environment | None = None
     skill: SkillLike = None
     harness: Harness | None = None
     executor: OpenExecutor | None = None
@@ -192,7 +193,8 @@ class Inputs:
         """The configuration, and the objects that were given in Python."""
         settings = dict(self.settings or {})
         splits = _splits(self.train, self.val, self.test, self.data, settings)
-        if splits is not None and not splits.test:
+        own = _own_environment(self.environment)
+        if (splits is not None and not splits.test) or (own is not None and not own.tasks("test")):
             settings.setdefault("eval_test", False)
         settled = _configure(
             self.config,
@@ -204,13 +206,15 @@ class Inputs:
             judge=self.judge,
             gate=self.gate,
             proposer=self.proposer,
+            environment=self.environment,
             harness=self.harness,
             out=self.out,
         )
-        own = _own(target=self.target, optimizer=self.optimizer, judge=self.judge)
+        models = _own(target=self.target, optimizer=self.optimizer, judge=self.judge)
         return settled, SuppliedParts(
             splits=splits,
-            models=own,
+            environment=own,
+            models=models,
             skill=_skill(self.skill),
             harness=self.harness,
             executor=self.executor,
@@ -235,6 +239,7 @@ async def train_async(
     judge: ModelLike | None = None,
     gate: str | Gate | None = None,
     proposer: ProposerLike | None = None,
+    environment: str | Environment | None = None,
     skill: SkillLike = None,
     harness: Harness | None = None,
     executor: OpenExecutor | None = None,
@@ -260,6 +265,7 @@ async def train_async(
             prompt to answer. Without it, `model.judge`, or else the optimizer.
         gate: What decides whether a candidate is accepted: a name, or an object with `judge`.
         proposer: What proposes edits: a name, an object or an async function, or a list of them.
+        environment: A name, or an object, which has its own tasks and scores them.
         skill: The initial skill: a text, or the path of a document or of a package folder.
         harness: How tasks are done: an object with `run` and `fingerprint`, instead of a target.
         executor: Opens what makes the attempts, if that is not this process: see docs/extending.md.
@@ -283,6 +289,7 @@ async def train_async(
         judge=judge,
         gate=gate,
         proposer=proposer,
+        environment=environment,
         skill=skill,
         harness=harness,
         executor=executor,
@@ -377,6 +384,7 @@ async def estimate_async(
     judge: ModelLike | None = None,
     gate: str | Gate | None = None,
     proposer: ProposerLike | None = None,
+    environment: str | Environment | None = None,
     skill: SkillLike = None,
     settings: Mapping[str, object] | None = None,
 ) -> Estimate:
@@ -397,6 +405,7 @@ async def estimate_async(
         judge=judge,
         gate=gate,
         proposer=proposer,
+        environment=environment,
         skill=skill,
         settings=settings,
     ).prepare()
@@ -418,6 +427,7 @@ async def evaluate_async(
     target: ModelLike | None = None,
     judge: ModelLike | None = None,
     harness: Harness | None = None,
+    environment: str | Environment | None = None,
     out: str | Path | None = None,
     settings: Mapping[str, object] | None = None,
     watch: Watcher | None = None,
@@ -438,6 +448,7 @@ async def evaluate_async(
         target=target,
         judge=judge,
         harness=harness,
+        environment=environment,
         out=out,
     )
     document = _skill(skill)
@@ -446,6 +457,7 @@ async def evaluate_async(
         name=str(skill) if isinstance(skill, Path) else "",
         split="test" if rows is not None else split,
         splits=splits,
+        environment=_own_environment(environment),
         models=_own(target=target, judge=judge),
         harness=harness,
     )
@@ -467,6 +479,7 @@ async def check_async(
     target: ModelLike | None = None,
     gate: str | Gate | None = None,
     proposer: ProposerLike | None = None,
+    environment: str | Environment | None = None,
     skill: SkillLike = None,
     trained: str | Path | None = None,
     sample: int | None = None,
@@ -489,6 +502,7 @@ async def check_async(
         target: The model for `sample`, as in `train`.
         gate: As in `train`.
         proposer: As in `train`.
+        environment: As in `train`.
         skill: The initial skill.
         trained: A trained skill to check on the same data, instead of data and scorer.
         sample: Number of val items on which the target is called, for a baseline without the skill;
@@ -510,11 +524,12 @@ async def check_async(
         target=target,
         gate=gate,
         proposer=proposer,
+        environment=environment,
         skill=skill,
         settings=settings,
     ).configure()
     if document is not None:
-        return await check_skill(settled, document, supplied.skill, supplied.splits)
+        return await check_skill(settled, document, supplied)
     spending = None
     if sample is not None:
         spending = Spending(sample, _watching(watch), secrets or _variables(config))
@@ -538,7 +553,7 @@ async def _check_run(folder: Path, skill: Skill | None) -> list[CheckFinding]:
         except StoreError as error:
             raise StoreError(f"{error}\nwithout it: {instead}") from error
     try:
-        return await check_skill(load_kept(kept), best, initial)
+        return await check_skill(load_kept(kept), best, SuppliedParts(skill=initial))
     except (ConfigError, DataError) as error:
         raise type(error)(f"{error}\nif the data has moved: {instead}") from error
 
@@ -570,6 +585,7 @@ async def calibrate_async(
     judge: ModelLike | None = None,
     gate: str | Gate | None = None,
     proposer: ProposerLike | None = None,
+    environment: str | Environment | None = None,
     skill: SkillLike = None,
     out: str | Path | None = None,
     effect: float = 0.05,
@@ -595,6 +611,7 @@ async def calibrate_async(
         judge: As in `train`.
         gate: As in `train`.
         proposer: As in `train`.
+        environment: As in `train`.
         skill: As in `train`.
         out: As in `train`.
         effect: The smallest gain in score to detect, from 0 to 1.
@@ -615,6 +632,7 @@ async def calibrate_async(
         judge=judge,
         gate=gate,
         proposer=proposer,
+        environment=environment,
         skill=skill,
         out=out,
         settings=settings,
@@ -819,10 +837,13 @@ def _configure(
     gate: str | Gate | None = None,
     proposer: ProposerLike | None = None,
     harness: Harness | None = None,
+    environment: str | Environment | None = None,
     out: str | Path | None = None,
 ) -> Config:
     values = dict(settings or {})
-    if config is None or splits is not None:
+    if environment is not None:
+        values["env.name"] = _environment_name(environment, splits, scorer)
+    elif config is None or splits is not None:
         values.setdefault("env.name", "custom")
     given = {
         "env.scorer": scorer,
@@ -881,6 +902,29 @@ def _own(**given: ModelLike | None) -> dict[Role, Model]:
         for role, model in given.items()
         if model is not None and not isinstance(model, str)
     }
+
+
+def _own_environment(environment: object) -> Environment | None:
+    """The environment, if it is an object."""
+    if environment is None or isinstance(environment, str):
+        return None
+    if isinstance(environment, type) or not isinstance(environment, Environment):
+        raise ConfigError(
+            "environment should be a name, or an object with name, fingerprint, tasks and open, "
+            f"not {environment!r}"
+        )
+    return environment
+
+
+def _environment_name(
+    environment: str | Environment, splits: Splits | None, scorer: ScorerLike | None
+) -> str:
+    """What the settings call the environment; an object has tasks and a scorer already."""
+    if isinstance(environment, str):
+        return environment
+    if splits is not None or scorer is not None:
+        raise ConfigError("an environment object has its own tasks and scores them; give no others")
+    return part_name(environment)
 
 
 def _several(proposer: ProposerLike | None) -> list[str | Proposer]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol, TypeGuard, runtime_checkable
 
 from skillopt.app.harness import check_harness, setting_names
+from skillopt.app.parts import NoSettings
 from skillopt.config.registry import Registry
 from skillopt.config.schema import Config, Role, settings_for
 from skillopt.core.chat import Model
@@ -18,7 +19,7 @@ from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
 from skillopt.datasets.manifests import write_manifest
 from skillopt.datasets.materialize import holds_ids_only
-from skillopt.datasets.rows import read_rows
+from skillopt.datasets.rows import Row, read_rows
 from skillopt.datasets.splits import (
     SPLITS,
     THIRDS,
@@ -64,10 +65,26 @@ ENVIRONMENTS = Registry[EnvironmentKind]("skillopt.environments", "environment",
 class OpenEnvironment:
     """An opened environment with what comes along with it."""
 
-    kind: EnvironmentKind
     environment: Environment
     splits: Splits
     warnings: tuple[str, ...]
+    initial_skill: Path | None
+    """A document to start from, if the environment ships one."""
+    prompts: Path | None
+    """A folder of prompts that replace ours, if the environment ships one."""
+
+    @classmethod
+    def of(
+        cls, environment: Environment, splits: Splits, warnings: Sequence[str] = ()
+    ) -> OpenEnvironment:
+        """With what the environment itself has."""
+        return cls(
+            environment,
+            splits,
+            (*warnings, *getattr(environment, "warnings", ())),
+            getattr(environment, "initial_skill", None),
+            getattr(environment, "prompts", None),
+        )
 
 
 def open_environment(
@@ -75,11 +92,17 @@ def open_environment(
     needs: Sequence[Split],
     splits: Splits | None = None,
     harness: Harness | None = None,
+    own: Environment | None = None,
 ) -> OpenEnvironment:
     """Read and check the data; `splits` stands in for files when the rows are already here.
 
-    `harness` is the caller's own, if it is not the one that the configuration names.
+    `harness` is the caller's own, if it is not the one that the configuration names. `own` is an
+    environment of the caller's, which has its tasks already.
     """
+    if own is not None:
+        settings_for(NoSettings, config, also=setting_names(config, harness))
+        check_harness(config, own, harness)
+        return _given_environment(config, needs, own)
     if not config.env.name:
         known = ", ".join(ENVIRONMENTS.names)
         raise config.complaint("env.name", f"should name an environment; known: {known}")
@@ -100,8 +123,20 @@ def open_environment(
             dropped += [text for _, text in bad.faults]
             rows = require(without(rows, [row for row, _ in bad.faults]), needs)
     check_harness(config, environment, harness)
-    warnings = (*_told_dropped(dropped), *getattr(environment, "warnings", ()))
-    return OpenEnvironment(kind, environment, rows, warnings)
+    return OpenEnvironment.of(environment, rows, _told_dropped(dropped))
+
+
+def _given_environment(
+    config: Config, needs: Sequence[Split], environment: Environment
+) -> OpenEnvironment:
+    if config.env.limit:
+        raise config.complaint(
+            "env.limit", "has no effect on an environment that is given as an object; remove it"
+        )
+    train, val, test = (
+        tuple(Row(task.data, task.where) for task in environment.tasks(split)) for split in SPLITS
+    )
+    return OpenEnvironment.of(environment, require(Splits(train, val, test), needs))
 
 
 def asked_roles(environment: Environment) -> tuple[Role, ...]:
@@ -308,11 +343,11 @@ def data_of(config: Config) -> str:
     return env.split_dir if env.split_mode == "split_dir" else env.data_path
 
 
-def initial_skill(config: Config, kind: EnvironmentKind) -> Skill:
+def initial_skill(config: Config, shipped: Path | None) -> Skill:
     """The skill to start from: a file or folder, the environment's own, or an empty one."""
     if config.env.skill_init == BLANK:
         return Skill()
-    path = config.path("env.skill_init") or kind.initial_skill
+    path = config.path("env.skill_init") or shipped
     if path is None:
         raise config.complaint(
             "env.skill_init",

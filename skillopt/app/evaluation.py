@@ -76,6 +76,8 @@ class EvalRequest:
     name: str
     split: str = "all"
     splits: Splits | None = None
+    environment: Environment | None = None
+    """One with its tasks; then there are no `splits`."""
     models: Mapping[Role, Model] = field(default_factory=dict[Role, Model])
     """The caller's own; the configuration names those of the other roles."""
     harness: Harness | None = None
@@ -90,7 +92,9 @@ async def evaluate(
     named = resolve_split(examinee.split)
     wanted: Sequence[Split] = SPLITS if named == "all" else (named,)
     own = models_with_harness(config, examinee.models, examinee.harness)
-    world = open_environment(config, wanted, examinee.splits, examinee.harness)
+    world = open_environment(
+        config, wanted, examinee.splits, examinee.harness, examinee.environment
+    )
     roles: tuple[Role, ...] = ("target", *(asked := asked_roles(world.environment)))
     check_backends(config, [role for role in asked if role not in own])
     caps = caps_of(config, roles, prices_of(config, roles, own))
@@ -179,7 +183,7 @@ def _summary(config: Config, examinee: EvalRequest, verdict: EvalResult) -> dict
         "split": examinee.split,
         "benchmark": config.env.name,
         "target": config.model.role("target").model,
-        "data": "" if examinee.splits else data_of(config),
+        "data": "" if examinee.splits or examinee.environment else data_of(config),
         "n_items": whole.n + len(whole.failures),
         "hard": whole.hard,
         "soft": whole.soft,

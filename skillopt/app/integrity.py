@@ -42,7 +42,7 @@ from skillopt.core.rollout import Evaluation, Score, Trajectory
 from skillopt.core.sink import EventSink
 from skillopt.core.skill import Skill
 from skillopt.core.task import Gold, Split, Task
-from skillopt.datasets.splits import SPLITS, Splits
+from skillopt.datasets.splits import SPLITS
 from skillopt.engine.plan import Plan
 from skillopt.errors import EnvironmentFault, RolloutError, SkilloptError, attributed_to
 from skillopt.store.events import NullLog
@@ -88,18 +88,18 @@ async def check_config(
 
 
 async def check_skill(
-    config: Config, skill: Skill, initial: Skill | None = None, splits: Splits | None = None
+    config: Config, skill: Skill, supplied: SuppliedParts | None = None
 ) -> list[CheckFinding]:
     """Whether a trained skill has the items in it instead of what they teach.
 
     Without the initial skill, that of the configuration is what it is compared with.
     """
-    if initial is None:
-        brief = prepare(config, SuppliedParts(splits=splits))
-        world, initial = brief.world, brief.skill
-    else:
-        world = open_environment(config, LEARNING, splits)
-    return await scan_skill(world.environment, skill, initial)
+    given = supplied or SuppliedParts()
+    if given.skill is None:
+        brief = prepare(config, given)
+        return await scan_skill(brief.world.environment, skill, brief.skill)
+    world = open_environment(config, LEARNING, given.splits, given.harness, given.environment)
+    return await scan_skill(world.environment, skill, given.skill)
 
 
 async def scan_skill(environment: Environment, skill: Skill, initial: Skill) -> list[CheckFinding]:

@@ -30,7 +30,7 @@ from skillopt.app.setting_rules import check, setting_warnings
 from skillopt.config.schema import Config, Role
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model
-from skillopt.core.ports import Executor, Harness
+from skillopt.core.ports import Environment, Executor, Harness
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split
 from skillopt.datasets.splits import Splits
@@ -53,6 +53,8 @@ class SuppliedParts:
     """What the Python API brings along instead of naming it in the configuration."""
 
     splits: Splits | None = None
+    environment: Environment | None = None
+    """One with its tasks; then there are no `splits`."""
     models: Mapping[Role, Model] = field(default_factory=dict[Role, Model])
     """The caller's own; the configuration names those of the other roles."""
     skill: Skill | None = None
@@ -101,11 +103,11 @@ def prepare(
     needs: list[Split] = ["train", "val"]
     if config.evaluation.eval_test:
         needs.append("test")
-    world = open_environment(config, needs, given.splits, given.harness)
+    world = open_environment(config, needs, given.splits, given.harness, given.environment)
     roles = (*ROLES, *(asked := asked_roles(world.environment)))
     given = replace(given, models=supplied_models(config, roles, given.models))
     check_backends(config, [role for role in asked if role not in given.models])
-    skill = given.skill or initial_skill(config, world.kind)
+    skill = given.skill or initial_skill(config, world.initial_skill)
     train_tasks = world.environment.tasks("train")
     world = replace(world, warnings=(*world.warnings, *other_size(config, len(train_tasks))))
     val = validation_tasks(config, world.environment)
@@ -119,7 +121,7 @@ def prepare(
     test = exam_tasks(config, world.environment)
     plan = Plan.build(train_tasks, shape(config), schedule(config.optimizer), test)
     world = replace(world, warnings=(*world.warnings, *unreachable(config, plan, len(val))))
-    folders = [each for each in (config.path("env.prompts"), world.kind.prompts) if each]
+    folders = [each for each in (config.path("env.prompts"), world.prompts) if each]
     prompts = Library.of(folders)
     identity = {
         **config.identity(),

@@ -116,6 +116,7 @@ class HasLimits(Protocol):
         ...
 
 
+@runtime_checkable
 class Environment(Protocol):
     """Provides tasks and scores attempts. It does not know models or harnesses."""
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import re
 import sys
 from collections.abc import AsyncIterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 from support import analysis
@@ -19,10 +21,12 @@ from skillopt.core.chat import Reply, Request, Usage
 from skillopt.core.edits import Append
 from skillopt.core.events import GateVerdict, Measured, Stepped
 from skillopt.core.memory import Memory
-from skillopt.core.ports import Gate
+from skillopt.core.ports import Environment, Gate
 from skillopt.core.proposal import Finding, Proposal
 from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
+from skillopt.datasets.rows import rows_of
+from skillopt.datasets.splits import Splits
 from skillopt.errors import ConfigError, StoreError
 from skillopt.store.reader import RunReader
 from skillopt.testing.simulator import Simulator
@@ -102,12 +106,56 @@ class Fixed:
 async def double(skill, batches, memory, *, budget):
     return await find(batches, "Double the number.", "double")
 """
+ENVIRONMENT = """
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from skillopt.core.rollout import Score
+from skillopt.core.task import Task
+
+
+@dataclass(frozen=True)
+class Wish:
+    factor: int = 2
+
+
+@dataclass(frozen=True)
+class Sum:
+    brief: str
+    right: str
+    instructions: str = "Answer with a number."
+
+    async def score(self, trajectory):
+        return Score(*[float(trajectory.answer == self.right)] * 2)
+
+
+class Multiples:
+    Settings = Wish
+    initial_skill = prompts = None
+    name = "multiples"
+
+    def __init__(self, settings, splits):
+        self.factor, self.fingerprint = settings.factor, f"multiples/{settings.factor}"
+        self.found = {
+            split: [Task(str(row.data["n"]), data=row.data) for row in splits[split]]
+            for split in ("train", "val", "test")
+        }
+
+    def tasks(self, split):
+        return self.found[split]
+
+    @asynccontextmanager
+    async def open(self, task):
+        n = task.data["n"]
+        yield Sum(f"{n} + {n}", str(self.factor * n))
+"""
 
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with modules of the user's, which is the current one."""
     (tmp_path / "house_gates.py").write_text(GATE, encoding="utf-8")
+    (tmp_path / "house_environments.py").write_text(ENVIRONMENT, encoding="utf-8")
     (tmp_path / "house_proposers.py").write_text(PROPOSER, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -368,3 +416,79 @@ def test_the_estimate_counts_questions_of_proposers_that_ask_the_model_only(work
 
     assert "analysts" in phases(Rule("Guess."))
     assert "analysts" not in phases("house_proposers:Fixed")
+
+
+def doubling(
+    out: Path, environment: str | Environment, settings: Mapping[str, object] | None = None
+) -> Result:
+    """A run in which only the environment has tasks."""
+    return skillopt.train(
+        environment=environment,
+        target=pupil,
+        optimizer=teacher,
+        skill="You add numbers.",
+        out=out,
+        settings={"num_epochs": 1, "batch_size": 3, "use_slow_update": False, **(settings or {})},
+        progress=False,
+    )
+
+
+def multiples(factor: int = 2, *, tested: int = 4) -> Environment:
+    """An object of the class that the folder has."""
+    module = importlib.import_module("house_environments")
+    numbers = {"train": range(1, 7), "val": range(100, 104), "test": range(200, 200 + tested)}
+    train, val, test = (
+        tuple(rows_of([{"n": n} for n in each], name)) for name, each in numbers.items()
+    )
+    return module.Multiples(module.Wish(factor), Splits(train, val, test))
+
+
+def test_an_environment_of_the_current_folder_is_named_in_the_settings(work: Path) -> None:
+    data = work / "numbers.jsonl"
+    data.write_text("".join(f'{{"n": {n}}}\n' for n in range(1, 61)), encoding="utf-8")
+    settings = {"env.data_path": str(data), "env.factor": 2}
+    result = doubling(work / "run", "house_environments:Multiples", settings)
+    assert (result.state.initial.value, result.score) == (0.0, 1.0)
+
+
+def test_an_environment_object_has_its_own_tasks_and_scores(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(work), *sys.path])
+    result = doubling(work / "run", multiples())
+    assert (result.state.initial.value, result.score, result.test_score) == (0.0, 1.0, 1.0)
+    verdict = skillopt.evaluate(
+        result.best_skill,
+        environment=multiples(),
+        target=pupil,
+        out=work / "eval",
+        progress=False,
+    )
+    assert verdict.whole.n == 14
+    assert verdict.whole.hard == 1.0
+    checked = skillopt.check(environment=multiples(), target=pupil, skill="You add numbers.")
+    assert checked[0].found.startswith("multiples: 6 train, 4 val, 4 test items")
+
+
+def test_a_run_continues_with_an_environment_object_of_the_same_fingerprint_only(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(work), *sys.path])
+    assert doubling(work / "run", multiples(tested=0)).test_score is None
+    doubling(work / "run", multiples(tested=0))
+    with pytest.raises(StoreError, match="environment: "):
+        doubling(work / "run", multiples(3, tested=0))
+
+
+def test_what_an_environment_object_cannot_be_combined_with_is_said(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(work), *sys.path])
+    with pytest.raises(ConfigError, match="has its own tasks and scores them"):
+        skillopt.estimate(environment=multiples(), data=rows(1, 30), skill="Add.")
+    with pytest.raises(ConfigError, match=r"env\.limit: has no effect"):
+        doubling(work / "run", multiples(), {"env.limit": 2})
+    with pytest.raises(ConfigError, match=r"env\.factor: unknown key"):
+        doubling(work / "run", multiples(), {"env.factor": 2})
+    with pytest.raises(ConfigError, match="environment should be a name, or an object"):
+        doubling(work / "run", cast("Environment", object()))

@@ -12,6 +12,7 @@ from support_items import prose
 from skillopt.analysis.integrity.findings import CheckFinding
 from skillopt.app.doctor import check_data
 from skillopt.app.integrity import check_config, check_skill, scan_skill
+from skillopt.app.run_spec import SuppliedParts
 from skillopt.config.load import load_config
 from skillopt.config.schema import Config
 from skillopt.core.rollout import Score
@@ -167,7 +168,9 @@ async def test_a_trained_skill_is_compared_with_the_first_one(tmp_path: Path) ->
     config = configured(tmp_path, rows)
     recited = Skill.parse(f"- {rows[0]['input']}: {rows[0]['answer']}\n")
     assert set(verdicts(await check_skill(config, recited)).values()) == {"bad"}
-    assert set(verdicts(await check_skill(config, recited, recited)).values()) == {"ok"}
+    assert set(
+        verdicts(await check_skill(config, recited, SuppliedParts(skill=recited))).values()
+    ) == {"ok"}
 
 
 class Silent:
