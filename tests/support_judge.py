@@ -1,12 +1,17 @@
-"""Environments outside of the package that ask for a judge."""
+"""A judge on loopback, and environments outside of the package that ask for one."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
+
+from aiohttp import web
+from support_wire import completion, says
 
 from skillopt.core.chat import Model
 from skillopt.core.rollout import Score
@@ -14,6 +19,39 @@ from skillopt.core.task import Split, Task
 from skillopt.datasets.splits import Splits
 from skillopt.envs.dataset import Question, Tasks
 from skillopt.envs.judge import Judge
+
+RUBRIC = "Correct is the reference answer, in any case, and nothing else."
+
+
+def shown(prompt: str, name: str) -> str:
+    found = re.search(rf"<<{name} (\w+)>>\n(.*)\n<</{name} \1>>", prompt, re.DOTALL)
+    assert found is not None, prompt
+    return found[2]
+
+
+def verdict(prompt: str) -> str:
+    """Judges by the rubric."""
+    answer, reference = shown(prompt, "answer to judge"), shown(prompt, "reference answer")
+    right = answer.strip().casefold() == reference.strip().casefold()
+    reason = f"expected {reference!r}, got {answer!r}"
+    return json.dumps({"reason": reason, "verdict": "correct" if right else "incorrect"})
+
+
+async def grades(request: web.Request) -> web.StreamResponse:
+    said = (await request.json())["messages"][-1]["content"]
+    text = "OK" if said == "Reply with OK." else verdict(said)
+    return await says(completion(text))(request)
+
+
+def judged(url: str, **more: object) -> dict[str, object]:
+    return {
+        "env.scorer": "judge",
+        "env.rubric": RUBRIC,
+        "model.judge": "grader",
+        "model.judge_backend": "openai_compatible",
+        "model.judge_base_url": url,
+        **more,
+    }
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,15 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pydantic import TypeAdapter
 
 from skillopt import errors
 from skillopt.app.environment import asked_roles, open_environment, with_models
-from skillopt.app.harness import make_harness, models_with_harness
-from skillopt.app.models import ModelFactory, score_timeout, settled
+from skillopt.app.harness import models_with_harness
+from skillopt.app.models import open_workshop, score_timeout, settled
 from skillopt.config.schema import Config, Role
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Usage
@@ -32,9 +34,9 @@ from skillopt.core.rollout import Rollout, RolloutSpec
 from skillopt.core.task import Split
 from skillopt.engine.executor import LocalExecutor
 from skillopt.errors import BudgetSpent, ConfigError, HarnessError, SkilloptError
-from skillopt.model.budget import Budget, Meter, negative
-from skillopt.model.http import Http
+from skillopt.model.budget import Budget, Limits, Meter, negative
 from skillopt.store.codec import Codec
+from skillopt.store.layout import Layout
 
 _ENDS = {
     each.__name__: each
@@ -119,7 +121,10 @@ class RemoteExecutor:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """Makes attempts that another process asks for. It caches nothing and has no limits."""
+    """Makes attempts that another process asks for.
+
+    It has no limits, caches no attempts, and caches calls only as long as it is open.
+    """
 
     executor: Executor
     environment: str
@@ -172,12 +177,13 @@ async def open_worker(
     if config.evaluation.eval_test:
         needs.append("test")
     environment = open_environment(config, needs).environment
-    budget = Budget(Meter())
-    async with Http() as http:
-        factory = ModelFactory(secrets, http, None, budget)
-        roles: tuple[Role, ...] = ("target", *asked_roles(environment))
-        models = factory.models_for(config, roles, models_with_harness(config, {}, None))
-        environment = with_models(environment, models)
-        harness = make_harness(config, models["target"], budget)
-        executor = LocalExecutor(environment, harness, score_timeout(config, environment))
-        yield Worker(executor, environment.fingerprint, harness.fingerprint, budget.meter)
+    roles: tuple[Role, ...] = ("target", *asked_roles(environment))
+    with TemporaryDirectory(prefix="skillopt-worker-") as folder:
+        async with open_workshop(config, Layout(Path(folder)), Limits(), secrets) as shop:
+            own = models_with_harness(config, {}, None)
+            models = shop.board.models_for(config, roles, own)
+            environment = with_models(environment, models)
+            harness = shop.harness(models["target"])
+            executor = LocalExecutor(environment, harness, score_timeout(config, environment))
+            meter = shop.budget.meter
+            yield Worker(executor, environment.fingerprint, harness.fingerprint, meter)

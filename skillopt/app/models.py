@@ -212,8 +212,7 @@ class ModelFactory:
 
     secrets: Secrets
     http: Transport
-    cache: RolloutCache | None
-    """Where replies are kept; None: nowhere."""
+    cache: RolloutCache
     budget: Budget
     queue: HandoffQueue | None = None
     """Where questions for people go; None: nowhere."""
@@ -263,7 +262,7 @@ class ModelFactory:
         return Metered(cleaned, role.role, self.budget, price, role.max_tokens)
 
     def _kept(self, model: Model, role: RoleModel) -> Model:
-        return model if self.cache is None else Recorded(model, role.role, self.cache)
+        return Recorded(model, role.role, self.cache)
 
     def _endpoint(self, role: RoleModel, plugged: ProviderModel) -> Endpoint:
         limits = role.max_concurrency, role.requests_per_minute, role.tokens_per_minute

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support_judge import grades, judged
 from support_runs import Job, facts, make_data
+from support_wire import WireServer
 from support_worker import WorkerProcess
 
 from skillopt.api import Inputs, run_training, train_async
@@ -85,6 +87,28 @@ async def test_a_run_whose_attempts_are_made_by_another_process_has_the_same_rec
     with RunReader(here.out) as one, RunReader(there.out) as other:
         assert other.spent() == one.spent()
         assert sorted(other.rollouts(), key=str) == sorted(one.rollouts(), key=str)
+
+
+async def test_a_worker_also_asks_the_judge_and_tells_what_that_took(tmp_path: Path) -> None:
+    data = make_data(tmp_path / "data", (8, 6, 4))
+    async with Simulator() as simulator, WireServer([grades]) as server:
+        here = Job(
+            url=simulator.url,
+            data=data,
+            out=tmp_path / "here",
+            epochs=1,
+            batch=8,
+            more=judged(server.url),
+        )
+        there = replace(here, out=tmp_path / "there")
+        in_process = await here.here()
+        brief, _ = prepared(there)
+        elsewhere = await run_training(brief, watch=unseen)
+    assert facts(there.out) == facts(here.out)
+    with RunReader(here.out) as one, RunReader(there.out) as other:
+        assert {role for _, role, _ in one.spent()} == {"target", "optimizer", "judge"}
+        assert other.spent() == one.spent()
+    assert elsewhere.spent == in_process.spent
 
 
 async def test_a_limit_of_the_run_also_holds_for_a_worker(tmp_path: Path) -> None:

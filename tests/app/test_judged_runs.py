@@ -9,49 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from aiohttp import web
+from support_judge import RUBRIC, grades, judged, shown, verdict
 from support_runs import Job, make_data
 from support_wire import WireServer, completion, says
 
-from skillopt.api import doctor_async, estimate_async, evaluate_async, train_async
+from skillopt.api import check_async, doctor_async, estimate_async, evaluate_async, train_async
 from skillopt.core.rollout import Score
 from skillopt.errors import ConfigError, StoreError, Unmeasurable
 from skillopt.store.reader import RunReader
 from skillopt.testing.simulator import Simulator
 
-RUBRIC = "Correct is the reference answer, in any case, and nothing else."
 ROWS = [{"input": f"Name number {n}.", "answer": str(n)} for n in range(6)]
-
-
-def shown(prompt: str, name: str) -> str:
-    found = re.search(rf"<<{name} (\w+)>>\n(.*)\n<</{name} \1>>", prompt, re.DOTALL)
-    assert found is not None, prompt
-    return found[2]
-
-
-def verdict(prompt: str) -> str:
-    """Judges by the rubric."""
-    answer, reference = shown(prompt, "answer to judge"), shown(prompt, "reference answer")
-    right = answer.strip().casefold() == reference.strip().casefold()
-    reason = f"expected {reference!r}, got {answer!r}"
-    return json.dumps({"reason": reason, "verdict": "correct" if right else "incorrect"})
-
-
-async def grades(request: web.Request) -> web.StreamResponse:
-    said = (await request.json())["messages"][-1]["content"]
-    text = "OK" if said == "Reply with OK." else verdict(said)
-    return await says(completion(text))(request)
-
-
-def judged(url: str, **more: object) -> dict[str, object]:
-    return {
-        "env.scorer": "judge",
-        "env.rubric": RUBRIC,
-        "model.judge": "grader",
-        "model.judge_backend": "openai_compatible",
-        "model.judge_base_url": url,
-        **more,
-    }
 
 
 async def test_a_run_scored_by_a_judge_has_the_scores_of_the_rule_that_the_judge_goes_by(
@@ -181,6 +149,14 @@ async def test_the_estimate_counts_the_calls_of_a_judge(tmp_path: Path) -> None:
     assert found.calls.expected > ruled.calls.expected
 
 
+async def test_a_check_that_may_not_spend_does_not_ask_a_judge(tmp_path: Path) -> None:
+    data = make_data(tmp_path / "data", (8, 6, 4))
+    job = Job(url="http://127.0.0.1:9", data=data, out=tmp_path / "run")
+    settings = {**job.settings(), **judged("http://127.0.0.1:9")}
+    found = await check_async(settings=settings, skill=data / job.start)
+    assert [each.verdict for each in found if each.check == "scorer"] == ["left out"]
+
+
 async def test_doctor_tries_the_judge_that_an_environment_asks_for(tmp_path: Path) -> None:
     data = make_data(tmp_path / "data", (8, 6, 4))
     job = Job(url="http://127.0.0.1:9", data=data, out=tmp_path / "run")
@@ -197,11 +173,15 @@ def manners(prompt: str) -> str:
     return json.dumps({"reason": "listened", "verdict": word})
 
 
+def _polite_number(prompt: str) -> str:
+    return "2, please" if "2" in prompt else _number(prompt)
+
+
 async def evaluated(name: str, out: Path) -> Mapping[str, Score]:
     found = await evaluate_async(
         "# Manners\n",
         rows=ROWS,
-        target=lambda prompt: "2, please" if "2" in prompt else _number(prompt),
+        target=_polite_number,
         judge=manners,
         out=out,
         settings={"env.name": f"support_judge:{name}"},
