@@ -41,11 +41,11 @@ def draft_files(folder: StepFolder, draft: Draft) -> Iterator[tuple[Path, bytes]
     payload = payload_of(draft)
     merged: Json = {
         "reasoning": draft.merged.reasoning,
-        payload: [_proposal(each) for each in draft.merged.proposals],
+        payload: [_proposal(proposal) for proposal in draft.merged.proposals],
     }
     ranked: Json = {
         "reasoning": draft.merged.reasoning,
-        payload: [_proposal(each) for each in draft.chosen.proposals],
+        payload: [_proposal(proposal) for proposal in draft.chosen.proposals],
     }
     if draft.chosen.indices is not None:
         ranked["ranking_details"] = {
@@ -54,14 +54,15 @@ def draft_files(folder: StepFolder, draft: Draft) -> Iterator[tuple[Path, bytes]
         }
     if draft.chosen.dropped:
         ranked["dropped"] = [
-            {**_proposal(each.proposal), "reason": each.reason} for each in draft.chosen.dropped
+            {**_proposal(dropped.proposal), "reason": dropped.reason}
+            for dropped in draft.chosen.dropped
         ]
     yield folder.merged, json_bytes(merged)
     if draft.rate is not None:
         yield folder.rate, json_bytes(rate_json(draft.rate))
     yield folder.ranked, json_bytes(ranked)
     if draft.rewritten is None:
-        report = [_placement(index, each) for index, each in enumerate(draft.report)]
+        report = [_placement(index, placement) for index, placement in enumerate(draft.report)]
         yield folder.report, json_bytes(report)
     else:
         whole = payload == "skill_candidates"
@@ -74,15 +75,18 @@ def draft_files(folder: StepFolder, draft: Draft) -> Iterator[tuple[Path, bytes]
 def draft_rows(draft: Draft) -> Json:
     """The edits of a draft and what became of each."""
     return {
-        "edits": [_proposal(each) for each in draft.chosen.proposals],
-        "edit_apply_report": [_placement(*each) for each in enumerate(draft.report)],
+        "edits": [_proposal(proposal) for proposal in draft.chosen.proposals],
+        "edit_apply_report": [_placement(*placement) for placement in enumerate(draft.report)],
     }
 
 
 def payload_of(draft: Draft) -> str:
     """The key under which the proposals of a step are listed: it tells their kind."""
-    found = [*draft.merged.proposals, *(each for some in draft.findings for each in some.proposals)]
-    match found[0].edit if found else None:
+    proposals = [
+        *draft.merged.proposals,
+        *(proposal for finding in draft.findings for proposal in finding.proposals),
+    ]
+    match proposals[0].edit if proposals else None:
         case Suggestion():
             return "revise_suggestions"
         case Rewrite():
@@ -92,25 +96,26 @@ def payload_of(draft: Draft) -> str:
 
 
 def _rewritten(draft: Draft) -> Json:
-    told = draft.rewritten
-    if told is None:
+    rewritten = draft.rewritten
+    if rewritten is None:
         return {}
     body = None if draft.skill is None else draft.skill.body
     result: Json = {
-        "reasoning": told.reasoning,
-        "change_summary": list(told.summary),
+        "reasoning": rewritten.reasoning,
+        "change_summary": list(rewritten.summary),
         "new_skill": body,
     }
-    if told.title:
-        result["title"] = told.title
-    if told.problem:
-        result["problem"] = told.problem
+    if rewritten.title:
+        result["title"] = rewritten.title
+    if rewritten.problem:
+        result["problem"] = rewritten.problem
     return result
 
 
 def finding_json(finding: Finding, payload: str) -> Json:
     """What one reflection concluded."""
-    key = "failure_summary" if finding.source == "failure" else "success_patterns"
+    failure = finding.source == "failure"
+    key, name = ("failure_summary", "failure_type") if failure else ("success_patterns", "pattern")
     trail: Json = {"trail": list(finding.trail)} if finding.trail else {}
     return {
         "source_type": finding.source,
@@ -118,14 +123,12 @@ def finding_json(finding: Finding, payload: str) -> Json:
         "task_ids": list(finding.tasks),
         **trail,
         key: [
-            {"failure_type": each.name, "count": each.count, "description": each.description}
-            if finding.source == "failure"
-            else {"pattern": each.name, "count": each.count, "description": each.description}
-            for each in finding.patterns
+            {name: pattern.name, "count": pattern.count, "description": pattern.description}
+            for pattern in finding.patterns
         ],
         "patch": {
             "reasoning": finding.reasoning,
-            payload: [_proposal(each) for each in finding.proposals],
+            payload: [_proposal(proposal) for proposal in finding.proposals],
         },
     }
 
@@ -149,8 +152,8 @@ def _change(change: Change) -> Json:
         case Append() | InsertAfter() | Replace() | Delete():
             return _edit(change)
         case Suggestion(aim, title, instruction, priority):
-            told: Json = {"type": aim, "title": title, "instruction": instruction}
-            return {**told, "priority_hint": priority}
+            fields: Json = {"type": aim, "title": title, "instruction": instruction}
+            return {**fields, "priority_hint": priority}
         case Rewrite(title, summary, body):
             return {"title": title, "change_summary": list(summary), "new_skill": body}
     assert_never(change)
@@ -159,12 +162,12 @@ def _change(change: Change) -> Json:
 def _edit(edit: Edit) -> Json:
     match edit:
         case Append(content):
-            told: Json = {"op": edit.op, "target": "", "content": content}
+            fields: Json = {"op": edit.op, "target": "", "content": content}
         case InsertAfter(target, content) | Replace(target, content):
-            told = {"op": edit.op, "target": target, "content": content}
+            fields = {"op": edit.op, "target": target, "content": content}
         case Delete(target):
-            told = {"op": edit.op, "target": target, "content": ""}
-    return told if edit.file == MAIN else told | {"file": edit.file}
+            fields = {"op": edit.op, "target": target, "content": ""}
+    return fields if edit.file == MAIN else fields | {"file": edit.file}
 
 
 def remembered(change: Change) -> Json:
@@ -197,22 +200,26 @@ def insight_files(folder: StepFolder, draft: Draft, after: Skill) -> Iterator[tu
 def _probe(probe: Probe) -> Json:
     return {
         "id": probe.task,
-        "turns": [_turn(each) for each in probe.turns],
+        "turns": [_turn(turn) for turn in probe.turns],
         "conclusion": probe.conclusion,
         "problem": probe.problem,
     }
 
 
 def _turn(turn: Turn) -> Json:
-    told: Json = {
+    fields: Json = {
         "probe": turn.kind,
         "reasoning": turn.why,
         "question" if turn.kind == "ask" else "instruction": turn.sent,
         "answer": turn.came,
     }
     if turn.score is not None:
-        told |= {"hard": turn.score.hard, "soft": turn.score.soft, "feedback": turn.score.feedback}
-    return told
+        fields |= {
+            "hard": turn.score.hard,
+            "soft": turn.score.soft,
+            "feedback": turn.score.feedback,
+        }
+    return fields
 
 
 def _notes(draft: Draft, appendix: ReminderUpdate, after: Sequence[str]) -> Json:
@@ -229,16 +236,16 @@ def race_files(folder: StepFolder, fact: Stepped) -> Iterator[tuple[Path, bytes]
     """The heats, and the documents that lost; nothing where there was one candidate only."""
     if not fact.heats and not fact.draft.others:
         return
-    told: Json = {
-        "candidates": [_candidate(each) for each in fact.draft.takes],
-        "heats": [_heat(each) for each in fact.heats],
+    fields: Json = {
+        "candidates": [_candidate(candidate) for candidate in fact.draft.takes],
+        "heats": [_heat(heat) for heat in fact.heats],
         "winner": fact.draft.name if fact.decision else None,
-        "attempts": sum(each.attempts for each in fact.heats),
+        "attempts": sum(heat.attempts for heat in fact.heats),
     }
-    yield folder.race, json_bytes(told)
-    for take in fact.draft.others:
-        if take.skill is not None:
-            yield from skill_files(folder.rival(take.name), take.skill)
+    yield folder.race, json_bytes(fields)
+    for candidate in fact.draft.others:
+        if candidate.skill is not None:
+            yield from skill_files(folder.rival(candidate.name), candidate.skill)
 
 
 def _heat(heat: Round) -> Json:
@@ -250,10 +257,10 @@ def _heat(heat: Round) -> Json:
     }
 
 
-def _candidate(take: Candidate) -> Json:
+def _candidate(candidate: Candidate) -> Json:
     return {
-        "name": take.name,
-        "hash": None if take.skill is None else take.skill.digest,
-        "edits": len(take.chosen.proposals),
-        "too_long": take.size is not None and take.size.too_long,
+        "name": candidate.name,
+        "hash": None if candidate.skill is None else candidate.skill.digest,
+        "edits": len(candidate.chosen.proposals),
+        "too_long": candidate.size is not None and candidate.size.too_long,
     }

@@ -79,7 +79,7 @@ def step_record(
 
 def rate_json(rate: Rate) -> Json:
     """A decision on the learning rate."""
-    told: Json = {
+    fields: Json = {
         "learning_rate": rate.value,
         "raw_learning_rate": rate.wanted,
         "available_update_items": rate.available,
@@ -91,24 +91,24 @@ def rate_json(rate: Rate) -> Json:
         "raw_response": rate.reply,
     }
     if rate.volatility is not None:
-        told["volatility"] = rate.volatility
+        fields["volatility"] = rate.volatility
     if rate.problem:
-        told["error"] = rate.problem
-    return told
+        fields["error"] = rate.problem
+    return fields
 
 
 def size_json(size: Size) -> Json:
     """Growth of the skill in estimated tokens."""
-    told: Json = {
+    fields: Json = {
         "skill_tokens_before": size.before,
         "skill_tokens_after": size.after,
         "skill_tokens_added": size.added,
     }
     if size.after != size.drafted:
-        told["skill_tokens_drafted"] = size.drafted
+        fields["skill_tokens_drafted"] = size.drafted
     if size.limit:
-        told["max_skill_tokens"] = size.limit
-    return told
+        fields["max_skill_tokens"] = size.limit
+    return fields
 
 
 def rates(run_history: RunHistory) -> list[Json]:
@@ -135,34 +135,34 @@ def runtime_state(run_history: RunHistory, state: State, current: Path, best: Pa
 
 
 def _rollout_part(fact: Stepped, config: Mapping[str, object]) -> Json:
-    batches = [each.evaluation for each in fact.batches]
-    scores = [score for each in batches for score in each.scores.values()]
+    batches = [batch.evaluation for batch in fact.batches]
+    scores = [score for batch in batches for score in batch.scores.values()]
     useful = _useful(fact.draft.findings)
     return {
         "rollout_hard": _mean(score.hard for score in scores),
         "rollout_soft": _mean(score.soft for score in scores),
         "rollout_n": len(scores),
-        "rollout_failures": sum(len(each.failures) for each in batches),
+        "rollout_failures": sum(len(batch.failures) for batch in batches),
         "accumulation_batches": [
             _batch(index, batch, useful, _batch_seed(fact, index, config))
             for index, batch in enumerate(fact.batches)
         ],
         "n_patches": len(useful),
-        "n_failure_patches": sum(each.source == "failure" for each in useful),
-        "n_success_patches": sum(each.source == "success" for each in useful),
+        "n_failure_patches": sum(finding.source == "failure" for finding in useful),
+        "n_success_patches": sum(finding.source == "success" for finding in useful),
     }
 
 
 def _batch_seed(fact: Stepped, index: int, config: Mapping[str, object]) -> int | None:
     """The number that names a micro-batch: from the run's seed, the epoch and its place in it."""
-    seed, each = config.get("seed"), config.get("accumulation")
-    if not isinstance(seed, int) or not isinstance(each, int):
+    seed, accumulation = config.get("seed"), config.get("accumulation")
+    if not isinstance(seed, int) or not isinstance(accumulation, int):
         return None
-    return seed + 1000 * fact.epoch + (fact.in_epoch - 1) * each + index + 1
+    return seed + 1000 * fact.epoch + (fact.in_epoch - 1) * accumulation + index + 1
 
 
 def _batch(index: int, batch: Batch, useful: Sequence[Finding], seed: int | None) -> Json:
-    own = [each.source for each in useful if each.batch == index]
+    own = [finding.source for finding in useful if finding.batch == index]
     return {
         "batch_idx": index,
         "batch_seed": seed,
@@ -186,11 +186,11 @@ def _draft_part(fact: Stepped, config: Mapping[str, object]) -> Json:
         part["lr_decision"] = rate_json(draft.rate)
     if fact.action == "skip_no_patches":
         return part
-    applied = sum(each.applied for each in draft.report)
+    applied = sum(placement.applied for placement in draft.report)
     part |= {
         "n_edits_merged": len(draft.merged.proposals),
         "n_edits_ranked": len(draft.chosen.proposals),
-        "support_counts": [each.support for each in draft.chosen.proposals],
+        "support_counts": [proposal.support for proposal in draft.chosen.proposals],
     }
     if rewritten is None:
         part["edit_apply_summary"] = {
@@ -211,9 +211,9 @@ def _draft_part(fact: Stepped, config: Mapping[str, object]) -> Json:
 
 def _problems(draft: Draft) -> list[str]:
     """Everything that went wrong on the way to a candidate, in the order of the stages."""
-    told = (
-        [each.problem for each in draft.findings],
-        [probe.problem for each in draft.findings for probe in each.probes],
+    stages = (
+        [finding.problem for finding in draft.findings],
+        [probe.problem for finding in draft.findings for probe in finding.probes],
         draft.merged.problems,
         [
             draft.rate.problem if draft.rate else "",
@@ -223,7 +223,7 @@ def _problems(draft: Draft) -> list[str]:
             draft.size.problem if draft.size else "",
         ],
     )
-    return [text for some in told for text in some if text]
+    return [text for stage in stages for text in stage if text]
 
 
 def _race_part(fact: Stepped) -> Json:
@@ -233,7 +233,7 @@ def _race_part(fact: Stepped) -> Json:
         part |= {
             "n_candidates": len(fact.draft.takes),
             "candidate_name": fact.draft.name,
-            "race_attempts": sum(each.attempts for each in fact.heats),
+            "race_attempts": sum(heat.attempts for heat in fact.heats),
         }
     return part
 
@@ -265,7 +265,7 @@ def _notes_part(fact: Stepped, after: State) -> Json:
         return {}
     kept = fact.decision is not None and fact.decision.accepted
     return {
-        "n_execution_lapse_notes": sum(len(each.notes) for each in fact.draft.findings),
+        "n_execution_lapse_notes": sum(len(finding.notes) for finding in fact.draft.findings),
         "n_appendix_notes_added": len(appendix.added) if kept else 0,
         "n_appendix_notes_total": len(after.current.skill.notes),
         "n_appendix_notes_consolidated": appendix.consolidated if kept else 0,
@@ -285,7 +285,7 @@ def measured(name: str, evaluation: Evaluation) -> Json:
 
 
 def _useful(findings: Iterable[Finding]) -> list[Finding]:
-    return [each for each in findings if each.proposals]
+    return [finding for finding in findings if finding.proposals]
 
 
 def _mean(values: Iterable[float]) -> float:

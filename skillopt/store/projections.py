@@ -76,9 +76,9 @@ def epoch_files(
 
 def exam_files(layout: Layout, fact: FinalTested, state: State, attempts: Attempts) -> Files:
     """The final exam, and the last skill on the validation tasks."""
-    for known in state.pool:
-        if known.skill.digest == fact.last.skill:
-            yield from rollout_files(layout.final_selection, known.evaluation, attempts)
+    for measured in state.pool:
+        if measured.skill.digest == fact.last.skill:
+            yield from rollout_files(layout.final_selection, measured.evaluation, attempts)
             break
     for folder, evaluation in (
         (layout.exam_initial, fact.initial),
@@ -112,38 +112,43 @@ def conversation_files(folder: RolloutFolder, rollout: Rollout) -> Files:
     """What was said in an attempt, if it was scored."""
     if rollout.trajectory is None or not isinstance(rollout.outcome, Score):
         return
-    told, rest = _prompts(rollout.trajectory)
-    yield folder.conversation(rollout.task), json_bytes(list(_talk(rest)))
-    for role, text in told.items():
+    prompts, messages = _prompts(rollout.trajectory)
+    yield folder.conversation(rollout.task), json_bytes(list(_talk(messages)))
+    for role, text in prompts.items():
         yield folder.prompt(rollout.task, role), text.encode(errors="backslashreplace")
 
 
 def _prompts(trajectory: Trajectory) -> tuple[dict[str, str], Sequence[Message]]:
     """What the target was told first, by role, and what was said after that."""
-    told: dict[str, str] = {}
+    prompts: dict[str, str] = {}
     messages = trajectory.messages
-    for number, each in enumerate(messages):
-        if each.role in told or each.role not in {"system", "user"}:
-            return told, messages[number:]
-        told[each.role] = each.text
-    return told, ()
+    for number, message in enumerate(messages):
+        if message.role in prompts or message.role not in {"system", "user"}:
+            return prompts, messages[number:]
+        prompts[message.role] = message.text
+    return prompts, ()
 
 
 def _talk(messages: Sequence[Message]) -> Iterator[Json]:
     turn = 1
-    for each in messages:
-        told: Json = {"type": "message", "turn": turn, "role": each.role, "content": each.text}
-        if each.calls:
-            told["tool_calls"] = [
+    for message in messages:
+        row: Json = {
+            "type": "message",
+            "turn": turn,
+            "role": message.role,
+            "content": message.text,
+        }
+        if message.calls:
+            row["tool_calls"] = [
                 {"id": call.id, "name": call.name, "arguments": call.arguments}
-                for call in each.calls
+                for call in message.calls
             ]
-        if each.answers:
-            told["tool_call_id"] = each.answers
-        if each.images:
-            told["images"] = [image.media_type for image in each.images]
-        yield told
-        turn += each.role == "assistant"
+        if message.answers:
+            row["tool_call_id"] = message.answers
+        if message.images:
+            row["images"] = [image.media_type for image in message.images]
+        yield row
+        turn += message.role == "assistant"
 
 
 def _row(task: str, score: Score, rollout: Rollout | None) -> Json:
@@ -162,16 +167,16 @@ def _row(task: str, score: Score, rollout: Rollout | None) -> Json:
 
 def _ending(trajectory: Trajectory) -> Json:
     """How an agent ended and what it left, as far as there is anything to tell."""
-    told: Json = {}
+    fields: Json = {}
     if trajectory.reached_limit:
-        told["reached_limit"] = trajectory.reached_limit
+        fields["reached_limit"] = trajectory.reached_limit
     if trajectory.exit_status is not None:
-        told["exit_status"] = trajectory.exit_status
+        fields["exit_status"] = trajectory.exit_status
     if trajectory.skill_opened is not None:
-        told["skill_opened"] = trajectory.skill_opened
+        fields["skill_opened"] = trajectory.skill_opened
     if trajectory.files:
-        told["files"] = {path: len(content) for path, content in trajectory.files.items()}
-    return told
+        fields["files"] = {path: len(content) for path, content in trajectory.files.items()}
+    return fields
 
 
 def _replicates(task: str, evaluation: Evaluation) -> Json:
@@ -197,7 +202,7 @@ def _error(failure: Failure) -> Json:
 
 
 def _response(trajectory: Trajectory) -> str:
-    said = [each.text for each in trajectory.messages if each.role == "assistant"]
+    said = [message.text for message in trajectory.messages if message.role == "assistant"]
     return said[-1] if said else ""
 
 
@@ -222,25 +227,25 @@ def _by_kind(evaluation: Evaluation, kept: Mapping[str, Rollout]) -> Json:
 
 
 def _entry(entry: MemoryEntry) -> Json:
-    told: Json = {
+    fields: Json = {
         "step": entry.step,
         "action": entry.action,
         "n_total": entry.n_total,
         "n_fail": entry.n_fail,
-        "failure_patterns": [_pattern(each) for each in entry.patterns],
+        "failure_patterns": [_pattern(pattern) for pattern in entry.patterns],
     }
     if entry.score_before is not None:
-        told["score_before"] = entry.score_before
-        told["score_after"] = entry.score_after
-        told["score_after_is_upper_bound"] = entry.bounded
+        fields["score_before"] = entry.score_before
+        fields["score_after"] = entry.score_after
+        fields["score_after_is_upper_bound"] = entry.bounded
         kind = "rejected_edits" if entry.action == "reject" else "accepted_edits"
         if entry.undecided:
             kind = "undecided_edits"
         edits = entry.accepted or entry.rejected or entry.undecided
-        told[kind] = [remembered(each) for each in edits]
+        fields[kind] = [remembered(edit) for edit in edits]
     if entry.rejected_notes:
-        told["rejected_notes"] = list(entry.rejected_notes)
-    return told
+        fields["rejected_notes"] = list(entry.rejected_notes)
+    return fields
 
 
 def _pattern(pattern: Pattern) -> Json:
@@ -248,8 +253,8 @@ def _pattern(pattern: Pattern) -> Json:
 
 
 def _slow_result(fact: EpochClosed, decision: Decision | None, wall: float) -> Json:
-    before = [each.before.hard for each in fact.pairs if each.before is not None]
-    after = [each.after.hard for each in fact.pairs if each.after is not None]
+    before = [pair.before.hard for pair in fact.pairs if pair.before is not None]
+    after = [pair.after.hard for pair in fact.pairs if pair.after is not None]
     result: Json = {
         "epoch": fact.epoch,
         **_slow_action(fact, decision),
@@ -259,7 +264,7 @@ def _slow_result(fact: EpochClosed, decision: Decision | None, wall: float) -> J
         "time_s": round(wall, 3),
         "prev_hard": sum(before) / len(before) if before else None,
         "curr_hard": sum(after) / len(after) if after else None,
-        "n_pairs": sum(each.shown for each in fact.pairs),
+        "n_pairs": sum(pair.shown for pair in fact.pairs),
         "n_pairs_all": len(fact.pairs),
         "candidate_hash": None,
         "update_origin": None,
@@ -312,21 +317,21 @@ def _meta_result(fact: EpochClosed, wall: float) -> Json:
 
 
 def _pair_files(folder: EpochFolder, fact: EpochClosed, attempts: Attempts) -> Files:
-    tasks = [each.task for each in fact.pairs]
+    tasks = [pair.task for pair in fact.pairs]
     old, new = attempts(fact.before, tasks), attempts(fact.after, tasks)
-    told = [
+    rows = [
         {
-            "id": each.task,
-            "task": _request(old.get(each.task) or new.get(each.task)),
-            "category": each.change,
-            "prev": _side(each.before, old.get(each.task)),
-            "curr": _side(each.after, new.get(each.task)),
+            "id": pair.task,
+            "task": _request(old.get(pair.task) or new.get(pair.task)),
+            "category": pair.change,
+            "prev": _side(pair.before, old.get(pair.task)),
+            "curr": _side(pair.after, new.get(pair.task)),
         }
-        for each in fact.pairs
+        for pair in fact.pairs
     ]
-    shown = [row for row, each in zip(told, fact.pairs, strict=True) if each.shown]
+    shown = [row for row, pair in zip(rows, fact.pairs, strict=True) if pair.shown]
     yield folder.pairs, json_bytes(shown)
-    yield folder.all_pairs, json_bytes(told)
+    yield folder.all_pairs, json_bytes(rows)
     yield from rollout_files(folder.before, _evaluation(fact.before, fact.pairs, 0), attempts)
     yield from rollout_files(folder.after, _evaluation(fact.after, fact.pairs, 1), attempts)
 
@@ -335,7 +340,7 @@ def _request(rollout: Rollout | None) -> str | None:
     """What the agent was asked; None when the attempt is no longer kept."""
     if rollout is None or rollout.trajectory is None:
         return None
-    said = [each.text for each in rollout.trajectory.messages if each.role == "user"]
+    said = [message.text for message in rollout.trajectory.messages if message.role == "user"]
     return said[0] if said else ""
 
 
@@ -352,7 +357,7 @@ def _side(score: Score | None, rollout: Rollout | None) -> Json | None:
 
 
 def _evaluation(skill: str, pairs: Sequence[Compared], side: int) -> Evaluation:
-    marks = {each.task: (each.before, each.after)[side] for each in pairs}
+    marks = {pair.task: (pair.before, pair.after)[side] for pair in pairs}
     return Evaluation(skill, "train", {task: score for task, score in marks.items() if score})
 
 
@@ -371,7 +376,7 @@ def _pruning_result(fact: Pruned, entry: HistoryEntry, spent: Spent) -> Json:
     result: Json = {
         "epoch": fact.epoch,
         "action": decision.action if decision else "nothing_to_spare",
-        "rules": [_rule(each, pruned=each.rule in fact.cut.rules) for each in fact.cut.worths],
+        "rules": [_rule(worth, pruned=worth.rule in fact.cut.rules) for worth in fact.cut.worths],
         "update_origin": fact.move,
         "time_s": round(entry.wall, 3),
         "tokens": stage_tokens(spent),
@@ -382,15 +387,15 @@ def _pruning_result(fact: Pruned, entry: HistoryEntry, spent: Spent) -> Json:
     return result
 
 
-def _rule(found: Worth, *, pruned: bool) -> Json:
+def _rule(worth: Worth, *, pruned: bool) -> Json:
     return {
-        "file": found.rule.file,
-        "line": found.rule.line,
-        "text": found.rule.text,
-        "value": found.gain,
-        "value_interval_95": [round(found.low, 6), round(found.high, 6)],
-        "n": found.n,
-        "n_changed": found.changed,
+        "file": worth.rule.file,
+        "line": worth.rule.line,
+        "text": worth.rule.text,
+        "value": worth.gain,
+        "value_interval_95": [round(worth.low, 6), round(worth.high, 6)],
+        "n": worth.n,
+        "n_changed": worth.changed,
         "left_out": pruned,
     }
 

@@ -127,8 +127,8 @@ class Projector:
         """Tell what was spent since the last fact; a full disk must not hide why a run stopped."""
         if (state := self._history.state) is not None:
             with suppress(StoreError):
-                told = self._summary(state, self._cache.spent())
-                write_atomic(self._layout.summary, json_bytes(told), durable=False)
+                fields = self._summary(state, self._cache.spent())
+                write_atomic(self._layout.summary, json_bytes(fields), durable=False)
 
     def _summary(self, state: State, spent: Spent) -> Json:
         free = self._cache.reused
@@ -200,29 +200,30 @@ class Projector:
             yield layout.settings, self._document.encode(errors="backslashreplace")
 
     def _attempts(self, skill: str, tasks: Sequence[str]) -> dict[str, Rollout]:
-        found = self._cache.rollouts(skill=skill, tasks=tasks)
+        rollouts = self._cache.rollouts(skill=skill, tasks=tasks)
         # Of several attempts at a task, the first is shown.
-        kept = {each.task: each for each in sorted(found, key=lambda each: -each.replicate)}
+        by_replicate = sorted(rollouts, key=lambda rollout: -rollout.replicate)
+        kept = {rollout.task: rollout for rollout in by_replicate}
         return {task: kept[task] for task in tasks if task in kept}
 
     def _repair(self, path: Path, data: bytes) -> bool:
         """Write a file that differs; True unless it was whole and merely older."""
         try:
-            found = path.read_bytes()
+            old = path.read_bytes()
         except OSError:
-            found = None
-        if found == data:
+            old = None
+        if old == data:
             return False
         write_atomic(path, data, durable=path == self._layout.best_skill)
-        if found is None:
+        if old is None:
             return True
         layout = self._layout
         if path == layout.settings:
             return False  # as config.json, which says whether it was whole
         if path == layout.config:
-            return _read(found) is None
+            return _read(old) is None
         passing = {layout.summary: _LIVE, layout.runtime_state: _PLACES}.get(path, ())
-        return _settled(found, passing) != _settled(data, passing)
+        return _settled(old, passing) != _settled(data, passing)
 
 
 def _settled(data: bytes, passing: Sequence[str]) -> object:

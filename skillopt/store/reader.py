@@ -190,21 +190,21 @@ class RunReader:
         """The settings of the latest start."""
         place = self.layout.config
         try:
-            found = json.loads(place.read_bytes())
+            settings = json.loads(place.read_bytes())
         except (OSError, ValueError) as error:
             raise _unread(place, str(error)) from error
-        if not isinstance(found, dict):
+        if not isinstance(settings, dict):
             raise _unread(place, "it holds no settings")
-        return cast("dict[str, object]", found)
+        return cast("dict[str, object]", settings)
 
     @cached_property
     def places(self) -> Mapping[str, str]:
         """Where items without an id of the user's stand, by id: `tickets.csv:12`."""
         try:
-            found: object = json.loads(self.layout.places.read_bytes())
+            places: object = json.loads(self.layout.places.read_bytes())
         except (OSError, ValueError):
             return {}
-        items = cast("dict[str, object]", found) if isinstance(found, dict) else {}
+        items = cast("dict[str, object]", places) if isinstance(places, dict) else {}
         return {key: value for key, value in items.items() if isinstance(value, str)}
 
     @property
@@ -267,10 +267,10 @@ class RunReader:
         if not re.fullmatch(r"[0-9a-f]{4,16}", prefix):
             return None
         skills = (skill for skill, _ in skills_in(self.facts))
-        found = {each.digest: each for each in skills if each.digest.startswith(prefix)}
-        if len(found) > 1:
-            raise StoreError(f"{prefix!r} could be any of: {', '.join(found)}. Give more of it.")
-        return next(iter(found.values()), None)
+        matching = {skill.digest: skill for skill in skills if skill.digest.startswith(prefix)}
+        if len(matching) > 1:
+            raise StoreError(f"{prefix!r} could be any of: {', '.join(matching)}. Give more of it.")
+        return next(iter(matching.values()), None)
 
 
 def _not_begun(layout: Layout) -> StoreError:

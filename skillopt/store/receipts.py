@@ -17,7 +17,7 @@ Spent: TypeAlias = Mapping[tuple[str, str, str], Usage]
 def by_role(spent: Spent) -> dict[str, dict[str, Usage]]:
     """Usage by role and stage, of all moves together, in the order of their names."""
     roles: dict[str, dict[str, Usage]] = {}
-    for (_, role, stage), usage in sorted(spent.items(), key=lambda each: each[0][1:]):
+    for (_, role, stage), usage in sorted(spent.items(), key=lambda item: item[0][1:]):
         stages = roles.setdefault(role, {})
         stages[stage] = stages.get(stage, Usage()) + usage
     return roles
@@ -52,15 +52,15 @@ def receipt(spent: Spent, prices: Mapping[str, str | None] | None = None) -> Jso
     roles = by_role(spent)
     totals = {role: sum(stages.values(), Usage()) for role, stages in roles.items()}
     unknown = unpriced(totals, prices or {})
-    told: Json = {
+    roles_json: Json = {
         role: {
             **{stage: _usage(usage, priced=role not in unknown) for stage, usage in stages.items()},
             "_total": _usage(totals[role], priced=role not in unknown),
         }
         for role, stages in roles.items()
     }
-    told["_total"] = _usage(sum(totals.values(), Usage()), priced=not unknown)
-    return told | ({"unpriced": unknown} if unknown else {})
+    roles_json["_total"] = _usage(sum(totals.values(), Usage()), priced=not unknown)
+    return roles_json | ({"unpriced": unknown} if unknown else {})
 
 
 def unpriced(totals: Mapping[str, Usage], prices: Mapping[str, str | None]) -> list[str]:

@@ -18,9 +18,11 @@ from skillopt.store.files import write_json
 from skillopt.store.layout import Layout, RolloutFolder
 
 
-def write_attribution(layout: Layout, found: Attribution) -> None:
+def write_attribution(layout: Layout, attribution: Attribution) -> None:
     """Keep it for readers; it can be made again from finished work."""
-    write_json(layout.attribution, json.loads(codec.attributions().encode(found)), durable=False)
+    write_json(
+        layout.attribution, json.loads(codec.attributions().encode(attribution)), durable=False
+    )
 
 
 def read_attribution(layout: Layout) -> Attribution | None:
@@ -96,21 +98,21 @@ def read_evaluation(folder: Path) -> EvaluationReport:
     """The result of an evaluation from its directory."""
     layout = Layout(folder)
     try:
-        told = cast("dict[str, object]", json.loads(layout.evaluation.read_bytes()))
+        summary = cast("dict[str, object]", json.loads(layout.evaluation.read_bytes()))
         lines = RolloutFolder(folder).results.read_bytes().splitlines()
         rows = [cast("dict[str, object]", json.loads(line)) for line in lines]
-        splits = cast("Mapping[str, Mapping[str, object]]", told["splits"])
+        splits = cast("Mapping[str, Mapping[str, object]]", summary["splits"])
         return EvaluationReport(
             out=folder,
-            skill=str(told["skill"]),
-            metric=str(told["metric"]),
-            benchmark=str(told.get("benchmark", "")),
-            target=str(told.get("target", "")),
-            data=str(told.get("data", "")),
+            skill=str(summary["skill"]),
+            metric=str(summary["metric"]),
+            benchmark=str(summary.get("benchmark", "")),
+            target=str(summary.get("target", "")),
+            data=str(summary.get("data", "")),
             splits=tuple(_score(name, each) for name, each in splits.items()),
-            whole=_score("all", told),
+            whole=_score("all", summary),
             failed=_failed(rows),
-            spent=_spent(layout, told.get("booked")),
+            spent=_spent(layout, summary.get("booked")),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreError(
@@ -119,19 +121,19 @@ def read_evaluation(folder: Path) -> EvaluationReport:
         ) from error
 
 
-def _score(name: str, told: Mapping[str, object]) -> SplitScore:
-    low, high = cast("Sequence[float]", told["score_interval_95"])
-    passed = told.get("passed_every_time")
+def _score(name: str, fields: Mapping[str, object]) -> SplitScore:
+    low, high = cast("Sequence[float]", fields["score_interval_95"])
+    passed = fields.get("passed_every_time")
     return SplitScore(
         split=name,
-        score=_number(told["score"]),
+        score=_number(fields["score"]),
         low=low,
         high=high,
-        hard=_number(told["hard"]),
-        soft=_number(told["soft"]),
-        n=round(_number(told["n_scored"])),
-        failures=round(_number(told["n_failures"])),
-        replicates=round(_number(told.get("replicates", 1))),
+        hard=_number(fields["hard"]),
+        soft=_number(fields["soft"]),
+        n=round(_number(fields["n_scored"])),
+        failures=round(_number(fields["n_failures"])),
+        replicates=round(_number(fields.get("replicates", 1))),
         passed=None if passed is None else _number(passed),
     )
 

@@ -112,7 +112,7 @@ class RunHistory:
     @property
     def steps(self) -> list[Stepped]:
         """All steps, oldest first."""
-        return [each.fact for each in self.entries if isinstance(each.fact, Stepped)]
+        return [entry.fact for entry in self.entries if isinstance(entry.fact, Stepped)]
 
     @property
     def last_step(self) -> int:
@@ -122,13 +122,13 @@ class RunHistory:
     @property
     def versions(self) -> dict[int, Skill]:
         """The current skill after each step and what its epoch's end made of it; 0: the initial."""
-        found: dict[int, Skill] = {}
+        skills: dict[int, Skill] = {}
         step = 0
         for entry in self.entries:
             if isinstance(entry.fact, Stepped):
                 step = entry.fact.step
-            found[step] = entry.after.current.skill
-        return found
+            skills[step] = entry.after.current.skill
+        return skills
 
     def _close(self, fact: Fact, before: State, after: State) -> HistoryEntry:
         entry = HistoryEntry(fact, before, after, self._seconds)
@@ -156,21 +156,21 @@ class Tried:
 
 def tried(facts: Iterable[Fact]) -> list[Tried]:
     """Every candidate that met the gate, oldest first."""
-    found: list[Tried] = []
+    candidates: list[Tried] = []
     for fact in facts:
         match fact:
             case Stepped(decision=Decision() as met) | MetaReflected(decision=Decision() as met):
-                edits = sum(each.applied for each in fact.draft.report)
-                found.append(Tried(fact.move, met, edits, _gist(fact.draft)))
+                edits = sum(placement.applied for placement in fact.draft.report)
+                candidates.append(Tried(fact.move, met, edits, _gist(fact.draft)))
             case Pruned(decision=Decision() as met):
                 gone = f"without {fact.cut.rules[0].text}" if fact.cut.rules else ""
-                found.append(Tried(fact.move, met, len(fact.cut.rules), _short(gone)))
+                candidates.append(Tried(fact.move, met, len(fact.cut.rules), _short(gone)))
             case EpochClosed(decision=Decision() as met):
-                told = _short(met.candidate.skill.guidance)
-                found.append(Tried(met.candidate.origin, met, None, told))
+                gist = _short(met.candidate.skill.guidance)
+                candidates.append(Tried(met.candidate.origin, met, None, gist))
             case _:
                 pass
-    return found
+    return candidates
 
 
 def skills_in(facts: Sequence[Fact]) -> Iterator[tuple[Skill, str]]:
@@ -194,11 +194,13 @@ def skills_in(facts: Sequence[Fact]) -> Iterator[tuple[Skill, str]]:
 def _gist(draft: Draft) -> str:
     if draft.rewritten is not None:
         return _short(draft.rewritten.title)
-    for each in draft.report:
-        match each.edit:
-            case Delete(target) if each.applied:
+    for placement in draft.report:
+        match placement.edit:
+            case Delete(target) if placement.applied:
                 return _short(f"without {target}")
-            case Append(content) | InsertAfter(_, content) | Replace(_, content) if each.applied:
+            case Append(content) | InsertAfter(_, content) | Replace(_, content) if (
+                placement.applied
+            ):
                 return _short(content)
             case _:
                 pass
@@ -249,8 +251,8 @@ def shares(events: Iterable[Event]) -> list[Share]:
     for fact in events:
         if isinstance(fact, Stepped | MetaReflected):
             draft = fact.draft
-            found = [each for finding in draft.findings for each in finding.proposals]
-            proposed.update(each.by for each in found or draft.merged.proposals)
+            proposals = [proposal for finding in draft.findings for proposal in finding.proposals]
+            proposed.update(proposal.by for proposal in proposals or draft.merged.proposals)
             if fact.decision is not None:
                 applied = _applied(draft)
                 tried.update(applied)
@@ -267,21 +269,21 @@ def replies(events: Iterable[Event]) -> Replies:
         if isinstance(fact, Stepped)
         for finding in fact.draft.findings
         if finding.problem
-        or any(each.by not in ASKS_NO_MODEL for each in finding.proposals)
+        or any(proposal.by not in ASKS_NO_MODEL for proposal in finding.proposals)
         or not finding.proposals
     ]
-    problems = [each.problem for each in findings if each.problem]
+    problems = [finding.problem for finding in findings if finding.problem]
     return Replies(len(findings), len(problems), problems[-1] if problems else "")
 
 
 def useless(events: Iterable[Event]) -> str:
     """What to say, and to do, where every reply of the optimizer was unusable; else nothing."""
-    found = replies(events)
-    if not found.all_unusable:
+    counts = replies(events)
+    if not counts.all_unusable:
         return ""
     return (
-        f"no reply of the optimizer was usable ({found.unusable} of {found.asked} reflection "
-        f"requests; last problem: {found.last_problem}). Nothing could be learnt, so the scores "
+        f"no reply of the optimizer was usable ({counts.unusable} of {counts.asked} reflection "
+        f"requests; last problem: {counts.last_problem}). Nothing could be learnt, so the scores "
         "say nothing about the training. What helps: `skillopt doctor CONFIG` sends such a "
         "request; a more capable model.optimizer; a larger model.optimizer_max_tokens; "
         "gradient.proposer=instruct for a small model. Then train into another env.out_root"
@@ -292,6 +294,6 @@ def _applied(draft: Draft) -> list[str]:
     """The proposers of the edits that changed the candidate."""
     chosen = draft.chosen.proposals
     if draft.rewritten is not None:
-        return [each.by for each in chosen]
+        return [proposal.by for proposal in chosen]
     placed = zip(chosen, draft.report, strict=False)
-    return [each.by for each, placement in placed if placement.applied]
+    return [proposal.by for proposal, placement in placed if placement.applied]

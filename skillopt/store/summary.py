@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 
 from skillopt.core.events import (
     Begun,
+    Decided,
     EpochClosed,
     Fact,
     FinalTested,
@@ -51,7 +52,7 @@ def summary(
     run_history: RunHistory, state: State, spent: Spent, config: Mapping[str, object]
 ) -> Json:
     """What came out so far. Scores come with the number of items and of failed attempts."""
-    facts = [each.fact for each in run_history.entries]
+    facts = [entry.fact for entry in run_history.entries]
     return {
         "version": f"skillopt-{run_history.version}",
         "config": dict(config),
@@ -64,53 +65,53 @@ def summary(
         "best_origin": state.best.origin,
         **{f"total_{key}": n for key, n in asdict(counts(run_history.steps)).items()},
         "fruitless_steps": state.memory.fruitless,
-        "failures": failures(each.fact for each in run_history.entries),
-        "selection_saved": _saved(run_history.entries),
+        "failures": failures(facts),
+        "selection_saved": _saved(facts),
         "race_attempts": sum(heat.attempts for step in run_history.steps for heat in step.heats),
         "epoch_stats": _epoch_stats(run_history.entries),
         **forced_guidance(run_history.entries),
         "tried": [
             {
-                "move": each.move,
-                "action": each.action,
-                "edits": each.edits,
-                "gist": each.gist,
-                "score": each.decision.candidate.value,
-                "score_is_upper_bound": each.decision.bounded,
-                "saved": each.decision.saved,
-                "inconclusive": each.decision.inconclusive,
-                "reason": each.decision.reason,
+                "move": attempt.move,
+                "action": attempt.action,
+                "edits": attempt.edits,
+                "gist": attempt.gist,
+                "score": attempt.decision.candidate.value,
+                "score_is_upper_bound": attempt.decision.bounded,
+                "saved": attempt.decision.saved,
+                "inconclusive": attempt.decision.inconclusive,
+                "reason": attempt.decision.reason,
             }
-            for each in tried(each.fact for each in run_history.entries)
+            for attempt in tried(facts)
         ],
         "proposers": {
-            each.by: {
-                "proposed": each.proposed,
-                "tried": each.tried,
-                "accepted": each.accepted,
-                "asks_model": each.asks_model,
+            share.by: {
+                "proposed": share.proposed,
+                "tried": share.tried,
+                "accepted": share.accepted,
+                "asks_model": share.asks_model,
             }
-            for each in shares(facts)
+            for share in shares(facts)
         },
         "optimizer_replies": _replies(facts),
         **_exam_part(state),
-        "total_wall_time_s": round(sum(each.wall for each in run_history.entries), 3),
+        "total_wall_time_s": round(sum(entry.wall for entry in run_history.entries), 3),
         "token_summary": tokens(spent),
     }
 
 
 def _replies(facts: Sequence[Fact]) -> Json:
-    found = replies(facts)
-    told: Json = {"asked": found.asked, "unusable": found.unusable}
-    return told | ({"last_problem": found.last_problem} if found.last_problem else {})
+    counts = replies(facts)
+    fields: Json = {"asked": counts.asked, "unusable": counts.unusable}
+    return fields | ({"last_problem": counts.last_problem} if counts.last_problem else {})
 
 
 def failures(facts: Iterable[Fact]) -> dict[str, int]:
     """How many tasks were left without a score, in all evaluations of each split."""
     counts = {"train": 0, "val": 0, "test": 0}
     for fact in facts:
-        for each in _evaluations(fact):
-            counts[each.split] += len(each.failures)
+        for evaluation in _evaluations(fact):
+            counts[evaluation.split] += len(evaluation.failures)
     return counts
 
 
@@ -120,7 +121,9 @@ def _evaluations(fact: Fact) -> Iterator[Evaluation]:
         case Begun(initial):
             yield initial.evaluation
         case FinalTested(initial=initial, best=best, last=last):
-            yield from {each.skill: each for each in (initial, best, last)}.values()
+            yield from {
+                evaluation.skill: evaluation for evaluation in (initial, best, last)
+            }.values()
         case _:
             if isinstance(fact, Stepped):
                 yield from (batch.evaluation for batch in fact.batches)
@@ -132,19 +135,19 @@ def stopped(note: Stopped | None) -> Json:
     """Why a run has not reached its end, and what the rest would take if a limit was the reason."""
     if note is None:
         return {}
-    told: Json = {"reason": note.reason, "at": note.at}
+    fields: Json = {"reason": note.reason, "at": note.at}
     if note.rest is not None:
-        told["rest"] = {
+        fields["rest"] = {
             "calls": list(note.rest.calls),
             "tokens": list(note.rest.tokens),
             "dollars": None if note.rest.dollars is None else list(note.rest.dollars),
         }
-    return {"stopped": told}
+    return {"stopped": fields}
 
 
 def forced_guidance(entries: Iterable[HistoryEntry]) -> Json:
     """What guidance that met no gate did to the score on val; nothing where there was none."""
-    told = [
+    updates = [
         {
             "epoch": entry.fact.epoch,
             "current_before": entry.before.current.value,
@@ -157,18 +160,13 @@ def forced_guidance(entries: Iterable[HistoryEntry]) -> Json:
         and entry.fact.decision is not None
         and entry.fact.decision.action == "force_accept"
     ]
-    return {"forced_slow_updates": told} if told else {}
+    return {"forced_slow_updates": updates} if updates else {}
 
 
-def _saved(entries: Iterable[HistoryEntry]) -> int:
+def _saved(facts: Iterable[Fact]) -> int:
     """Attempts that no decision needed."""
-    facts = [each.fact for each in entries]
-    decisions = [
-        each.decision
-        for each in facts
-        if isinstance(each, Stepped | MetaReflected | Pruned | EpochClosed)
-    ]
-    return sum(each.saved for each in decisions if each is not None)
+    decided = (fact for fact in facts if isinstance(fact, Decided))
+    return sum(fact.decision.saved for fact in decided if fact.decision is not None)
 
 
 def _exam_part(state: State) -> Json:
