@@ -16,7 +16,7 @@ from support import analysis
 from support_cli import Done, skillopt
 
 import skillopt as api
-from skillopt.core.chat import Image, Message, Request, Tool, ToolCall, Usage
+from skillopt.core.chat import Image, Message, Reply, Request, Tool, ToolCall, Usage
 from skillopt.core.episode import EpisodeNeed
 from skillopt.core.ports import Episode
 from skillopt.core.rollout import Score, Trajectory
@@ -366,3 +366,28 @@ def test_what_an_object_serves_is_asked_where_the_class_cannot_tell(tmp_path: Pa
             },
             progress=False,
         )
+
+
+def test_the_bare_prompt_of_a_check_has_the_images_and_tools_of_the_task() -> None:
+    asked: list[Request] = []
+
+    def buyer(request: Request) -> Reply:
+        asked.append(request)
+        if request.messages[-1].role == "tool":
+            return Reply(text="3")
+        return Reply(text="", calls=(ToolCall("c", "price", "{}"),))
+
+    rows: list[dict[str, object]] = [{"input": f"{n}"} for n in range(4)]
+    found = api.check(
+        train=rows,
+        val=rows,
+        target=buyer,
+        skill="Ask.",
+        sample=2,
+        settings={"env.name": f"{__name__}:FrankPrices"},
+    )
+    (bare,) = [each for each in found if each.check == "bare prompt"]
+    assert "cannot be measured" not in bare.found
+    first = [each for each in asked if each.messages[0].role == "user"]
+    assert len(first) == 4, "two items, two turns each, without instructions and skill"
+    assert all(each.messages[0].images == (PNG,) and each.tools for each in first)
