@@ -118,7 +118,7 @@ class HasLimits(Protocol):
 
 @runtime_checkable
 class Environment(Protocol):
-    """Provides tasks and scores attempts. It does not know models or harnesses."""
+    """Provides tasks and scores attempts. It knows no harness and only models that it asks for."""
 
     @property
     def name(self) -> str:
