@@ -26,7 +26,8 @@ _BOILERPLATE = 0.05
 _TOLERABLE = 0.05
 """Share of val or test that may have a near twin in train before the score is not to be trusted."""
 _SILENT = 0.5
-"""With more than this share of repeated briefs, it is not their text that makes items differ."""
+"""With more than this share of briefs repeated within their own split, it is not their text that
+makes items differ. Copies in other splits do not count: these are what is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +68,11 @@ def twins(items: Sequence[Item]) -> list[Twins]:
 
 def duplicates(items: Sequence[Item]) -> list[CheckFinding]:
     """Pairs across splits, then pairs within them."""
-    repeated = sum(len(group) for group in _identical(items) if len(group) > 1)
+    repeated = _repeated(items)
     if repeated > _SILENT * len(items):
-        found = f"{repeated:,} of {len(items):,} briefs are not unique: their text does not tell"
-        return [CheckFinding("overlap of splits", "left out", f"{found} items apart")]
+        found = f"{repeated:,} of {len(items):,} briefs are not unique within their split: their"
+        found += " text does not tell items apart"
+        return [CheckFinding("overlap of splits", "left out", found)]
     pairs = twins(items)
     across = [each for each in pairs if each.apart]
     within = [each for each in pairs if not each.apart]
@@ -121,6 +123,12 @@ def _identical(items: Sequence[Item]) -> list[list[Item]]:
     for item in items:
         groups[item.words or (item.brief,)].append(item)
     return list(groups.values())
+
+
+def _repeated(items: Sequence[Item]) -> int:
+    """Items whose brief another item of the same split has."""
+    counts = (Counter(item.split for item in group) for group in _identical(items))
+    return sum(count for splits in counts for count in splits.values() if count > 1)
 
 
 def _echoes(group: Sequence[Item]) -> Iterator[Twins]:

@@ -72,6 +72,32 @@ def test_briefs_that_all_read_alike_cannot_tell_items_apart() -> None:
     assert found.verdict == "left out"
 
 
+@pytest.mark.parametrize("copied", [1, 30, 36, 48, 60])
+def test_the_more_of_a_split_is_copied_from_train_the_worse(copied: int) -> None:
+    train, others = unlike(60), unlike(60, "val", 1)
+    copies = [asked(f"copy{n}", train[n].brief.upper(), split="val") for n in range(copied)]
+    across, within = duplicates([*train, *copies, *others[copied:], *unlike(60, "test", 2)])
+    assert across.verdict == "bad"
+    assert f"{copied} of them word for word" in across.found
+    assert within.verdict == "ok"
+
+
+def test_three_equal_splits_are_bad() -> None:
+    train = unlike(60)
+    splits: tuple[Split, ...] = ("val", "test")
+    rest = [asked(f"{split}{n.id}", n.brief, split=split) for split in splits for n in train]
+    across, _ = duplicates([*train, *rest])
+    assert across.verdict == "bad"
+    assert "100 % of test has a twin in train; 100 % of val has a twin in train" in across.found
+
+
+def test_briefs_that_all_read_alike_in_each_split_cannot_tell_items_apart() -> None:
+    splits: tuple[Split, ...] = ("train", "val", "test")
+    every = [asked(f"{s}{n}", "What is the total?", split=s) for s in splits for n in range(9)]
+    (found,) = duplicates(every)
+    assert found.verdict == "left out"
+
+
 def test_many_near_twins_of_val_in_train_are_bad_and_few_are_worth_a_look() -> None:
     train, val = unlike(60), unlike(60, "val", 1)
 
