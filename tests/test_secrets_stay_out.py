@@ -251,3 +251,25 @@ async def test_a_run_with_a_key_in_the_names_of_its_data_is_resumed(tmp_path: Pa
         await job.here()
         assert len(server.seen) == calls
     assert holding(KEY, out) == []
+
+
+async def test_an_answer_that_is_also_a_placeholder_key_is_scored_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUR_KEY", "lm-studio")
+    rows = [{"input": f"Which program is number {n}?", "answer": "lm-studio"} for n in range(12)]
+    async with WireServer([echo_bare]) as server:
+        result = await skillopt.evaluate_async(
+            "# Skill\n",
+            rows=rows,
+            split="test",
+            settings=settings(server.url),
+            out=tmp_path / "out",
+        )
+    assert result.whole.hard == 1.0
+    assert any("the value of a key occurs in the data" in each for each in result.warnings)
+
+
+async def echo_bare(request: web.Request) -> web.StreamResponse:
+    """A model that answers with nothing but its own key."""
+    return web.json_response(completion(request.headers["Authorization"].removeprefix("Bearer ")))

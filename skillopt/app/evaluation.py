@@ -18,7 +18,7 @@ from skillopt.app.environment import (
 )
 from skillopt.app.harness import models_with_harness
 from skillopt.app.judging import metric
-from skillopt.app.models import check_backends, open_workshop, settled
+from skillopt.app.models import PUBLISHED, check_backends, open_workshop, public_texts, settled
 from skillopt.app.paths import default_name, out_root, seats, short
 from skillopt.config.schema import Config, Role
 from skillopt.config.secrets import Secrets
@@ -104,7 +104,13 @@ async def evaluate(
     layout, folder = Layout(out), RolloutFolder(out)
     with RunLock(out):
         async with open_workshop(
-            config, layout, caps, secrets, FolderQueue(layout.handoff), watch
+            config,
+            layout,
+            caps,
+            secrets,
+            FolderQueue(layout.handoff),
+            watch,
+            public_texts(world.environment, examinee.skill),
         ) as shop:
             # A folder may hold several evaluations; each tells what it has paid itself.
             shop.cache.enter(booked)
@@ -128,7 +134,8 @@ async def evaluate(
             split: Evaluation.of(examinee.skill.digest, split, rollouts)
             for split, rollouts in found.items()
         }
-        warnings = (*world.warnings, exceeded) if exceeded else world.warnings
+        notices = [exceeded, PUBLISHED if secrets.published else ""]
+        warnings = (*world.warnings, *filter(None, notices))
         verdict = EvalResult(examinee.skill, evaluations, spent, out, metric(config), warnings)
         # Of several attempts at a task, the first is shown.
         first = [each for some in found.values() for each in some if each.replicate == 0]

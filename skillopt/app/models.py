@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Iterable, Mapping
+import json
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard
@@ -21,6 +22,8 @@ from skillopt.core.chat import Message, Model, Request
 from skillopt.core.events import Event, Signal
 from skillopt.core.ports import Environment, Executor, Harness, RolloutCache, Watcher
 from skillopt.core.sink import EventSink
+from skillopt.core.skill import Skill
+from skillopt.datasets.splits import SPLITS
 from skillopt.engine.rollouts import RolloutRunner
 from skillopt.errors import ConfigError, Refused, hide_in_error
 from skillopt.model.budget import Budget, Limits, Meter
@@ -349,6 +352,18 @@ class RunResources:
         )
 
 
+def public_texts(environment: Environment, skill: Skill) -> list[str]:
+    """The texts that models read: the skill and everything in the tasks."""
+    tasks = [task for split in SPLITS for task in environment.tasks(split)]
+    return [skill.render(), *(json.dumps(task.data, ensure_ascii=False) for task in tasks)]
+
+
+PUBLISHED = (
+    "the value of a key occurs in the data or in the skill, so it is not removed from what this "
+    "run keeps; if it is a real key, take it out of the data and replace it by a new one"
+)
+
+
 @asynccontextmanager
 async def open_workshop(
     config: Config,
@@ -357,9 +372,14 @@ async def open_workshop(
     secrets: Secrets | None = None,
     queue: HandoffQueue | None = None,
     watch: Watcher = unwatched,
+    public: Sequence[str] = (),
 ) -> AsyncGenerator[RunResources, None]:
-    """Go on from what is finished and paid for in a directory; without a desk nobody is asked."""
+    """Go on from what is finished and paid for in a directory; without a queue nobody is asked.
+
+    `public`: the texts that models read; a value that occurs in them is not hidden as a secret.
+    """
     secrets = secrets or Secrets.load()
+    secrets.publish(public)
     cache = SqliteCache(layout.cache, hide=secrets.hide_values)
     try:
         async with Http() as http:

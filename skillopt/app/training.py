@@ -14,7 +14,7 @@ from skillopt.aio import TaskGroup, map_all, task_group
 from skillopt.analysis.report import figures
 from skillopt.app.environment import cut_folder, validation_tasks, with_models, write_cut
 from skillopt.app.judging import gates, halving_schedule, metric, parents, pruner, replication
-from skillopt.app.models import ModelFactory, open_workshop, preflight
+from skillopt.app.models import PUBLISHED, ModelFactory, open_workshop, preflight, public_texts
 from skillopt.app.policies import limits, meta_reflector, pipeline, reviewer, shortener
 from skillopt.app.reach import no_room
 from skillopt.app.rest import rest
@@ -65,6 +65,7 @@ class Training:
     """What this process found finished."""
     models: Mapping[Role, Model]
     """Those to be tried before work is paid for: all but the caller's own."""
+    secrets: Secrets
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -97,6 +98,7 @@ class Training:
             await map_all(preflight, list(self.models.values()))
             self.run.sink.note(Started(_now(), __version__, _sources(self.brief)))
             self.warn(self.brief.warnings)
+            self.warn([PUBLISHED] if self.secrets.published else [])
             if before is not None:
                 self.warn(no_room(self.brief.config, self.run.plan, before))
         try:
@@ -125,7 +127,15 @@ async def open_training(
         _check_cut(brief)
         record = EventFile(layout.events)
         config, queue = brief.config, FolderQueue(layout.handoff)
-        workshop = open_workshop(config, layout, brief.caps, secrets, queue, watch)
+        workshop = open_workshop(
+            config,
+            layout,
+            brief.caps,
+            secrets,
+            queue,
+            watch,
+            public_texts(brief.world.environment, brief.skill),
+        )
         async with (
             workshop as shop,
             _executor(brief, shop.budget) as executor,
@@ -158,7 +168,9 @@ async def open_training(
             own = brief.supplied.models
             called: dict[Role, Model] = {role: models[role] for role in models if role not in own}
             reused = shop.cache.reused
-            training = Training(brief, run, shop.budget, layout, repaired, reused, called)
+            training = Training(
+                brief, run, shop.budget, layout, repaired, reused, called, shop.board.secrets
+            )
             sink.watch = _all(projector, _cut(brief, hide), watch, _room(training))
             _follow(training, before, progress)
             yield training

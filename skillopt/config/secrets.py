@@ -57,6 +57,9 @@ class Secrets:
         self._origins = dict(origins or {})
         """The file that a variable came from; absent: the process's own."""
         self._fetched: set[str] = set()
+        self._public: list[str] = []
+        self._hidden: tuple[tuple[int, int], list[str]] = ((0, 0), [])
+        """What to hide, and for how many fetched values and public texts that was found out."""
         self.notices = tuple(notices)
         """What was read from which file, and which files were not read, for people."""
 
@@ -134,6 +137,19 @@ class Secrets:
         if len(value) >= _SHORTEST:
             self._fetched |= {value, quote(value, safe=""), json.dumps(value)[1:-1]}
 
+    def publish(self, texts: Iterable[str]) -> None:
+        """What occurs in these texts is no secret: tasks and skills are read by models anyway.
+
+        A placeholder such as `lm-studio` may be the right answer to a task. If it were removed
+        from a reply, the reply would be scored as wrong.
+        """
+        self._public += texts
+
+    @property
+    def published(self) -> bool:
+        """Whether a value that was fetched as a secret occurs in a text that is public."""
+        return any(value in text for value in self._fetched for text in self._public)
+
     def hide_address(self, url: str) -> None:
         """Hide what lets one in: a password, in the form that is sent, too, and keys in a query."""
         parts = urlsplit(url)
@@ -171,9 +187,17 @@ class Secrets:
 
     def hide_values(self, text: str) -> str:
         """The text without any secret that was fetched."""
-        for value in sorted(self._fetched, key=len, reverse=True):
+        for value in self._values():
             text = text.replace(value, HIDDEN)
         return text
+
+    def _values(self) -> list[str]:
+        """What to hide, the longest first."""
+        counted = len(self._fetched), len(self._public)
+        if self._hidden[0] != counted:
+            secret = [v for v in self._fetched if not any(v in text for text in self._public)]
+            self._hidden = counted, sorted(secret, key=len, reverse=True)
+        return self._hidden[1]
 
     def redact(self, text: str) -> str:
         """The text without any secret that was fetched and without what looks like one."""
