@@ -13,7 +13,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import median
 
 from skillopt.core.chat import Message, Reply, Usage
 from skillopt.core.edits import Append, apply_edits
@@ -30,7 +29,7 @@ TRAIN = tuple(f"train-{number:03}" for number in range(20))
 VAL = tuple(f"val-{number:03}" for number in range(40))
 START = Skill.parse("# Forms\n\n- Fill in every field.\n")
 NEAR = 5
-"""Steps on each side of a step whose median is its time."""
+"""Steps on each side of a step; the least time of them is its time, free of other load."""
 
 
 def evaluation(skill: Skill, split: Split, tasks: tuple[str, ...]) -> Evaluation:
@@ -129,7 +128,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         seconds = measure(Path(folder), steps)
         sizes = {name: (Path(folder) / name).stat().st_size for name in ("history.json",)}
-    early, late = (median(seconds[n - NEAR : n + NEAR]) for n in (steps // 10, steps - NEAR))
+    early, late = (min(seconds[n - NEAR : n + NEAR]) for n in (steps // 10, steps - NEAR))
     print(
         f"after step {steps // 10}: {early * 1e3:.1f} ms, after step {steps}: {late * 1e3:.1f} ms"
     )
