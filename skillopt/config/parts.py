@@ -101,7 +101,7 @@ class PartKey:
         """The code of each part that is not a registered one: those are identified by name."""
         own = [each for each in self.named(section) if not isinstance(each, str) or ":" in each]
         found = [self.registry.load(each) if isinstance(each, str) else each for each in own]
-        return [identify(code_of(each)).text for each in found]
+        return [_identity(each) for each in found]
 
 
 PARTS: Final[Mapping[str, PartKey]] = {
@@ -112,6 +112,14 @@ PARTS: Final[Mapping[str, PartKey]] = {
     )
 }
 """By section: the sections that accept settings of parts."""
+
+
+def _identity(part: object) -> str:
+    """The fingerprint that a class declares for its parts; else as callables are identified."""
+    declared: object = getattr(part, "fingerprint", None)
+    if isinstance(part, type) and isinstance(declared, str):
+        return f"{part_name(part)}/fingerprint={declared}"
+    return identify(code_of(part)).text
 
 
 def setting_names(kind: object) -> list[str]:

@@ -279,6 +279,23 @@ def test_a_run_is_not_continued_with_a_gate_whose_code_has_changed(work: Path) -
         train(work / "run", chosen)
 
 
+def test_a_gate_class_with_a_fingerprint_is_identified_by_it_alone(work: Path) -> None:
+    def write(fingerprint: str, reason: str) -> None:
+        sys.modules.pop("house_gates", None)
+        named = f'class Plain:\n    fingerprint = "{fingerprint}"\n'
+        text = GATE.replace("class Plain:\n", named).replace("everything is", reason)
+        (work / "house_gates.py").write_text(text, encoding="utf-8")
+
+    chosen = {"evaluation.gate": "house_gates:Plain"}
+    write("first", "everything is")
+    train(work / "run", chosen)
+    write("first", "all of them are better")
+    train(work / "run", chosen)
+    write("the second one", "all of them are")
+    with pytest.raises(StoreError, match="fingerprint="):
+        train(work / "run", chosen)
+
+
 def test_a_registered_gate_is_identified_by_its_name_alone(work: Path) -> None:
     train(work / "run", {"evaluation.gate": "strict"})
     with RunReader(work / "run") as reader:
