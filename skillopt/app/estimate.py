@@ -5,7 +5,7 @@ once, a full evaluation of every candidate, and a skill that grows with every st
 value assumes that most steps have a candidate that is measured once, and a part of the optional
 calls.
 Tokens are characters / 4. The length and the speed of answers are assumptions: see
-`answer_tokens` and `build/speed.py`.
+`answer_tokens` and `app/speed.py`.
 """
 
 from __future__ import annotations

@@ -158,7 +158,11 @@ class _Walk:
 
     def _is_switch_alone(self, key: str) -> bool:
         """`--use_gate config.yaml` does not mean a gate called config.yaml."""
-        return _is_switch(key) and self.left[0].lower() not in {"true", "false"}
+        return _is_switch(key) and self.left[0].lower() not in _SWITCH_WORDS
+
+
+_SWITCH_WORDS = frozenset(["true", "false", "yes", "no", "on", "off", "1", "0"])
+"""What may follow a switch as its value; 1 and 0 are then refused with the right words."""
 
 
 def _is_switch(key: str) -> bool:

@@ -31,7 +31,7 @@ Settings:
     --data_path  --split_dir  --skill_init  --out_root
 \b
   `skillopt config [CONFIG]` prints every setting with its value.
-  API keys are read from the environment or from .env (for example OPENAI_API_KEY).
+  API keys are read from the environment or from .env (as OPENAI_API_KEY).
 """
 
 

@@ -97,7 +97,7 @@ class Asker:
         again = (*asked, Message("assistant", text), Message("user", repair))
         answer = _read(await _complete(self.model, question, again), question)
         if isinstance(answer, str):
-            raise Unusable(f"no usable answer to a {question.stage} question: {answer}")
+            raise Unusable(f"no usable answer to the question {question.stage!r}: {answer}")
         return answer
 
 

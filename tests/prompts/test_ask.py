@@ -64,7 +64,7 @@ async def test_a_second_bad_answer_is_final() -> None:
         calls.append(request)
         return "no"
 
-    with pytest.raises(Unusable, match="no usable answer to a ranking question"):
+    with pytest.raises(Unusable, match="no usable answer to the question 'ranking'"):
         await asker(Scripted(hopeless)).ask(QUESTION)
     assert len(calls) == 2
 
