@@ -46,6 +46,11 @@ _OF_A_CLASS: Final = {"_abc_impl", "__module__", "__doc__", "__dict__", "__weakr
 """Parts of a class that are not its author's."""
 
 
+_MADE_AT_RUN_TIME: Final = 1 << 9
+"""A flag of a class (Py_TPFLAGS_HEAPTYPE); without it, the class is compiled into Python or an
+extension, and can be under another name in its module."""
+
+
 class NotReusedWarning(UserWarning):
     """Results of a callable will not be found again in another process."""
 
@@ -216,7 +221,7 @@ class _Look:
         match function:
             case _ if declared := _declared(function):
                 return _Parts(_digest("declared", (_bytes(declared),)), b"", b"")
-            case types.FunctionType() if not _package(function.__module__):
+            case types.FunctionType() if not _package_of(function):
                 return self._function(function)
             case types.MethodType():
                 inner = self.parts(function.__func__)
@@ -234,7 +239,7 @@ class _Look:
     def _instance(self, value: object) -> _Parts:
         """An object that can be called; a class, or what is not written in Python, as a whole."""
         call = None if isinstance(value, type) else _method(value, "__call__")
-        if not isinstance(call, types.FunctionType) or _package(call.__module__):
+        if not isinstance(call, types.FunctionType) or _package_of(call):
             return _Parts(self.of(value), b"", b"")
         inner = self.parts(call)
         return inner._replace(state=_digest("on", (inner.state, self.of(value))))
@@ -280,18 +285,41 @@ class _Look:
         return _digest(tag, [self.of(each) for each in values])
 
     def _object(self, value: object) -> bytes:
-        """Any other object: by its class and by the state that it would be pickled with."""
+        """Any other object: by its class, its attributes and the state it would be pickled with.
+
+        Pickling alone may leave out attributes on purpose, such as a connection.
+        """
         try:
             special = copyreg.dispatch_table.get(type(value))
             reduced = value.__reduce_ex__(4) if special is None else special(value)
             if isinstance(reduced, str):
-                return _named(value, _package(getattr(value, "__module__", "") or ""))
+                named = _named(value, _package(getattr(value, "__module__", "") or ""))
+                return _digest("global", (named, self._attributes(value)))
             make, arguments, state, *items = (*reduced, None, None, None)[:5]
             inside = [list(cast("Iterable[object]", each or ())) for each in items]
         except Exception:  # noqa: BLE001 - a file, a connection: whatever cannot be pickled
             return self.unlike(value)
         found = [self.of(type(value)), self.of(make), self.of(arguments), self._state(state)]
-        return _digest("object", [*found, self.of(inside)])
+        return _digest("object", [*found, self.of(inside), self._attributes(value)])
+
+    def _attributes(self, value: object) -> bytes:
+        """The attributes that an object of a class of the user's has, in its dict and its slots.
+
+        Those of Python's and packages' classes may be caches, so there pickling decides.
+        """
+        own = [kind for kind in type(value).__mro__ if not _package_of(kind)]
+        if not own:
+            return b""
+        found: list[tuple[str, object]] = []
+        with suppress(AttributeError):
+            found += cast("dict[str, object]", object.__getattribute__(value, "__dict__")).items()
+        for kind in own:
+            for name, slot in list(vars(kind).items()):
+                if isinstance(slot, types.MemberDescriptorType):
+                    with suppress(AttributeError):
+                        found.append((name, slot.__get__(value, type(value))))
+        found.sort(key=lambda each: _bytes(each[0]))
+        return _digest("attributes", [_digest(name, (self.of(it),)) for name, it in found])
 
     def _state(self, state: object) -> bytes:
         """The attributes of an object, in whatever order they were set."""
@@ -307,7 +335,7 @@ class _Look:
 
     def _class(self, kind: type[object]) -> bytes:
         """A class; one of the user's by its bases, methods and values."""
-        if package := _package(kind.__module__):
+        if package := _package_of(kind):
             return _named(kind, package)
         if issubclass(kind, Enum):
             members = {name: cast("object", each.value) for name, each in kind.__members__.items()}
@@ -320,7 +348,7 @@ class _Look:
 
     def define(self, function: types.FunctionType) -> bytes:
         """A function that is used, not the one that is asked."""
-        package = _package(function.__module__)
+        package = _package_of(function)
         return _named(function, package) if package else _digest("def", self._function(function))
 
     def builtin(self, function: types.BuiltinFunctionType) -> bytes:
@@ -332,7 +360,7 @@ class _Look:
 
     def module(self, module: types.ModuleType) -> bytes:
         """A module that is carried as a value."""
-        origin = _package(module.__name__).encode() or _file(module)
+        origin = _package_of(module).encode() or _file(module)
         if not origin:  # it was made at run time: nobody knows what it will answer elsewhere
             return self.unlike(module)
         return _digest("module", (_bytes(module.__name__), origin))
@@ -371,7 +399,7 @@ class _Look:
         The text counts because the module may be handed on, and because a module may make up
         attributes when they are asked for.
         """
-        if not isinstance(value, types.ModuleType) or _package(value.__name__):
+        if not isinstance(value, types.ModuleType) or _package_of(value):
             return self.of(value)
         if id(value) in self._open:
             return b"again"
@@ -395,8 +423,8 @@ class _Look:
         return self.all("code", (code.co_code, caught, counts, names, code.co_consts))
 
 
-def _set(look: _Look, values: frozenset[object]) -> bytes:
-    return _digest("set", sorted(look.of(each) for each in values))
+def _set(look: _Look, values: set[object] | frozenset[object]) -> bytes:
+    return _digest(type(values).__name__, sorted(look.of(each) for each in values))
 
 
 def _dict(look: _Look, values: dict[object, object]) -> bytes:
@@ -418,6 +446,7 @@ _LOOKS: Final[Mapping[type, Callable[[_Look, Any], bytes]]] = {
     tuple: lambda look, it: look.all("tuple", it),
     list: lambda look, it: look.all("list", tuple(it)),
     dict: _dict,
+    weakref.ref: lambda look, it: _digest("weak", (look.of(it()),)),
     types.MappingProxyType: lambda look, it: _dict(look, dict(it)),
     set: _set,
     frozenset: _set,
@@ -474,6 +503,25 @@ def _named(value: object, package: str) -> bytes:
     name = str(getattr(value, "__qualname__", type(value).__qualname__))
     origin = package.encode() or _file(sys.modules.get(module))
     return _digest("named", (_bytes(module), _bytes(name), origin))
+
+
+def _package_of(value: types.FunctionType | types.ModuleType | type[object]) -> str:
+    """The package that defines this; blank for what is not found in a package under its name.
+
+    What a function or class says about its module is not enough: `exec` takes it from a variable,
+    `functools.wraps` copies it, and what a function of a package has made carries values.
+    """
+    if isinstance(value, types.ModuleType):
+        return _package(value.__name__) if sys.modules.get(value.__name__) is value else ""
+    package = _package(value.__module__)
+    if not package or (isinstance(value, type) and not value.__flags__ & _MADE_AT_RUN_TIME):
+        return package
+    found: object = sys.modules.get(value.__module__ or "builtins")
+    for name in value.__qualname__.split("."):
+        found = cast("Mapping[str, object]", getattr(found, "__dict__", {})).get(name)
+    inside = [found]  # of a class also what it keeps inside of a descriptor
+    inside += [getattr(found, name, None) for name in ("__func__", "fget", "fset", "fdel")]
+    return package if any(each is value for each in inside) else ""
 
 
 @functools.lru_cache(maxsize=4096)

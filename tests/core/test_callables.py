@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import copyreg
 import functools
 import importlib
 import re
 import subprocess
 import sys
 import threading
+import unittest
 import warnings
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -360,3 +363,133 @@ def test_numbers_of_any_length_are_part_of_what_a_callable_is(make: Callable[[An
         assert text(make(first)) == text(make(again))
         assert text(make(first)) != text(make(other))
     assert text(make(range(10**5000))) != text(make(range(0, 10**5000, 2)))
+
+
+class Dropping:
+    """Leaves its session out when it is pickled, as clients do."""
+
+    def __init__(self, model: str) -> None:
+        self.session = {"model": model}
+
+    def __getstate__(self) -> dict[str, object]:
+        return {}
+
+    def __call__(self, _prompt: str) -> str:
+        return self.session["model"]
+
+
+class Reducing(Dropping):
+    def __reduce__(self) -> tuple[object, ...]:
+        return Reducing, ("same",)
+
+
+class Registered(Dropping):
+    pass
+
+
+class Global(Dropping):
+    def __reduce__(self) -> str:
+        return "GLOBAL"
+
+
+class Slotted:
+    __slots__ = ("__model",)
+
+    def __init__(self, model: str) -> None:
+        self.__model = model
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Slotted, ("same",)
+
+    def __call__(self, _prompt: str) -> str:
+        return self.__model
+
+
+def held(model: str) -> Model:
+    client = Dropping(model)
+    return lambda prompt: client(prompt + prompt)
+
+
+@pytest.mark.parametrize("make", [Dropping, Reducing, Registered, Global, Slotted, held])
+def test_attributes_that_are_left_out_when_pickled_tell_callables_apart(
+    make: Callable[[str], Model], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(copyreg.dispatch_table, Registered, lambda _: (Registered, ("same",)))
+    assert text(make("a")) != text(make("b"))
+    assert text(make("a")) == text(make("a"))
+
+
+def test_a_value_of_python_itself_is_identified_without_its_caches() -> None:
+    one, other = Path("a") / "b", Path("a/b")
+    assert hash(one)
+    assert str(one)
+    assert text(functools.partial(print, one)) == text(functools.partial(print, other))
+
+
+def executed(body: str, name: str | None) -> Model:
+    known: dict[str, Any] = {} if name is None else {"__name__": name}
+    exec(body, known)
+    return known["ask"]
+
+
+@pytest.mark.parametrize("name", [None, "__main__", "json", "pytest", "of_nobody"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "WORD = 'a'\ndef ask(p):\n    return WORD\n",
+        "class Kind:\n    word = 'a'\ndef ask(p):\n    return Kind.word\n",
+        "class Kind:\n    def __call__(self, p):\n        return 'a'\nask = Kind()\n",
+        "WORD = 'a'\nclass Kind:\n    def go(self, p):\n        return WORD\nask = Kind().go\n",
+    ],
+)
+def test_code_that_was_executed_from_text_is_not_identified_by_the_module_it_names(
+    body: str, name: str | None
+) -> None:
+    assert text(executed(body, name)) == text(executed(body, name))
+    assert text(executed(body, name)) != text(executed(body.replace("'a'", "'b'"), name))
+
+
+def test_a_wrapper_is_not_identified_by_the_name_of_the_function_it_wraps() -> None:
+    def made(word: str) -> Model:
+        @functools.wraps(re.escape)
+        def ask(prompt: str) -> str:
+            return word + prompt
+
+        return ask
+
+    assert text(made("a")) != text(made("b"))
+
+
+def test_a_function_that_a_package_makes_is_identified_by_the_values_it_carries() -> None:
+    first, second, third = (unittest.skip(word) for word in "aba")
+    assert text(first) != text(second)
+    assert text(first) == text(third)
+
+
+def test_a_module_of_a_taken_name_is_not_the_module_of_that_name() -> None:
+    def made(answer: str) -> Callable[[str], str]:
+        json = ModuleType("json")
+        vars(json)["answer"] = answer
+        return lambda _prompt: str(vars(json)["answer"])
+
+    with pytest.warns(NotReusedWarning):
+        assert text(made("a")) != text(made("b"))
+
+
+def test_a_set_and_a_frozenset_are_two() -> None:
+    def made(values: object) -> Model:
+        return lambda _prompt: type(values).__name__
+
+    assert text(made({1, 2})) != text(made(frozenset({1, 2})))
+    assert text(made({1, 2})) == text(made({2, 1}))
+
+
+def test_a_weak_reference_stands_for_what_it_refers_to() -> None:
+    def made(word: str) -> Model:
+        table = weakref.WeakKeyDictionary({saying: word})
+        return lambda _prompt: table[saying]
+
+    assert text(made("a")) != text(made("b"))
+    assert text(made("a")) == text(made("a"))
+    assert not identify(made("a")).doubt
+    assert not identify(functools.singledispatch(saying("a"))).doubt
