@@ -5,21 +5,42 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from typing import IO, TextIO
+from collections.abc import Iterable
+from typing import IO, Final, TextIO
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
 
 _WIDE = 200
 """Columns where there is no terminal to ask: nothing is folded to fit a screen."""
 
+_CONTROLS: Final = {code: f"\\x{code:02x}" for code in range(0x20) if chr(code) not in "\n\t"}
+_DIRECTIONS: Final = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
+"""Characters that make a terminal show text in another order than it is written."""
+_ESCAPED: Final = _CONTROLS | {
+    code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *_DIRECTIONS)
+}
+"""What content may not do to a terminal, as it is shown. JSON escapes control characters by itself;
+for the others, this is the escape of JSON, too, so that a document that is printed stays the same.
+"""
+
 
 class _Channel(Console):
-    """A console that falls silent when nobody reads it any more: a pipe, or a closed terminal.
+    """A console whose content cannot drive the terminal: control characters in it are shown.
 
-    Standard error falls silent also when it cannot be written for any other reason: what it tells
-    beside the work is no reason to end it.
+    It falls silent when nobody reads it any more: a pipe, or a closed terminal. Standard error
+    falls silent also when it cannot be written for any other reason: what it tells beside the work
+    is no reason to end it.
     """
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Everything that is drawn passes here: content as text, our own codes marked as such."""
+        for segment in super().render(renderable, options):
+            text, style, control = segment
+            yield segment if control else Segment(text.translate(_ESCAPED), style)
 
     def _check_buffer(self) -> None:
         try:
