@@ -26,12 +26,18 @@ _FIRST_PAGE: Final = 4096
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder that holds something and that skillopt has not made, and a file."""
+    """Refuse a folder that holds something and that skillopt has not made, and a file.
+
+    A folder of ours is refused where what is written in it would be written somewhere else.
+    """
     if why := not_a_folder(folder):
         raise StoreError(
             f"{why}. Nothing was changed. Choose an empty or new folder (env.out_root)."
         )
-    if not folder.is_dir() or is_ours(folder):
+    if not folder.is_dir():
+        return
+    if is_ours(folder):
+        _check_links(folder)
         return
     layout = Layout(folder)
     others = [each.name for each in sorted(folder.iterdir()) if not _ignored(each, layout)]
@@ -61,6 +67,22 @@ def unmark_if_empty(folder: Path) -> None:
     path = Layout(folder).mark
     if list(folder.iterdir()) == [path]:
         path.unlink()
+
+
+def _check_links(folder: Path) -> None:
+    """Refuse links that lead out of a folder, where files would be written through them.
+
+    Other files are replaced as a whole, which replaces a link and not what it leads to.
+    """
+    layout, root = Layout(folder), folder.resolve()
+    below = (Path(place, name) for place, names, _ in os.walk(folder) for name in names)
+    for path in (layout.lock, layout.mark, *below):
+        if path.is_symlink() and not path.resolve().is_relative_to(root):
+            raise StoreError(
+                f"{path} is a symbolic link to {path.resolve()}, outside of the run directory, and "
+                "files there could be overwritten. Nothing was changed. Remove the link, or put "
+                "what it leads to in its place; the whole run directory may be a link."
+            )
 
 
 def _ignored(path: Path, layout: Layout) -> bool:
@@ -97,7 +119,8 @@ class RunLock:
 
     The operating system releases the lock when the process ends, however it ends, so there is no
     stale lock to remove. A folder that was made for the lock and stayed empty goes with it.
-    A folder that holds files which skillopt did not make is refused.
+    A folder that holds files which skillopt did not make is refused, as is one of ours with a link
+    that leads out of it.
     """
 
     def __init__(self, folder: Path) -> None:

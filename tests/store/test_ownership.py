@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,39 @@ async def test_a_run_directory_without_the_mark_is_continued_if_its_record_is_ou
         mine.write_bytes(b"mine")
         await job.here()
         assert mine.read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("name", ["skills", "steps/step_0001", ".lock"])
+async def test_a_run_directory_with_a_link_that_leads_out_of_it_is_refused_before_writing(
+    tmp_path: Path, name: str
+) -> None:
+    async with Simulator(seed=1) as simulator:
+        make_project(tmp_path, simulator.url)
+        done = await skillopt("train", "c.yaml", cwd=tmp_path)
+        assert done.code == 0, done
+        theirs, link = tmp_path / "mine", tmp_path / "run" / name
+        put(theirs, ("best_skill.md", "skill_v0001.md", "step_record.json"))
+        if link.is_dir():
+            shutil.rmtree(link)
+            link.symlink_to(theirs)
+        else:
+            link.symlink_to(theirs / "best_skill.md")
+        before = content(tmp_path)
+        for command in (("train", "c.yaml"), ("show", "run", "--rebuild")):
+            done = await skillopt(*command, cwd=tmp_path)
+            assert done.code == 1, done
+            assert f"{name} is a symbolic link to {theirs.resolve()}" in done.err, done
+            assert "Nothing was changed" in done.err
+            assert content(tmp_path) == before
+
+
+def test_links_within_a_run_directory_and_to_it_are_followed(tmp_path: Path) -> None:
+    with RunLock(tmp_path / "disk"):
+        (tmp_path / "disk" / "big").mkdir()
+        (tmp_path / "disk" / "skills").symlink_to(tmp_path / "disk" / "big")
+    (tmp_path / "run").symlink_to(tmp_path / "disk")
+    with RunLock(tmp_path / "run"):
+        assert (tmp_path / "disk" / ".lock").exists()
 
 
 async def test_a_folder_with_finished_work_and_no_record_yet_is_ours(tmp_path: Path) -> None:
