@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextvars
 import signal
 import socket
@@ -92,13 +93,36 @@ async def within(seconds: float | None, work: Coroutine[object, object, T]) -> T
 
     Raises:
         TimeoutError: It took longer.
+        RuntimeError: It raised CancelledError, although nobody cancelled it.
     """
     async with task_group() as group:
         task = group.start(work)
         await asyncio.wait((task,), timeout=seconds)
         if not task.done():
             raise TimeoutError
+        if task.cancelled():
+            raise RuntimeError("it raised CancelledError")
         return task.result()
+
+
+_CONTROL = (
+    StopIteration,
+    GeneratorExit,
+    KeyboardInterrupt,
+    asyncio.CancelledError,
+    concurrent.futures.CancelledError,
+)
+"""Exceptions that Python and asyncio take for something else than an error, if they pass through a
+future or a coroutine. In a thread of a function's own, nobody pressed a key or cancelled it."""
+
+
+def _told(error: BaseException) -> BaseException:
+    """An exception of somebody's function, such that a future can carry it."""
+    if not isinstance(error, _CONTROL):
+        return error
+    told = RuntimeError(f"it raised {type(error).__name__}")
+    told.__cause__ = error
+    return told
 
 
 async def in_thread(function: Callable[..., R], *arguments: object) -> R:
@@ -114,14 +138,31 @@ async def in_thread(function: Callable[..., R], *arguments: object) -> R:
     def run() -> None:
         try:
             future.set_result(context.run(function, *arguments))
-        except KeyboardInterrupt:
-            # Nobody pressed a key: such a signal reaches the main thread only.
-            future.set_exception(RuntimeError("it raised KeyboardInterrupt"))
         except BaseException as error:  # noqa: BLE001 - the caller must hear of it, whatever it is
-            future.set_exception(error)
+            future.set_exception(_told(error))
 
     threading.Thread(target=run, daemon=True, name="skillopt-callable").start()
     return await asyncio.wrap_future(future)
+
+
+async def in_task(work: Awaitable[R]) -> R:
+    """Await what somebody's function returned, in a task of its own.
+
+    So an exception of theirs that means a cancellation is told from a cancellation of ours, and
+    none of theirs ends the event loop. Ctrl-C does, since it may come at any moment.
+    """
+    result: Future[R] = Future()
+
+    async def run() -> None:
+        try:
+            result.set_result(await work)
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # noqa: BLE001 - the caller must hear of it, whatever it is
+            result.set_exception(_told(error))
+
+    await within(None, run())
+    return result.result()
 
 
 _LISTEN = 0.2

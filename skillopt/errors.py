@@ -21,6 +21,7 @@ SkilloptError
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import ClassVar
@@ -140,13 +141,14 @@ class EnvironmentFault(RolloutError):
 def attributed_to(kind: Callable[[str], RolloutError], doing: str) -> Generator[None, None, None]:
     """Convert any exception into `kind`; errors of this package are raised unchanged.
 
-    `sys.exit` is converted, too: code of a user must not end the program.
+    `sys.exit` and other exceptions that are not an `Exception` are converted, too: code of a user
+    must not end the program. Ctrl-C and the cancellation of this work are not.
     """
     try:
         yield
-    except SkilloptError:
+    except (SkilloptError, CancelledError, GeneratorExit, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         raise kind(f"{doing}: {type(error).__name__}: {error}") from error
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, TypeAlias, cast
 
-from skillopt.aio import in_thread
+from skillopt.aio import in_task, in_thread
 from skillopt.core.callables import identify
 from skillopt.core.chat import Reply, Request
 from skillopt.errors import ConfigError, ModelError, attributed_to
@@ -98,7 +98,7 @@ def from_callable(function: PlainCallable) -> Scripted:
         argument = request if wants_request else _prompt(request)
         said = call(argument) if is_async else await in_thread(call, argument)
         if inspect.isawaitable(said):
-            said = cast("object", await said)
+            said = await in_task(cast("Awaitable[object]", said))
         return cast("Said", said)
 
     return Scripted(answer, name, f"scripted:{identity.text}")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import analysis
@@ -68,6 +71,61 @@ def test_a_scorer_that_ends_the_program_is_a_failure_of_one_attempt(
     [failure] = evaluated(on_one(leave), tmp_path).values()
     assert "scorer" in failure.message
     assert failure.message.endswith(told)
+
+
+class OwnError(BaseException):
+    """Not an `Exception`."""
+
+
+CONTROL = [
+    (StopIteration(1), "raised StopIteration"),
+    (asyncio.CancelledError(), "it raised CancelledError"),
+    (concurrent.futures.CancelledError(), "CancelledError"),
+    (GeneratorExit(), "it raised GeneratorExit"),
+    (OwnError("x"), "OwnError: x"),
+    (SystemExit(3), "SystemExit: 3"),
+]
+
+
+@pytest.mark.parametrize("kind", ["function", "async function"])
+@pytest.mark.parametrize(("error", "told"), CONTROL)
+def test_whatever_a_scorer_raises_is_a_failure_of_one_attempt(
+    error: BaseException, told: str, kind: str, tmp_path: Path
+) -> None:
+    def leave() -> None:
+        raise error
+
+    plain = on_one(leave)
+
+    async def waiting(answer: str, row: dict[str, object]) -> float:
+        return plain(answer, row)
+
+    scorer: Any = waiting if kind == "async function" else plain
+    [failure] = evaluated(scorer, tmp_path).values()
+    assert "scorer" in failure.message
+    assert told in failure.message
+
+
+@pytest.mark.parametrize("kind", ["function", "async function"])
+@pytest.mark.parametrize(("error", "told"), CONTROL)
+def test_whatever_a_target_raises_is_a_failure_of_the_call(
+    error: BaseException, told: str, kind: str, tmp_path: Path
+) -> None:
+    def plain(prompt: str) -> str:
+        if "2 + 2" in prompt:
+            raise error
+        return "4"
+
+    async def waiting(prompt: str) -> str:
+        return plain(prompt)
+
+    target: Any = waiting if kind == "async function" else plain
+    found = skillopt.evaluate(
+        "Add.", rows=ROWS, target=target, out=tmp_path, settings={**LENIENT, "model.retries": 0}
+    )
+    [failure] = dict(found.whole.failures).values()
+    assert failure.kind == "ModelError"
+    assert told in failure.message
 
 
 async def test_the_program_says_that_a_scorer_would_have_ended_it(tmp_path: Path) -> None:

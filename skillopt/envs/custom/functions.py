@@ -12,7 +12,7 @@ from numbers import Real
 from pathlib import Path
 from typing import cast
 
-from skillopt.aio import in_thread
+from skillopt.aio import in_task, in_thread
 from skillopt.core.rollout import Score
 from skillopt.errors import ConfigError
 
@@ -79,11 +79,11 @@ async def call(function: Function, answer: str, data: Mapping[str, object]) -> S
     """
     row = deepcopy(dict(data))
     if inspect.iscoroutinefunction(function):
-        result: object = await function(answer, row)
+        result = function(answer, row)
     else:
         result = await in_thread(function, answer, row)
-        if inspect.isawaitable(result):
-            result = await cast("Awaitable[object]", result)
+    if inspect.isawaitable(result):
+        result = await in_task(cast("Awaitable[object]", result))
     return _score(result)
 
 
