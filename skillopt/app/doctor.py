@@ -25,6 +25,7 @@ from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Message, Model, Reply, Request, Tool
 from skillopt.core.events import Event, Signal
 from skillopt.core.memory import Memory
+from skillopt.core.paths import not_a_folder
 from skillopt.core.rollout import Rollout, Score, Trajectory
 from skillopt.core.sink import EventSink
 from skillopt.core.skill import Skill
@@ -173,6 +174,8 @@ def check_data(config: Config) -> list[DoctorFinding]:
 
 def check_disk(folder: Path) -> DoctorFinding:
     """Whether there is room, and leave to use it, where the folder is or will be."""
+    if why := not_a_folder(folder):
+        return DoctorFinding("disk", "failure", why, "choose another env.out_root")
     there = folder.absolute()
     while not there.exists():
         there = there.parent

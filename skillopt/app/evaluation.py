@@ -24,6 +24,7 @@ from skillopt.config.schema import Config, Role
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model, Usage
 from skillopt.core.intake import Json, change_texts
+from skillopt.core.paths import not_a_folder
 from skillopt.core.ports import Environment, Harness, Watcher
 from skillopt.core.rollout import Evaluation, Rollout, Score
 from skillopt.core.sink import EventSink
@@ -166,7 +167,7 @@ def _identity(
 def _out(config: Config, identity: Mapping[str, str]) -> Path:
     """As configured; beside it, where the configured folder holds a training run."""
     root = out_root(config, "eval", "target", identity)
-    if not Layout(root).events.exists():
+    if not_a_folder(root) or not Layout(root).events.exists():
         return root
     return root.parent / default_name(config, "eval", "target", identity)
 

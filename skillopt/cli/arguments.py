@@ -198,7 +198,7 @@ def _unknown(
     if names_secret(name):
         return click.NoSuchOption(
             written,
-            f"No such option '{written}': other users can see a command line, so keys are not "
+            f"No such option '{written}'; other users can see a command line, so keys are not "
             f"accepted there. Put the key into {_variable_for(name)} in the environment or .env.",
             ctx=ctx,
         )

@@ -23,6 +23,14 @@ def similar_path(path: Path) -> Path | None:
 def not_a_folder(path: Path) -> str:
     """Why there is no folder of this name and none can be made; blank if nothing is in the way."""
     for place in (path, *path.parents):
-        if place.exists() and not place.is_dir():
-            return f"{place} is a file" if place == path else f"{path}: {place} is a file"
+        try:
+            place.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            return f"{place} cannot be a folder: {error.strerror}"
+        before = "" if place == path else f"{path}: "
+        if place.is_symlink() and not place.exists():
+            return f"{before}{place} is a symbolic link to {place.readlink()}, where nothing is"
+        return "" if place.is_dir() else f"{before}{place} is a file"
     return ""

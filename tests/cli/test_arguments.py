@@ -133,6 +133,17 @@ def test_a_key_on_the_command_line_is_refused_with_the_variable_to_use(
     assert "sk-abcdefghijkl" not in str(caught.value)
 
 
+@pytest.mark.parametrize("flag", ["--api_key", "--openai-api-key"])
+async def test_the_refusal_of_a_key_is_shown_whole_and_without_the_key(
+    flag: str, tmp_path: Path
+) -> None:
+    for words in ((flag, "abcdefghijkl"), (f"{flag}=abcdefghijkl",)):
+        done = await skillopt("train", *words, cwd=tmp_path)
+        assert done.code == 2
+        assert f"No such option '{flag}'; other users can see a command line" in done.err
+        assert "abcdefghijkl" not in done.err + done.out
+
+
 def test_every_key_that_a_file_may_name_has_a_variable_of_the_same_name() -> None:
     for key in KEYS:
         name = key.partition(".")[2]

@@ -52,6 +52,28 @@ def test_a_file_in_place_of_a_folder_is_called_one_and_not_touched(
     assert content(tmp_path) == {tmp_path / "mine": b"mine"}
 
 
+@pytest.mark.parametrize("inside", ["", "run"])
+def test_a_link_to_nothing_in_place_of_a_folder_is_called_one(tmp_path: Path, inside: str) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+    told = r"link is a symbolic link to .*gone, where nothing is\. Nothing was changed\."
+    with pytest.raises(StoreError, match=told), RunLock(tmp_path / "link" / inside):
+        pass
+    assert not (tmp_path / "gone").exists()
+
+
+async def test_a_name_that_no_folder_can_have_is_told_with_the_reason(tmp_path: Path) -> None:
+    async with Simulator() as simulator:
+        make_project(tmp_path, simulator.url)
+        long = f"env.out_root={'x' * 300}"
+        for command in (("train",), ("eval", "--skill", "skill.md"), ("calibrate",)):
+            done = await skillopt(*command[:1], "c.yaml", *command[1:], long, cwd=tmp_path)
+            assert done.code == 1, done
+            assert "xxx cannot be a folder: File name too long" in done.err, done
+            assert "bug" not in done.err
+        done = await skillopt("doctor", "c.yaml", "--offline", long, cwd=tmp_path)
+        assert "xxx cannot be a folder: File name too long" in done.out, done
+
+
 async def test_no_command_that_writes_overwrites_a_folder_of_the_user(tmp_path: Path) -> None:
     async with Simulator() as simulator:
         make_project(tmp_path, simulator.url)
