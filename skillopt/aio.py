@@ -47,7 +47,7 @@ class TaskGroup:
 
 @asynccontextmanager
 async def task_group() -> AsyncGenerator[TaskGroup, None]:
-    """Open a nursery; on exit every task is finished, or cancelled if the block raised."""
+    """Open a task group; on exit every task is finished, or cancelled if the block raised."""
     group = TaskGroup()
     try:
         yield group

@@ -112,8 +112,8 @@ class Result:
     @property
     def test_score(self) -> float | None:
         """Score of the best skill on the test tasks, same metric; None without a final test."""
-        exam = self.state.exam
-        return None if exam is None else metric_of(self.state)(exam.best)
+        final_test = self.state.final_test
+        return None if final_test is None else metric_of(self.state)(final_test.best)
 
     @property
     def split(self) -> Split:
@@ -123,14 +123,16 @@ class Result:
     @property
     def before(self) -> Interval:
         """Mean score of the initial skill on `split` with its 95 % interval."""
-        exam = self.state.exam
-        return self._mean(self.state.initial.evaluation if exam is None else exam.initial)
+        final_test = self.state.final_test
+        return self._mean(
+            self.state.initial.evaluation if final_test is None else final_test.initial
+        )
 
     @property
     def after(self) -> Interval:
         """Mean score of the best skill on `split` with its 95 % interval."""
-        exam = self.state.exam
-        return self._mean(self.state.best.evaluation if exam is None else exam.best)
+        final_test = self.state.final_test
+        return self._mean(self.state.best.evaluation if final_test is None else final_test.best)
 
     @property
     def claim(self) -> Claim:

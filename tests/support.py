@@ -135,7 +135,7 @@ class World:
     workers: int = 8
     max_failed: float = 0.1
     replication: Replication = field(default_factory=Replication)
-    exam: bool = True
+    final_test: bool = True
     identity: dict[str, str] = field(default_factory=dict[str, str])
 
     def runner(self) -> RolloutRunner:
@@ -151,7 +151,7 @@ class World:
     def run(self, *, shortener: Shortener | None = None) -> TrainingRun:
         runner = self.runner()
         asker = Asker(self.optimizer, Library(), runner.sink)
-        test = self.env.tasks("test") if self.exam else None
+        test = self.env.tasks("test") if self.final_test else None
         return TrainingRun(
             runner=runner,
             plan=Plan.build(self.env.tasks("train"), self.shape, self.budget, test),

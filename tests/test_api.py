@@ -123,8 +123,8 @@ def test_one_list_is_cut_into_splits(tmp_path: Path) -> None:
         settings={**QUICK, "split_ratio": "2:1:1"},
         watch=seen.append,
     )
-    assert result.state.exam is not None
-    assert (len(VAL), result.state.best.evaluation.n, result.state.exam.best.n) == (4, 5, 5)
+    assert result.state.final_test is not None
+    assert (len(VAL), result.state.best.evaluation.n, result.state.final_test.best.n) == (4, 5, 5)
     assert {Stepped, FinalTested} <= {type(event) for event in seen}
 
 

@@ -113,10 +113,10 @@ def claim(state: State, metric: Metric | None = None) -> Claim:
     In the metric of the run unless another one is named.
     """
     by = metric_of(state) if metric is None else metric
-    exam = state.exam
-    if exam is None:
+    final_test = state.final_test
+    if final_test is None:
         return _compare("val", state.initial.evaluation, state.best.evaluation, by)
-    return _compare("test", exam.initial, exam.best, by)
+    return _compare("test", final_test.initial, final_test.best, by)
 
 
 def _compare(split: Split, before: Evaluation, after: Evaluation, metric: Metric) -> Claim:
@@ -164,9 +164,10 @@ def figures(state: State) -> Mapping[str, object]:
             "note": _FLATTERED,
         },
     }
-    if state.exam is not None:
+    if state.final_test is not None:
         initial, best, last = (
-            outcome(each, metric) for each in (state.exam.initial, state.exam.best, state.exam.last)
+            outcome(each, metric)
+            for each in (state.final_test.initial, state.final_test.best, state.final_test.last)
         )
         found["test"] = {"initial": initial, "best": best, "last": last}
         found["baseline_test_score"] = initial["score"]

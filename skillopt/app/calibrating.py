@@ -27,8 +27,8 @@ def terms(brief: RunSpec, *, power: float = 0.8, effect: float = 0.05) -> Terms:
 
 def _shares(config: Config) -> int:
     gate, way = own_gate(config), halving_schedule(config)
-    raced = 1 if way is None else way.most_compared(config.optimizer.candidates)
-    return raced * (gate.looks if isinstance(gate, LooksRepeatedly) else 1)
+    compared = 1 if way is None else way.most_compared(config.optimizer.candidates)
+    return compared * (gate.looks if isinstance(gate, LooksRepeatedly) else 1)
 
 
 def noise(brief: RunSpec, evaluation: Evaluation) -> Calibration | None:

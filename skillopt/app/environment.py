@@ -315,8 +315,8 @@ def validation_tasks(config: Config, environment: Environment) -> Sequence[Task]
     return tasks
 
 
-def exam_tasks(config: Config, environment: Environment) -> Sequence[Task] | None:
-    """The tasks of the final exam; None when none is wanted."""
+def final_test_tasks(config: Config, environment: Environment) -> Sequence[Task] | None:
+    """The tasks of the final test; None when none is wanted."""
     if not config.evaluation.eval_test:
         return None
     return _first(environment.tasks("test"), config.evaluation.test_env_num)

@@ -197,9 +197,9 @@ class CostModel:
         if way is None:
             return
         candidates = self.brief.config.optimizer.candidates
-        screened, raced = way.most_attempts(candidates, tasks, self._val)
+        screened, compared = way.most_attempts(candidates, tasks, self._val)
         yield from self._attempts("screening", Range(0, screened), edits)
-        yield from self._attempts("race on val", Range(0, raced, _SELDOM * raced), edits)
+        yield from self._attempts("race on val", Range(0, compared, _SELDOM * compared), edits)
 
     def _probes(self, tasks: int, edits: int) -> Iterator[CostLine]:
         gradient = self.brief.config.gradient

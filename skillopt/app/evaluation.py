@@ -13,7 +13,7 @@ from skillopt.app.costs import caps_of, prices_of
 from skillopt.app.environment import (
     asked_roles,
     data_of,
-    exam_tasks,
+    final_test_tasks,
     open_environment,
 )
 from skillopt.app.harness import models_with_harness
@@ -149,7 +149,7 @@ async def evaluate(
 
 def _tasks(config: Config, environment: Environment, split: Split) -> Sequence[Task]:
     if split == "test":
-        return exam_tasks(config, environment) or environment.tasks("test")
+        return final_test_tasks(config, environment) or environment.tasks("test")
     return environment.tasks(split)
 
 

@@ -81,16 +81,18 @@ def parents(config: Config) -> ParentChoice:
     return ParetoParents(metric=metric(config), seed=config.train.seed)
 
 
-def pruner(config: Config, witness: LiveTargetProbe) -> Pruner | None:
+def pruner(config: Config, target_probe: LiveTargetProbe) -> Pruner | None:
     """What takes out rules that nothing misses, if anything does."""
     if not config.optimizer.prune_every:
         return None
 
     async def measure(trials: Sequence[tuple[Skill, Sequence[Task]]]) -> list[Evaluation]:
-        return await witness.runner.measure_each(trials, "train", "leave one out", against="first")
+        return await target_probe.runner.measure_each(
+            trials, "train", "leave one out", against="first"
+        )
 
     by = metric(config)
-    return Prune(measure=measure, metric=by, gate=_for_shorter(config), tasks=witness.tasks)
+    return Prune(measure=measure, metric=by, gate=_for_shorter(config), tasks=target_probe.tasks)
 
 
 def _for_shorter(config: Config) -> CompleteGate:

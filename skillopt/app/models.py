@@ -188,7 +188,7 @@ def _settings(
         max_tokens=role.max_tokens,
         effort=_effort(role, provider),
         timeout=role.timeout_seconds,
-        extra={"folder": default_root(secrets.setting), "desk": queue, **role.extra},
+        extra={"folder": default_root(secrets.setting), "queue": queue, **role.extra},
         left_open=_left_open(role),
         owner=owner,
         variables=secrets,

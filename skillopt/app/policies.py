@@ -53,7 +53,7 @@ def proposer_of(config: Config, asker: Asker, probing: Probing | None = None) ->
     tools = ProposerTools(
         asker=asker,
         form=form_of(config),
-        reminders=_lapses(config.optimizer, asker),
+        reminders=_reminders(config.optimizer, asker),
         probing=probing,
     )
 
@@ -72,17 +72,17 @@ def proposer_of(config: Config, asker: Asker, probing: Probing | None = None) ->
     return Several(chosen)
 
 
-def pipeline(config: Config, witness: LiveTargetProbe, asker: Asker) -> Pipeline:
-    """The optimizer's stages; `witness` is how they reach the target."""
-    form, lapses = form_of(config), _lapses(config.optimizer, asker)
-    probing = _probing(config, witness, asker)
+def pipeline(config: Config, target_probe: LiveTargetProbe, asker: Asker) -> Pipeline:
+    """The optimizer's stages; `target_probe` is how they reach the target."""
+    form, reminders = form_of(config), _reminders(config.optimizer, asker)
+    probing = _probing(config, target_probe, asker)
     return Pipeline(
         reflect=proposer_of(config, asker, probing),
         aggregate=_aggregate(config.gradient, form, asker),
         rate=_rate(config.optimizer, asker),
-        select=_select(config.optimizer, form, witness, asker),
+        select=_select(config.optimizer, form, target_probe, asker),
         update=_update(config, asker),
-        annotate=lapses,
+        annotate=reminders,
         vary=_vary(config),
     )
 
@@ -166,7 +166,7 @@ def schedule(optimizer: OptimizerSection) -> Callable[[int, int], int | None]:
             return Cosine(high, low)
 
 
-def _lapses(optimizer: OptimizerSection, asker: Asker) -> Reminders | None:
+def _reminders(optimizer: OptimizerSection, asker: Asker) -> Reminders | None:
     if not optimizer.use_skill_aware_reflection:
         return None
     both = optimizer.skill_aware_appendix_source == "both"
@@ -177,13 +177,13 @@ def _lapses(optimizer: OptimizerSection, asker: Asker) -> Reminders | None:
     )
 
 
-def _probing(config: Config, witness: LiveTargetProbe, asker: Asker) -> Probing | None:
+def _probing(config: Config, target_probe: LiveTargetProbe, asker: Asker) -> Probing | None:
     gradient = config.gradient
     if not gradient.use_deep_reflect:
         return None
     return Probing(
         asker=asker,
-        target_probe=witness,
+        target_probe=target_probe,
         failures=gradient.deep_reflect_failures,
         successes=0 if gradient.failure_only else gradient.deep_reflect_successes,
         turns=gradient.deep_reflect_turns,
@@ -245,7 +245,7 @@ def _aggregate(gradient: GradientSection, form: Form, asker: Asker) -> Aggregati
 
 
 def _select(
-    optimizer: OptimizerSection, form: Form, witness: LiveTargetProbe, asker: Asker
+    optimizer: OptimizerSection, form: Form, target_probe: LiveTargetProbe, asker: Asker
 ) -> Selecting:
     if optimizer.skill_update_mode == "full_rewrite_minibatch":
         return OneBody()
@@ -253,6 +253,8 @@ def _select(
         return Select(asker=asker, form=form)
 
     async def attempt(skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
-        return await witness.runner.try_out(skill, [witness.tasks[each] for each in tasks])
+        return await target_probe.runner.try_out(
+            skill, [target_probe.tasks[each] for each in tasks]
+        )
 
     return Trial(attempt=attempt, sink=asker.sink, tasks=optimizer.trial_tasks)

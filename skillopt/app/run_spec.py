@@ -12,8 +12,8 @@ from skillopt.app.costs import caps_of, prices_of
 from skillopt.app.environment import (
     OpenEnvironment,
     asked_roles,
-    exam_tasks,
     few_to_decide,
+    final_test_tasks,
     initial_skill,
     more_val,
     open_environment,
@@ -118,7 +118,7 @@ def prepare(
             *few_to_decide(len(val), more_val(config, world.splits, len(val))),
         ),
     )
-    test = exam_tasks(config, world.environment)
+    test = final_test_tasks(config, world.environment)
     plan = Plan.build(train_tasks, shape(config), schedule(config.optimizer), test)
     world = replace(world, warnings=(*world.warnings, *unreachable(config, plan, len(val))))
     folders = [each for each in (config.path("env.prompts"), world.prompts) if each]

@@ -163,8 +163,8 @@ async def open_training(
             shown = limits(config.gradient)
             asker = Asker(models["optimizer"], brief.prompts, sink, shown)
             tasks = {task.id: task for task in brief.world.environment.tasks("train")}
-            witness = LiveTargetProbe(runner=runner, target=models["target"], tasks=tasks)
-            run = _run(brief, identity, witness, asker, group)
+            target_probe = LiveTargetProbe(runner=runner, target=models["target"], tasks=tasks)
+            run = _run(brief, identity, target_probe, asker, group)
             own = brief.supplied.models
             called: dict[Role, Model] = {role: models[role] for role in models if role not in own}
             reused = shop.cache.reused
@@ -234,7 +234,7 @@ def identity_of(
 def _run(
     brief: RunSpec,
     identity: Mapping[str, str],
-    witness: LiveTargetProbe,
+    target_probe: LiveTargetProbe,
     asker: Asker,
     group: TaskGroup,
 ) -> TrainingRun:
@@ -242,24 +242,24 @@ def _run(
     gate, slow_gate = gates(config)
     way = halving_schedule(config)
     return TrainingRun(
-        runner=witness.runner,
+        runner=target_probe.runner,
         plan=brief.plan,
         val=validation_tasks(config, environment),
-        optimizer=pipeline(config, witness, asker),
+        optimizer=pipeline(config, target_probe, asker),
         reviewer=reviewer(config.optimizer, asker),
         gate=gate,
         slow_gate=slow_gate,
         guides_best=not config.optimizer.slow_update_gate_with_selection,
         meta_reflector=meta_reflector(config.optimizer, asker),
-        pruner=pruner(config, witness),
+        pruner=pruner(config, target_probe),
         replication=replication(config),
         identity=identity,
         defaults=Config().identity(),
         shortener=shortener(config, asker),
-        speculation=Prefetch(witness.runner, group) if speculates(config) else None,
+        speculation=Prefetch(target_probe.runner, group) if speculates(config) else None,
         race=None
         if way is None
-        else SuccessiveHalving(runner=witness.runner, schedule=way, gate=gate),
+        else SuccessiveHalving(runner=target_probe.runner, schedule=way, gate=gate),
         parents=parents(config),
         soft_weight=metric(config).soft_weight,
     )

@@ -184,7 +184,7 @@ def repeats(fact: Stepped | MetaReflected) -> str:
     return f"dropped {count(dropped, 'repeat')} of rejected edits" if dropped else ""
 
 
-def raced(fact: Stepped | MetaReflected) -> str:
+def candidates_raced(fact: Stepped | MetaReflected) -> str:
     """How many candidates a step had and which one was put to the gate; empty for one alone."""
     takes = len(fact.draft.takes)
     if takes == 1:

@@ -18,11 +18,11 @@ from rich.text import Text
 
 from skillopt.cli.formatting import (
     became,
+    candidates_raced,
     count,
     duration,
     edits,
     growth,
-    raced,
     repeats,
     scored,
     spelt,
@@ -81,7 +81,7 @@ def _tried(line: Text, fact: Stepped | MetaReflected) -> Text:
     """The edits that were tried, and what the gate made of them."""
     if fact.action != "skip_no_patches":
         line.append(f"  edits {edits(fact)}")
-    if several := raced(fact):
+    if several := candidates_raced(fact):
         line.append(f"  {several}")
     if dropped := repeats(fact):
         line.append(f"  {dropped}", style="dim")

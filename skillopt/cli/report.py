@@ -50,8 +50,8 @@ def scores(state: State, *, last: bool = False) -> Table:
     numbers = ["n", "failures"]
     made = Table("", *skills, "change [95 %]", *numbers, right=numbers)
     measured = [("val", state.initial.evaluation, state.best.evaluation, state.current.evaluation)]
-    if (exam := state.exam) is not None:
-        measured.append(("test", exam.initial, exam.best, exam.last))
+    if (final_test := state.final_test) is not None:
+        measured.append(("test", final_test.initial, final_test.best, final_test.last))
     chief, *others = shown_metrics(metric_of(state))
     for name, *all_three in measured:
         shown = all_three if last else all_three[:2]
@@ -151,7 +151,7 @@ def verdict(state: State) -> Text:
     sure = found.split == "test" and found.conclusive
     colour = ("green" if found.gain.low > 0 else "red") if sure else "yellow"
     words = Text(found.words(), style=colour)
-    if state.exam is not None and state.best.skill.digest != state.initial.skill.digest:
+    if state.final_test is not None and state.best.skill.digest != state.initial.skill.digest:
         words.append(
             "\nthe best skill was selected by its val score, so that score is biased upwards; "
             "the test score is not"

@@ -304,10 +304,10 @@ def _race(fact: Stepped) -> Iterator[RenderableType]:
     attempts = sum(each.attempts for each in fact.heats)
     compared = f"compared by {count(attempts, 'attempt')}"
     yield _title(f"\ncandidates: {len(fact.draft.takes)}, {compared}")
-    for heat in fact.heats:
-        yield count(heat.tasks, f"{heat.split} task")
-        for name, gain in heat.gains.items():
-            out = "" if name in heat.kept else ", dropped"
+    for round_ in fact.heats:
+        yield count(round_.tasks, f"{round_.split} task")
+        for name, gain in round_.gains.items():
+            out = "" if name in round_.kept else ", dropped"
             yield indented(f"{gain:+.3f}  {name}{out}", "dim" if out else "")
 
 

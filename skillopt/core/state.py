@@ -36,7 +36,7 @@ class State:
     memory: Memory = field(default_factory=Memory)
     closed: frozenset[str] = frozenset()
     """Moves that need not be made again."""
-    exam: FinalTested | None = None
+    final_test: FinalTested | None = None
     identity: Mapping[str, str] = field(default_factory=dict[str, str])
     gates: int = 0
     """How many decisions the plan foresaw when the run began."""
@@ -76,7 +76,7 @@ class State:
                 memory = state.memory.start_epoch(fact.review.lessons, forgets=fact.forgets)
                 state = replace(state, memory=memory, epoch_start=state.current.skill)
             case FinalTested():
-                return replace(self, exam=fact)
+                return replace(self, final_test=fact)
         return replace(state, closed=self.closed | {fact.move})
 
     def _count(self, fact: Stepped) -> State:

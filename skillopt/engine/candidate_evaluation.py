@@ -40,7 +40,7 @@ class Replication:
 
 @dataclass(frozen=True, slots=True)
 class CandidateResult:
-    """How a hearing ended: both sides as they are known now."""
+    """How the evaluation of a candidate ended: both skills as they are known now."""
 
     candidate: Measured
     incumbent: Measured

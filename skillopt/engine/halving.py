@@ -44,7 +44,7 @@ class HalvingResult:
 
     ahead: str | None
     """Who is to meet the gate; None: nobody is worth it."""
-    heats: tuple[Round, ...] = ()
+    rounds: tuple[Round, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,15 +71,17 @@ class SuccessiveHalving:
         """
         schedule = self.schedule
         screening = schedule.screening(practice.known)
-        heats = await self._heats("screen", field, practice, screening, schedule.screened, least=1)
-        ahead = {name: field[name] for name in heats[-1].kept} if heats else {}
+        rounds = await self._rounds(
+            "screen", field, practice, screening, schedule.screened, least=1
+        )
+        ahead = {name: field[name] for name in rounds[-1].kept} if rounds else {}
         blocks: Sequence[Sequence[str]] = ()
         if len(ahead) > 1 and worth(len(ahead)):
             blocks = schedule.blocks(list(final.tasks), step)
-        heats += await self._heats("race", ahead, final, blocks, schedule.halved, least=2)
-        return HalvingResult(next(iter(heats[-1].kept if heats else ()), None), tuple(heats))
+        rounds += await self._rounds("race", ahead, final, blocks, schedule.halved, least=2)
+        return HalvingResult(next(iter(rounds[-1].kept if rounds else ()), None), tuple(rounds))
 
-    async def _heats(
+    async def _rounds(
         self,
         phase: str,
         field: Mapping[str, Skill],
@@ -91,7 +93,7 @@ class SuccessiveHalving:
     ) -> list[Round]:
         """One after another, while so many are left."""
         found = {name: Evaluation(each.digest, ground.split, {}) for name, each in field.items()}
-        heats: list[Round] = []
+        rounds: list[Round] = []
         for block in blocks:
             if len(field) < least:
                 break
@@ -103,9 +105,9 @@ class SuccessiveHalving:
                 found[name] = found[name].joined(result)
             gains = {name: self._gain(skill, found[name], ground) for name, skill in field.items()}
             kept = tuple(keep(gains))
-            heats.append(Round(ground.split, len(block), gains, kept))
+            rounds.append(Round(ground.split, len(block), gains, kept))
             field = {name: field[name] for name in kept}
-        return heats
+        return rounds
 
     def _gain(self, skill: Skill, found: Evaluation, ground: Baseline) -> float:
         new, old = found.beside(ground.known)

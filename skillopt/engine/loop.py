@@ -96,7 +96,7 @@ async def step(run: TrainingRun, state: State, move: Step) -> State:
             move.id,
             move.number,
             run.gate,
-            rivals=candidates_compared(halving.heats),
+            rivals=candidates_compared(halving.rounds),
         )
     fact = Stepped(
         move=move.id,
@@ -109,7 +109,7 @@ async def step(run: TrainingRun, state: State, move: Step) -> State:
         action=decision.action if decision else _skip(draft, halving),
         decision=decision,
         parent="" if parent is state.current else parent.origin,
-        heats=halving.heats,
+        heats=halving.rounds,
     )
     return run.record(state, fact)
 
@@ -233,7 +233,7 @@ async def _compare(run: TrainingRun, state: State, move: EpochEnd) -> list[Pair]
 
 def _skip(draft: Draft, halving: HalvingResult) -> Action:
     if halving.ahead is None:
-        return "skip_screened" if halving.heats else "skip_no_gain"
+        return "skip_screened" if halving.rounds else "skip_no_gain"
     if draft.size is not None and draft.size.too_long:
         return "skip_too_long"
     if not draft.merged.proposals and not any(each.notes for each in draft.findings):

@@ -98,12 +98,12 @@ class FinalTest:
 
     def settled(self, state: State) -> bool:
         """Whether these tasks were already set to the skills that matter now."""
-        exam = state.exam
-        return exam is not None and (
-            exam.tasks,
-            exam.initial.skill,
-            exam.best.skill,
-            exam.last.skill,
+        final_test = state.final_test
+        return final_test is not None and (
+            final_test.tasks,
+            final_test.initial.skill,
+            final_test.best.skill,
+            final_test.last.skill,
         ) == (
             self.digest,
             state.initial.skill.digest,
@@ -153,7 +153,7 @@ class Plan:
 
     moves: tuple[Move, ...]
     patience: int = 0
-    """After so many steps in a row that changed nothing, only the exam is left; 0: never."""
+    """After so many steps in a row that changed nothing, only the final test is left; 0: never."""
 
     @classmethod
     def build(
@@ -165,7 +165,7 @@ class Plan:
     ) -> Plan:
         """Every epoch is one pass in its own order, so adding an epoch never moves earlier ones.
 
-        `budget(step, total)` is the learning rate; `test` is None when no exam is wanted.
+        `budget(step, total)` is the learning rate; `test` is None when no final test is wanted.
         """
         per_epoch = shape.steps_per_epoch(len(train))
         total = per_epoch * shape.epochs
@@ -209,7 +209,7 @@ class Plan:
         return following[0] if following else None
 
     def out_of_patience(self, state: State, more: int = 0) -> bool:
-        """Whether so little has come of the last steps that only the exam is left.
+        """Whether so little has come of the last steps that only the final test is left.
 
         `more`: if so many further steps change nothing.
         """

@@ -13,13 +13,13 @@ from skillopt.gates.compared import EQUAL, Metric
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HalveByGain:
-    """Whoever gains on the step's own tasks is screened in; each heat then halves the field."""
+    """Whoever gains on the step's own tasks is screened in; each round then halves the field."""
 
     metric: Metric
     screen: int
     """Tasks of the step that candidates are screened on; 0: all of them."""
     block: int
-    """Validation tasks of a heat."""
+    """Validation tasks of a round."""
     seed: int = 42
 
     def screening(self, known: Evaluation) -> list[list[str]]:
@@ -57,11 +57,11 @@ class HalveByGain:
     def most_attempts(self, candidates: int, tasks: int, val: int) -> tuple[int, int]:
         """How many a step may take, on its own tasks and on validation tasks."""
         screened = min(tasks, self.screen) if self.screen else tasks
-        left, raced = self.most_compared(candidates), 0
+        left, compared = self.most_compared(candidates), 0
         while left > 1:
-            raced += left * min(val, self.block)
+            compared += left * min(val, self.block)
             left = (left + 1) // 2
-        return candidates * screened, raced
+        return candidates * screened, compared
 
 
 def _ranked(gains: Mapping[str, float]) -> list[str]:

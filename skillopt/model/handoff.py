@@ -41,9 +41,9 @@ class Handoff:
 
     @classmethod
     def create(cls, settings: ModelSettings, http: Transport) -> Handoff:
-        """A model ready to be asked; `settings.extra` holds the desk."""
+        """A model ready to be asked; `settings.extra` holds the queue."""
         del http
-        queue = settings.extra.get("desk")
+        queue = settings.extra.get("queue")
         if not isinstance(queue, HandoffQueue):
             raise ConfigError(
                 f"backend handoff of the {settings.role} model needs a run directory; "

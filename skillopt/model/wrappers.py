@@ -170,7 +170,7 @@ class Cleaned:
 
 @dataclass(frozen=True, slots=True)
 class Metered:
-    """Pays for each answer from a purse: one call, its tokens and, where known, its price."""
+    """Pays for each answer from the budget: one call, its tokens and, where known, its price."""
 
     inner: Model
     role: str

@@ -57,8 +57,8 @@ class Cosine:
         """The rate; a single step is made at full rate."""
         if total <= 1:
             return self.high
-        swing = (1 + cos(pi * step / total)) / 2
-        return max(self.low, round(self.low + (self.high - self.low) * swing))
+        share = (1 + cos(pi * step / total)) / 2
+        return max(self.low, round(self.low + (self.high - self.low) * share))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,13 +59,13 @@ class MetaReflect:
     async def _draft(
         self, skill: Skill, memory: Memory, answer: MetaReflectAnswer, budget: int | None
     ) -> Draft:
-        sieve = RepeatFilter.of(memory)
+        repeat_filter = RepeatFilter.of(memory)
         proposals = tuple(
             Proposal(each.change(), "failure", why=each.why, by="meta_reflect")
             for each in answer.edits[:budget]
         )
         reasoning = "\n".join([answer.reasoning, *(f"- {each}" for each in answer.directions)])
-        merged = sieve.bundle(ProposalSet(proposals, reasoning.strip()))
+        merged = repeat_filter.bundle(ProposalSet(proposals, reasoning.strip()))
         chosen = Selection(merged.proposals)
         applied = await self.update(skill, chosen, memory) if merged.proposals else None
         return Draft(
@@ -74,5 +74,5 @@ class MetaReflect:
             chosen=chosen,
             report=applied.report if applied else (),
             skill=applied.skill if applied else None,
-            repeats=tuple(sieve.held),
+            repeats=tuple(repeat_filter.held),
         )

@@ -166,16 +166,16 @@ class _Path:
     ) -> _Found:
         """From attempts to chosen proposals; a fixed budget is not thought about again."""
         stages, skill, memory = self.stages, self.skill, self.memory
-        sieve = RepeatFilter.of(memory)
+        repeat_filter = RepeatFilter.of(memory)
         findings = await stages.reflect(skill, batches, memory, budget=budget)
-        merged = await stages.aggregate(skill, sieve.findings(findings), memory)
-        merged = sieve.bundle(merged)
+        merged = await stages.aggregate(skill, repeat_filter.findings(findings), memory)
+        merged = repeat_filter.bundle(merged)
         rate = None
         if stages.rate is not None and merged.proposals and not fixed:
             rate = await stages.rate(skill, batches, merged, memory, scheduled=budget)
             budget = rate.value
         chosen = await stages.select(skill, merged, memory, budget=budget)
-        return _Found(findings, merged, rate, budget, chosen, tuple(sieve.held))
+        return _Found(findings, merged, rate, budget, chosen, tuple(repeat_filter.held))
 
     async def take(
         self, name: str, chosen: Selection, appendix: ReminderUpdate | None

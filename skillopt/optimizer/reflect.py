@@ -55,7 +55,7 @@ class Reflect:
     asker: Asker
     minibatch: int = 8
     failure_only: bool = False
-    lapses: Reminders | None = None
+    reminders: Reminders | None = None
     """Tells rules that are missing from rules that were ignored; None: all failures are edits."""
     probing: Probing | None = None
     """Looks into a few attempts first, which are chosen from all of the step; None: into none."""
@@ -68,7 +68,7 @@ class Reflect:
             asker=tools.asker,
             minibatch=settings.minibatch_size,
             failure_only=settings.failure_only,
-            lapses=tools.reminders,
+            reminders=tools.reminders,
             probing=tools.probing,
             form=tools.form,
         )
@@ -87,26 +87,26 @@ class Reflect:
             probes = await self.probing(skill, batches)
         with self.asker.sink.phase("reflect") as progress:
             async with task_group() as group:
-                desk = _Reflection(self, group, progress, skill, memory, budget, probes)
+                reflection = _Reflection(self, group, progress, skill, memory, budget, probes)
                 for number, batch in enumerate(batches):
-                    await desk.read(number, batch)
-                failure, success = desk.asked["failure"], desk.asked["success"]
+                    await reflection.read(number, batch)
+                failure, success = reflection.asked["failure"], reflection.asked["success"]
                 return tuple(await join([*failure, *success]))
 
     async def analyse(
-        self, desk: _Reflection, source: Source, place: tuple[int, int], group: list[Rollout]
+        self, reflection: _Reflection, source: Source, place: tuple[int, int], group: list[Rollout]
     ) -> Finding:
         """One question about one minibatch."""
         batch, number = place
         tasks = tuple(each.task for each in group)
-        probes = tuple(desk.probes[task] for task in tasks if task in desk.probes)
-        noted = self.lapses.prompts(source) if self.lapses else ()
+        probes = tuple(reflection.probes[task] for task in tasks if task in reflection.probes)
+        noted = self.reminders.prompts(source) if self.reminders else ()
         probed = ("probed",) if any(each.conclusion for each in probes) else ()
         sections = [
-            self.form.show(desk.skill),
-            *memory_sections(desk.memory),
-            budget_section(desk.budget),
-            *_evidence(group, desk.probes, self.asker.digest),
+            self.form.show(reflection.skill),
+            *memory_sections(reflection.memory),
+            budget_section(reflection.budget),
+            *_evidence(group, reflection.probes, self.asker.digest),
         ]
         question = PromptQuestion(
             stage="analyst",
@@ -119,7 +119,7 @@ class Reflect:
         try:
             answer = await self.asker.ask(question)
         except Unusable as error:
-            desk.progress.tick("failed")
+            reflection.progress.tick("failed")
             return Finding(
                 source=source,
                 batch=batch,
@@ -128,7 +128,7 @@ class Reflect:
                 problem=str(error),
                 probes=probes,
             )
-        desk.progress.tick()
+        reflection.progress.tick()
         return Finding(
             source=source,
             batch=batch,
@@ -141,9 +141,9 @@ class Reflect:
             ),
             proposals=tuple(
                 Proposal(each.change(), source, _known(each.tasks, tasks), each.why)
-                for each in answer.items[: desk.budget]
+                for each in answer.items[: reflection.budget]
             ),
-            notes=tuple(answer.appendix_notes[: desk.budget]) if noted else (),
+            notes=tuple(answer.appendix_notes[: reflection.budget]) if noted else (),
             probes=probes,
         )
 

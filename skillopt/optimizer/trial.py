@@ -54,17 +54,17 @@ class Trial:
             return Selection(dropped=tuple(Dropped(each, ZERO) for each in merged.proposals))
         rejected = {edit for entry in memory.steps for edit in entry.rejected}
         with self.sink.phase("trial") as progress:
-            court = _TrialRun(self, progress, skill, merged.proposals, budget)
+            trial_run = _TrialRun(self, progress, skill, merged.proposals, budget)
             for n, each in enumerate(merged.proposals):
                 if each.edit in rejected:
-                    court.drop(n, "it was part of a candidate that the gate rejected")
-            kept = await court.choose()
+                    trial_run.drop(n, "it was part of a candidate that the gate rejected")
+            kept = await trial_run.choose()
         return Selection(
             tuple(merged.proposals[n] for n in kept),
-            court.told,
+            trial_run.told,
             tuple(kept),
             dropped=tuple(
-                Dropped(each, court.dropped[n])
+                Dropped(each, trial_run.dropped[n])
                 for n, each in enumerate(merged.proposals)
                 if n not in kept
             ),

@@ -45,7 +45,7 @@ class PromptQuestion(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Asks a model: the model, the prompts, and the journal for progress."""
+    """Asks a model: the model, the prompts, and the sink for progress."""
 
     model: Model
     prompts: Library

@@ -238,9 +238,9 @@ def race_files(folder: StepFolder, fact: Stepped) -> Iterator[tuple[Path, bytes]
         return
     fields: Json = {
         "candidates": [_candidate(candidate) for candidate in fact.draft.takes],
-        "heats": [_heat(heat) for heat in fact.heats],
+        "heats": [_round(round_) for round_ in fact.heats],
         "winner": fact.draft.name if fact.decision else None,
-        "attempts": sum(heat.attempts for heat in fact.heats),
+        "attempts": sum(round_.attempts for round_ in fact.heats),
     }
     yield folder.race, json_bytes(fields)
     for candidate in fact.draft.others:
@@ -248,12 +248,12 @@ def race_files(folder: StepFolder, fact: Stepped) -> Iterator[tuple[Path, bytes]
             yield from skill_files(folder.rival(candidate.name), candidate.skill)
 
 
-def _heat(heat: Round) -> Json:
+def _round(round_: Round) -> Json:
     return {
-        "split": heat.split,
-        "tasks": heat.tasks,
-        "gains": dict(heat.gains),
-        "kept": list(heat.kept),
+        "split": round_.split,
+        "tasks": round_.tasks,
+        "gains": dict(round_.gains),
+        "kept": list(round_.kept),
     }
 
 

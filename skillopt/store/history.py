@@ -233,7 +233,7 @@ def _race_part(fact: Stepped) -> Json:
         part |= {
             "n_candidates": len(fact.draft.takes),
             "candidate_name": fact.draft.name,
-            "race_attempts": sum(heat.attempts for heat in fact.heats),
+            "race_attempts": sum(round_.attempts for round_ in fact.heats),
         }
     return part
 

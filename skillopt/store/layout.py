@@ -224,10 +224,10 @@ class Layout:
     baseline = _Rollouts("selection_eval_baseline")
     """The initial skill on the validation tasks."""
     final_selection = _Rollouts("final_selection_eval")
-    """The last skill on the validation tasks, once the exam is over."""
-    exam_initial = _Rollouts("test_eval_baseline")
+    """The last skill on the validation tasks, once the final test is over."""
+    final_test_initial = _Rollouts("test_eval_baseline")
     """The initial skill on the test tasks."""
-    exam_best = _Rollouts("test_eval")
+    final_test_best = _Rollouts("test_eval")
     """The best skill on the test tasks."""
-    exam_last = _Rollouts("test_eval_final")
+    final_test_last = _Rollouts("test_eval_final")
     """The last skill on the test tasks."""

@@ -74,16 +74,16 @@ def epoch_files(
         yield from rollout_files(folder.selection, decision.candidate.evaluation, attempts)
 
 
-def exam_files(layout: Layout, fact: FinalTested, state: State, attempts: Attempts) -> Files:
+def final_test_files(layout: Layout, fact: FinalTested, state: State, attempts: Attempts) -> Files:
     """The final exam, and the last skill on the validation tasks."""
     for measured in state.pool:
         if measured.skill.digest == fact.last.skill:
             yield from rollout_files(layout.final_selection, measured.evaluation, attempts)
             break
     for folder, evaluation in (
-        (layout.exam_initial, fact.initial),
-        (layout.exam_best, fact.best),
-        (layout.exam_last, fact.last),
+        (layout.final_test_initial, fact.initial),
+        (layout.final_test_best, fact.best),
+        (layout.final_test_last, fact.last),
     ):
         yield from rollout_files(folder, evaluation, attempts)
         kinds = attempts(evaluation.skill, list(evaluation.scores))

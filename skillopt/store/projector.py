@@ -33,7 +33,7 @@ from skillopt.store.packages import skill_files
 from skillopt.store.projections import (
     Files,
     epoch_files,
-    exam_files,
+    final_test_files,
     pruning_files,
     rethinking_files,
     rollout_files,
@@ -101,7 +101,7 @@ class Projector:
             for path, data in self._own(entry, by_move(spent)):
                 write_atomic(path, data, durable=False)
             if isinstance(entry.fact, FinalTested):
-                for path, data in self._exam(entry.fact, entry.after):
+                for path, data in self._final_test(entry.fact, entry.after):
                     write_atomic(path, data, durable=False)
             for path, data in self._common(entry.after, spent, [self._history.last_step]):
                 write_atomic(path, data, durable=path == self._layout.best_skill)
@@ -152,12 +152,12 @@ class Projector:
         moves = by_move(spent)
         for entry in self._history.entries:
             yield from self._own(entry, moves)
-        if state.exam is not None:
-            yield from self._exam(state.exam, state)
+        if state.final_test is not None:
+            yield from self._final_test(state.final_test, state)
         yield from self._common(state, spent, list(self._history.versions))
 
-    def _exam(self, exam: FinalTested, state: State) -> Files:
-        return exam_files(self._layout, exam, state, self._attempts)
+    def _final_test(self, final_test: FinalTested, state: State) -> Files:
+        return final_test_files(self._layout, final_test, state, self._attempts)
 
     def _own(self, entry: HistoryEntry, moves: Mapping[str, Spent]) -> Files:
         """Files that belong to one fact, and that no later one touches."""

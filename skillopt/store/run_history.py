@@ -78,7 +78,7 @@ class RunHistory:
         return run_history
 
     def add(self, event: Event) -> HistoryEntry | None:
-        """Take in one more event; the chapter that it closes, if it closes one."""
+        """Take in one more event; the entry that it closes, if it closes one."""
         match event:
             case Timed(_, phase, seconds):
                 self._seconds[phase] = self._seconds.get(phase, 0.0) + seconds

@@ -67,7 +67,9 @@ def summary(
         "fruitless_steps": state.memory.fruitless,
         "failures": failures(facts),
         "selection_saved": _saved(facts),
-        "race_attempts": sum(heat.attempts for step in run_history.steps for heat in step.heats),
+        "race_attempts": sum(
+            round_.attempts for step in run_history.steps for round_ in step.heats
+        ),
         "epoch_stats": _epoch_stats(run_history.entries),
         **forced_guidance(run_history.entries),
         "tried": [
@@ -94,7 +96,7 @@ def summary(
             for share in shares(facts)
         },
         "optimizer_replies": _replies(facts),
-        **_exam_part(state),
+        **_final_test_part(state),
         "total_wall_time_s": round(sum(entry.wall for entry in run_history.entries), 3),
         "token_summary": tokens(spent),
     }
@@ -169,16 +171,16 @@ def _saved(facts: Iterable[Fact]) -> int:
     return sum(fact.decision.saved for fact in decided if fact.decision is not None)
 
 
-def _exam_part(state: State) -> Json:
-    exam = state.exam
-    if exam is None:
+def _final_test_part(state: State) -> Json:
+    final_test = state.final_test
+    if final_test is None:
         return {}
     return {
-        **measured("baseline_test", exam.initial),
-        **measured("test", exam.best),
-        **measured("final_test", exam.last),
-        "test_delta_hard": exam.best.hard - exam.initial.hard,
-        "final_test_delta_hard": exam.last.hard - exam.initial.hard,
+        **measured("baseline_test", final_test.initial),
+        **measured("test", final_test.best),
+        **measured("final_test", final_test.last),
+        "test_delta_hard": final_test.best.hard - final_test.initial.hard,
+        "final_test_delta_hard": final_test.last.hard - final_test.initial.hard,
     }
 
 

@@ -27,8 +27,8 @@ def evaluation(skill: Skill, split: Split, marks: str) -> Evaluation:
 def after_exam(before: str, after: str) -> State:
     first = Measured(OLD, evaluation(OLD, "val", "01"), 0.5, "initial_skill", 0)
     old, new = evaluation(OLD, "test", before), evaluation(NEW, "test", after)
-    exam = FinalTested(move="exam", tasks="", initial=old, best=new, last=new)
-    return State.after(Begun(first)).apply(exam)
+    final_test = FinalTested(move="exam", tasks="", initial=old, best=new, last=new)
+    return State.after(Begun(first)).apply(final_test)
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,8 @@ def graded_exam(soft_weight: float, before: Score, after: Score, n: int = 40) ->
         Evaluation(skill.digest, "test", {str(number): score for number in range(n)})
         for skill, score in ((OLD, before), (NEW, after))
     )
-    exam = FinalTested(move="exam", tasks="", initial=old, best=new, last=new)
-    return State.after(Begun(first, soft_weight=soft_weight)).apply(exam)
+    final_test = FinalTested(move="exam", tasks="", initial=old, best=new, last=new)
+    return State.after(Begun(first, soft_weight=soft_weight)).apply(final_test)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_val_scores_are_shown_together_with_the_bias_of_their_selection() -> Non
         "the best skill was selected by these scores, so its own is biased upwards; "
         "test scores are not"
     )
-    assert "biased upwards" in claim(replace(state, exam=None)).words()
+    assert "biased upwards" in claim(replace(state, final_test=None)).words()
 
 
 def test_a_run_by_hard_scores_claims_nothing_by_soft_ones() -> None:

@@ -26,9 +26,9 @@ async def test_a_package_is_trained_shown_compared_and_measured(tmp_path: Path, 
     assert "run/best_skill.md (as a folder: run/best_skill)" in done.out
     assert measured.code == 0, measured.err
     with RunReader(tmp_path / "run") as reader:
-        exam, steps = reader.state.exam, reader.steps
-    assert exam is not None
-    assert f"{exam.best.hard:.3f}" in measured.out
+        final_test, steps = reader.state.final_test, reader.steps
+    assert final_test is not None
+    assert f"{final_test.best.hard:.3f}" in measured.out
     _told(steps[0], call("show", "run", "--step", "1", cwd=tmp_path))
     _compared(call("diff", "run", "office", "run/best_skill.md", cwd=tmp_path))
 

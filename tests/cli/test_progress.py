@@ -80,11 +80,11 @@ async def test_steps_that_an_early_end_spares_are_not_left() -> None:
     headway = RunProgress(run.plan, len(run.val), Meter(), None)
     await train(run, Skill.parse("Be brief.\n"))
     facts = [event for event in world.seen.events if isinstance(event, Fact)]
-    begun, rejected, exam = facts
+    begun, rejected, final_test = facts
     headway.add(begun)
     headway.add(rejected)
     assert headway.total - headway.done == 3 * world.env.size
-    headway.add(exam)
+    headway.add(final_test)
     assert headway.done == headway.total
 
 

@@ -151,9 +151,9 @@ async def test_more_epochs_go_on_where_the_run_ended(tmp_path: Path) -> None:
         assert await until_quiet(sim) > calls
     assert second.score >= first.score
     assert second.spent.calls > first.spent.calls
-    exam = second.state.exam
-    assert exam is not None
-    assert exam.best.skill == second.state.best.skill.digest
+    final_test = second.state.final_test
+    assert final_test is not None
+    assert final_test.best.skill == second.state.best.skill.digest
 
 
 async def test_a_run_with_other_settings_is_refused_and_leaves_the_directory_as_it_was(

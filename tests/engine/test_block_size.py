@@ -72,7 +72,7 @@ async def course(gate: CompleteGate, seed: int, block: int) -> list[object]:
         shape=PlanSettings(epochs=2, batch=6, seed=seed),
         minibatch=24,
         replication=Replication(block=block, most=most),
-        exam=False,
+        final_test=False,
     )
     state = await train(world.run(), SEED)
     steps = [event for event in record.kept if isinstance(event, Stepped)]

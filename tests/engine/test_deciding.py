@@ -53,7 +53,7 @@ def world(**changes: object) -> World:
         optimizer=Scripted(careful),
         gate=Paired(strict=STRICT, alpha=0.05),
         shape=SHORT,
-        exam=False,
+        final_test=False,
     )
     return replace(start, **changes)
 
@@ -239,11 +239,13 @@ async def test_replicates_bought_for_the_initial_skill_do_not_change_the_score_i
 
 
 async def test_replicates_are_averaged_wherever_a_skill_is_evaluated() -> None:
-    state, _ = await trained(world(gate=STRICT, replication=Replication(replicates=2), exam=True))
+    state, _ = await trained(
+        world(gate=STRICT, replication=Replication(replicates=2), final_test=True)
+    )
     assert state.best.value == 13 / 16
     assert state.best.evaluation.passed == 5 / 8
-    assert state.exam is not None
-    assert len(state.exam.best.rounds) == 2
+    assert state.final_test is not None
+    assert len(state.final_test.best.rounds) == 2
 
 
 async def test_a_tested_run_cut_after_any_event_ends_as_if_it_had_not_been_cut() -> None:
@@ -301,7 +303,7 @@ async def test_curtailed_runs_decide_the_same_with_fewer_attempts() -> None:
     assert told[0] == told[2]
     assert "reject" in dict(told[0])
     assert ends[0].best == ends[2].best
-    assert ends[0].exam == ends[2].exam
+    assert ends[0].final_test == ends[2].final_test
     assert asked[2] < asked[0]
 
 
@@ -312,7 +314,7 @@ async def test_a_candidate_that_is_given_up_is_rated_by_the_most_it_could_have_r
         optimizer=Scripted(lambda r: analysis("Go boldly.") if r.stage == "analyst" else ""),
         shape=SHORT,
         replication=Replication(block=3),
-        exam=False,
+        final_test=False,
     )
     _, (step,) = await trained(start)
     decision = step.decision

@@ -50,7 +50,7 @@ def spoilt(request: Request) -> str:
 
 
 def racing(world: World, *, candidates: int = 4) -> TrainingRun:
-    run = world.but(shape=PlanSettings(epochs=1, batch=4, seed=0), exam=False).run()
+    run = world.but(shape=PlanSettings(epochs=1, batch=4, seed=0), final_test=False).run()
     assert isinstance(run.optimizer, Pipeline)
     return replace(
         run,
@@ -147,7 +147,7 @@ async def test_an_older_parent_that_an_edit_leaves_as_it_is_does_not_meet_the_ga
         optimizer=Scripted(lambda request: next(teaching)),
         shape=PlanSettings(epochs=1, batch=2, seed=0),
         gate=Always(Metric()),
-        exam=False,
+        final_test=False,
     )
     state = await train(replace(world.run(), parents=oldest), START)
     steps = [event for event in record.kept if isinstance(event, Stepped)]

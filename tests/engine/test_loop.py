@@ -50,8 +50,12 @@ async def test_a_useful_rule_is_kept_and_a_useless_one_is_not() -> None:
     assert "carefully" in state.best.skill.body
     assert "boldly" not in state.best.skill.body
     assert [fact.action for fact in steps(record)][:2] == ["reject", "accept_new_best"]
-    assert state.exam is not None
-    assert (state.exam.initial.hard, state.exam.best.hard, state.exam.last.hard) == (0.0, 1.0, 1.0)
+    assert state.final_test is not None
+    assert (
+        state.final_test.initial.hard,
+        state.final_test.best.hard,
+        state.final_test.last.hard,
+    ) == (0.0, 1.0, 1.0)
 
 
 async def test_every_move_is_closed_by_exactly_one_fact_in_the_order_of_the_plan() -> None:
@@ -144,7 +148,7 @@ async def test_reflection_starts_before_the_last_attempt_is_done() -> None:
     LAST = str(move.batches[0][-1].data["q"])  # type: ignore[union-attr]  # noqa: N806
     state, _ = await trained(world.but(target=Scripted(last_waits), optimizer=Scripted(analyst)))
     assert asked.is_set()
-    assert state.exam is not None
+    assert state.final_test is not None
 
 
 async def test_text_equal_to_the_current_skill_is_neither_measured_nor_accepted() -> None:
@@ -164,12 +168,12 @@ async def test_no_proposals_close_the_step_without_a_candidate() -> None:
     world = World(
         optimizer=Scripted(lambda request: analysis()),
         shape=PlanSettings(epochs=1, batch=2),
-        exam=False,
+        final_test=False,
     )
     state, record = await trained(world)
     assert {fact.action for fact in steps(record)} == {"skip_no_patches"}
     assert state.memory.steps == ()
-    assert state.exam is None
+    assert state.final_test is None
 
 
 @pytest.mark.parametrize("forgets", [False, True])
@@ -179,7 +183,7 @@ async def test_rejected_edits_are_remembered_over_the_run_or_until_the_end_of_th
     useless = World(
         optimizer=Scripted(lambda r: analysis("Guess.") if r.stage == "analyst" else teacher(r)),
         shape=PlanSettings(epochs=2, batch=4, forgets=forgets),
-        exam=False,
+        final_test=False,
     )
     state, record = await trained(useless)
     first, second = steps(record)
@@ -204,7 +208,7 @@ async def test_a_repeat_costs_no_merge_no_ranking_and_no_evaluation() -> None:
         return analysis("Guess.") if request.stage == "analyst" else teacher(request)
 
     shape = PlanSettings(epochs=2, batch=4)
-    world = World(optimizer=Scripted(stubborn), shape=shape, minibatch=1, exam=False)
+    world = World(optimizer=Scripted(stubborn), shape=shape, minibatch=1, final_test=False)
     _, record = await trained(world.but(budget=Constant(1)))
     first, second = steps(record)
     assert len(first.draft.findings) == len(second.draft.findings) == 4
@@ -372,7 +376,7 @@ async def test_an_edit_that_a_meta_reflection_repeats_is_dropped_before_the_gate
     def wrong(request: Request) -> str:
         return analysis("Guess.") if request.stage == "analyst" else teacher(request)
 
-    _, record = await trained(World(optimizer=Scripted(wrong), shape=shape, exam=False))
+    _, record = await trained(World(optimizer=Scripted(wrong), shape=shape, final_test=False))
     first, second, third = (event for event in record.kept if isinstance(event, MetaReflected))
     assert (first.action, second.action) == ("reject", "skip_no_patches")
     assert (len(first.draft.repeats), second.decision) == (0, None)
@@ -562,8 +566,8 @@ async def test_more_epochs_continue_the_run_and_repeat_the_exam_only_if_somethin
     exams = [event for event in record.kept if isinstance(event, FinalTested)]
     assert before == 1
     assert [fact.epoch for fact in steps(record)] == [1, 2, 3]
-    assert state.exam is not None
-    assert state.exam.best.skill == state.best.skill.digest
+    assert state.final_test is not None
+    assert state.final_test.best.skill == state.best.skill.digest
     assert len(exams) == 2
     await train(short.but(shape=replace(one, epochs=4)).run(), SEED)
     assert len([event for event in record.kept if isinstance(event, FinalTested)]) == 2

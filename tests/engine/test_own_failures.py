@@ -152,8 +152,8 @@ async def test_a_candidate_that_fails_on_every_task_is_rejected_and_the_run_goes
     target = Target(raising=frozenset(range(12)))
     state, decision = await trained(target)
     assert decision.action == "reject"
-    assert state.exam is not None
-    assert state.exam.best.n == 12
+    assert state.final_test is not None
+    assert state.final_test.best.n == 12
 
 
 async def test_a_failure_that_does_not_come_again_is_forgotten() -> None:
@@ -233,13 +233,13 @@ async def test_the_test_split_counts_what_fails_only_with_the_best_skill() -> No
     assert (shown.split, shown.n, shown.changed, shown.own_failures) == ("test", 12, 12, 7)
     assert shown.gain.mean < 0
     assert "7 failed only with the best skill, counted as 0" in shown.words()
-    (exam,) = [event for event in record.kept if isinstance(event, FinalTested)]
-    assert exam.best.hard == 5 / 12
+    (final_test,) = [event for event in record.kept if isinstance(event, FinalTested)]
+    assert final_test.best.hard == 5 / 12
 
 
 async def test_a_forced_candidate_becomes_best_only_if_its_failures_do_not_make_it_worse() -> None:
     state, decision = await trained(
-        Target(raising=FOUR), gate=Always(Metric()), exam=False, max_failed=0.4
+        Target(raising=FOUR), gate=Always(Metric()), final_test=False, max_failed=0.4
     )
     assert (decision.action, decision.new_best) == ("force_accept", False)
     assert state.best.skill == OLD

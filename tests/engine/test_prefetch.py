@@ -114,7 +114,7 @@ async def test_a_run_cut_after_any_event_ends_as_if_it_had_not_been_cut() -> Non
 async def test_the_next_step_is_begun_while_the_gate_decides_and_asks_nothing_again() -> None:
     calls: list[tuple[str, str]] = []
     begun = asyncio.Event()
-    world = World(shape=ONE_EPOCH, exam=False)
+    world = World(shape=ONE_EPOCH, final_test=False)
     second = questions(steps(world)[1])
 
     async def target(request: Request) -> str:
@@ -190,7 +190,7 @@ async def test_neither_the_gate_nor_the_next_step_waits_for_attempts_ahead() -> 
         shape=PlanSettings(epochs=1, batch=4, seed=0),
         optimizer=Scripted(taught_at_once),
         replication=Replication(block=4),
-        exam=False,
+        final_test=False,
     )
     closed = asyncio.Event()
     target = Stuck(questions(steps(world)[1]), closed)
@@ -207,7 +207,7 @@ async def test_neither_the_gate_nor_the_next_step_waits_for_attempts_ahead() -> 
 
 
 async def test_after_the_decision_nothing_is_begun_and_what_is_under_way_is_kept() -> None:
-    world = World(env=Sums(size=8), workers=4, exam=False)
+    world = World(env=Sums(size=8), workers=4, final_test=False)
     following = Step(2, 1, 2, (tuple(world.env.tasks("train")),), None)
     calls = 0
     decided = asyncio.Event()
@@ -242,7 +242,7 @@ ERRORS: list[Callable[[], SkilloptError]] = [
 async def test_an_error_ahead_is_dropped_and_met_again_only_if_it_is_still_there(
     error: Callable[[], SkilloptError],
 ) -> None:
-    world = World(shape=ONE_EPOCH, exam=False)
+    world = World(shape=ONE_EPOCH, final_test=False)
     second = questions(steps(world)[1])
     failed = asyncio.Event()
 
@@ -265,7 +265,7 @@ async def test_an_error_ahead_is_dropped_and_met_again_only_if_it_is_still_there
 async def test_a_rejected_guess_costs_nothing_and_an_accepted_candidate_wastes_what_was_begun() -> (
     None
 ):
-    world = World(target=Slow(3), shape=PlanSettings(epochs=1, batch=2, seed=0), exam=False)
+    world = World(target=Slow(3), shape=PlanSettings(epochs=1, batch=2, seed=0), final_test=False)
     rejected = MemoryCache()
     useless = Scripted(lambda r: analysis("Guess.") if r.stage == "analyst" else teacher(r))
     await trained(world.but(cache=rejected, optimizer=useless))

@@ -179,7 +179,7 @@ async def trained(
         gate=gate,
         shape=PlanSettings(epochs=1, batch=2, seed=0),
         replication=replication,
-        exam=False,
+        final_test=False,
         record=record,
         seen=seen,
     )

@@ -15,7 +15,7 @@ SKILL = Skill.parse("Answer briefly.\n")
 GOLD = ("Port-au-Prince", "naïve café", "42")
 
 
-def witness(*answers: str, model: Scripted | None = None, **data: object) -> LiveTargetProbe:
+def target_probe(*answers: str, model: Scripted | None = None, **data: object) -> LiveTargetProbe:
     target = model or Scripted(lambda _: "because")
     own = {"q": "What is it?", "answers": list(answers), **data}
     tasks = {"t": Task("t", "geography", own), **{e.id: e for e in World().env.tasks("train")}}
@@ -47,29 +47,31 @@ def attempt(feedback: str = "wrong", said: str = "Paris", task: str = "t") -> Ro
     ],
 )
 def test_a_text_with_a_reference_in_it_is_found_however_it_is_written(text: str) -> None:
-    assert witness(*GOLD).leaked_reference(attempt(), text) in GOLD
+    assert target_probe(*GOLD).leaked_reference(attempt(), text) in GOLD
 
 
 def test_a_short_reference_counts_once_the_grader_has_spoken_of_it() -> None:
     told = attempt("wrong answer: expected '42', got 'Paris'")
-    assert witness(*GOLD).leaked_reference(told, "Is it 42?") == "42"
-    assert witness(*GOLD).leaked_reference(told, "Is it 421?") == ""
-    assert witness(*GOLD).leaked_reference(attempt(), "Use 42 columns.") == ""
+    assert target_probe(*GOLD).leaked_reference(told, "Is it 42?") == "42"
+    assert target_probe(*GOLD).leaked_reference(told, "Is it 421?") == ""
+    assert target_probe(*GOLD).leaked_reference(attempt(), "Use 42 columns.") == ""
 
 
 def test_what_the_grader_quotes_counts_even_if_the_task_has_it_in_another_form() -> None:
     told = attempt("wrong answer: expected '1,234.50 | B7', got 'Paris'")
-    assert witness("1234.5").leaked_reference(told, "Is it 1,234.50?") == "1,234.50"
-    assert witness("1234.5").leaked_reference(told, "Say B7.") == "B7"
+    assert target_probe("1234.5").leaked_reference(told, "Is it 1,234.50?") == "1,234.50"
+    assert target_probe("1234.5").leaked_reference(told, "Say B7.") == "B7"
 
 
 def test_what_the_target_has_seen_or_said_and_the_kind_of_task_are_no_secret() -> None:
     harmless = "Maria and Paris: which geography do you mean?"
-    assert witness("Paris", "Maria", kind="geography").leaked_reference(attempt(), harmless) == ""
+    assert (
+        target_probe("Paris", "Maria", kind="geography").leaked_reference(attempt(), harmless) == ""
+    )
 
 
 def test_nested_private_data_counts_too() -> None:
-    deep = witness(meta={"notes": [{"hint": "Look at Haiti; then think"}]})
+    deep = target_probe(meta={"notes": [{"hint": "Look at Haiti; then think"}]})
     assert deep.leaked_reference(attempt(), "Is it like 'then think'?") == "then think"
 
 
@@ -80,7 +82,7 @@ async def test_the_target_sees_its_skill_and_its_own_attempt_and_is_asked_once()
         seen.append(request)
         return " I was in a hurry. "
 
-    subject = witness(*GOLD, model=Scripted(target))
+    subject = target_probe(*GOLD, model=Scripted(target))
     said = await subject.explain(attempt("expected 'Port-au-Prince'"), SKILL, "Why?")
     assert said == "I was in a hurry."
     (request,) = seen
@@ -101,7 +103,7 @@ async def test_a_skill_that_the_record_of_an_attempt_does_not_show_is_put_before
         return "ok"
 
     other = Skill.parse("Another document.\n")
-    await witness(model=Scripted(target)).explain(attempt(), other, "Why?")
+    await target_probe(model=Scripted(target)).explain(attempt(), other, "Why?")
     assert seen[0].messages[0] == Message("system", other.render())
 
 
@@ -109,7 +111,7 @@ async def test_nothing_that_gives_the_reference_away_is_sent() -> None:
     def never(request: Request) -> str:
         raise AssertionError(request)
 
-    subject = witness(*GOLD, model=Scripted(never))
+    subject = target_probe(*GOLD, model=Scripted(never))
     with pytest.raises(Unusable, match="only the grader knows"):
         await subject.explain(attempt(), SKILL, "Why not Port-au-Prince?")
     with pytest.raises(Unusable, match="only the grader knows"):
@@ -117,7 +119,7 @@ async def test_nothing_that_gives_the_reference_away_is_sent() -> None:
 
 
 async def test_a_task_is_tried_again_with_one_more_instruction_and_kept() -> None:
-    subject = witness(model=Scripted(pupil))
+    subject = target_probe(model=Scripted(pupil))
     failed = attempt(task="train-1")
     again = await subject.retry(failed, Skill.parse("You add numbers.\n"), "- Add carefully.")
     assert isinstance(again.outcome, Score)
@@ -129,7 +131,7 @@ async def test_a_target_that_does_not_answer_makes_a_probe_unusable_and_no_wrong
     def down(request: Request) -> str:
         raise ModelError(f"no answer to {request.stage}")
 
-    subject = witness(model=Scripted(down))
+    subject = target_probe(model=Scripted(down))
     with pytest.raises(Unusable, match="no answer to probe"):
         await subject.explain(attempt(), SKILL, "Why?")
     with pytest.raises(Unusable, match="no score"):

@@ -84,7 +84,7 @@ async def test_the_current_skill_is_not_measured_again_for_any_candidate() -> No
         optimizer=Scripted(stubborn),
         cache=Forgetful(),
         shape=PlanSettings(epochs=2, batch=2, seed=0),
-        exam=False,
+        final_test=False,
     )
     events = await trained(world)
     steps = [event for event in events if isinstance(event, Stepped)]
@@ -105,7 +105,7 @@ async def test_a_candidate_that_was_rejected_before_is_decided_without_a_call() 
         target=Scripted(asked),
         optimizer=wrong,
         shape=PlanSettings(epochs=3, batch=4, forgets=True, seed=0),
-        exam=False,
+        final_test=False,
     )
     events = await trained(world)
     first, *later = [event for event in events if isinstance(event, Stepped)]
@@ -134,7 +134,7 @@ async def test_a_candidate_that_was_current_before_is_decided_without_a_call() -
         optimizer=Scripted(fickle),
         gate=Always(Metric()),
         shape=PlanSettings(epochs=4, batch=4, seed=0),
-        exam=False,
+        final_test=False,
     )
     events = await trained(world)
     bodies = [
@@ -154,7 +154,7 @@ async def test_no_epoch_asks_for_lessons_that_no_later_one_reads(epochs: int) ->
         return teacher(request)
 
     moves = PlanSettings(epochs=epochs, batch=4, sample=2, last_sample=2, seed=0)
-    await trained(World(optimizer=Scripted(counting), shape=moves, exam=False))
+    await trained(World(optimizer=Scripted(counting), shape=moves, final_test=False))
     assert stages["slow_update"] == epochs - 1
     assert stages["meta_skill"] == max(0, epochs - 2)
 
@@ -164,7 +164,13 @@ async def test_the_last_epoch_looks_back_at_nothing_if_only_lessons_would_come_o
     wrong = Scripted(lambda r: analysis("Guess.") if r.stage == "analyst" else teacher(r))
     moves = PlanSettings(epochs=2, batch=4, sample=4, last_sample=0, seed=0)
     await trained(
-        World(target=Scripted(asked), optimizer=wrong, cache=Forgetful(), shape=moves, exam=False)
+        World(
+            target=Scripted(asked),
+            optimizer=wrong,
+            cache=Forgetful(),
+            shape=moves,
+            final_test=False,
+        )
     )
     assert asked.on("train") == 2 * 4
 

@@ -88,7 +88,7 @@ async def trained(reply: str) -> tuple[State, list[Stepped]]:
         return analysis(rule) if request.stage == "analyst" else "{}"
 
     record = MemoryLog()
-    world = World(optimizer=Scripted(answer), record=record, exam=False)
+    world = World(optimizer=Scripted(answer), record=record, final_test=False)
     run = world.run(shortener=compress(reply, limit=60)[0])
     state = await train(run, Skill.parse("# Sums\n"))
     return state, [event for event in record.events() if isinstance(event, Stepped)]

@@ -35,7 +35,7 @@ def never(_: Request) -> str:
     raise AssertionError
 
 
-def lapses(model: Scripted, threshold: int = 0) -> Reminders:
+def reminders(model: Scripted, threshold: int = 0) -> Reminders:
     asker = Asker(model, Library(), EventSink(MemoryLog(), Seen()))
     return Reminders(asker=asker, threshold=threshold)
 
@@ -52,13 +52,13 @@ def shortened(*notes: str) -> Scripted:
 
 
 async def test_new_reminders_join_the_old_ones_and_known_ones_do_not() -> None:
-    appendix = await gathered(lapses(Scripted(never)), ["old one", "New one.", "new one"])
+    appendix = await gathered(reminders(Scripted(never)), ["old one", "New one.", "new one"])
     assert appendix == ReminderUpdate(("New one.",), ("Old one.", "New one."))
 
 
 async def test_a_reminder_that_the_gate_rejected_does_not_come_back() -> None:
     entry = MemoryEntry(step=1, action="reject", n_total=1, n_fail=1, rejected_notes=("Shout.",))
-    appendix = await gathered(lapses(Scripted(never)), ["shout!"], Memory((entry,)))
+    appendix = await gathered(reminders(Scripted(never)), ["shout!"], Memory((entry,)))
     assert appendix == ReminderUpdate((), ("Old one.",))
 
 
@@ -72,25 +72,25 @@ async def test_reminders_share_the_blame_with_what_was_rejected_beside_them() ->
         rejected_notes=("Shout.",),
     )
     once, twice = Memory((entry,)), Memory((entry, entry))
-    assert (await gathered(lapses(Scripted(never)), ["Shout."], once)).added == ("Shout.",)
-    assert (await gathered(lapses(Scripted(never)), ["Shout."], twice)).added == ()
+    assert (await gathered(reminders(Scripted(never)), ["Shout."], once)).added == ("Shout.",)
+    assert (await gathered(reminders(Scripted(never)), ["Shout."], twice)).added == ()
     assert len(once.disproved) == 0
     assert len(twice.disproved) == 2
 
 
 async def test_above_the_threshold_one_question_makes_the_list_shorter() -> None:
-    appendix = await gathered(lapses(shortened("A.", "a"), threshold=2), ["x", "y"])
+    appendix = await gathered(reminders(shortened("A.", "a"), threshold=2), ["x", "y"])
     assert appendix == ReminderUpdate(("x", "y"), ("A.",), consolidated=2)
 
 
 async def test_at_the_threshold_and_without_news_nothing_is_asked() -> None:
-    assert (await gathered(lapses(Scripted(never), threshold=3), ["x", "y"])).consolidated == 0
-    assert (await gathered(lapses(Scripted(never), threshold=1), [])).after == ("Old one.",)
+    assert (await gathered(reminders(Scripted(never), threshold=3), ["x", "y"])).consolidated == 0
+    assert (await gathered(reminders(Scripted(never), threshold=1), [])).after == ("Old one.",)
 
 
 async def test_a_list_that_got_no_shorter_or_lost_everything_is_not_taken() -> None:
     for notes in (("a", "b", "c"), ("", " ")):
-        appendix = await gathered(lapses(shortened(*notes), threshold=2), ["x", "y"])
+        appendix = await gathered(reminders(shortened(*notes), threshold=2), ["x", "y"])
         assert appendix.after == ("Old one.", "x", "y")
         assert "1 to 2 notes" in appendix.problem
 
@@ -100,7 +100,7 @@ def run_with(model: Scripted, world: World, sources: frozenset[Source]) -> Train
     asker = Asker(model, Library(), run.sink)
     noting = Reminders(asker=asker, sources=sources)
     pipeline = Pipeline(
-        reflect=Reflect(asker=asker, lapses=noting),
+        reflect=Reflect(asker=asker, reminders=noting),
         aggregate=Aggregate(asker=asker),
         select=Select(asker=asker),
         update=Patch(sink=run.sink),

@@ -321,7 +321,7 @@ async def test_scores_stay_readable_when_the_finished_work_was_moved_away(tmp_pa
     layout.cache.unlink()
     with projecting(tmp_path) as projector:
         projector.rebuild(story())
-    assert rows(layout.exam_best.results)[0] == {
+    assert rows(layout.final_test_best.results)[0] == {
         "id": "t1",
         "hard": 1.0,
         "soft": 0.5,
@@ -377,7 +377,7 @@ async def test_the_summary_gives_scores_with_their_number_of_items(tmp_path: Pat
     }
     assert told["total_wall_time_s"] == 7.0
     assert told["token_summary"]["_total"]["calls"] == 3
-    assert read(layout.exam_initial.summary) == {
+    assert read(layout.final_test_initial.summary) == {
         "overall": {"total": 3, "hard_acc": 1 / 3},
         "odd": {"total": 1, "hard_acc": 0.0},
         "even": {"total": 2, "hard_acc": 0.5},
@@ -452,9 +452,13 @@ async def test_others_may_add_to_the_summary(tmp_path: Path) -> None:
 
 async def test_a_later_exam_replaces_the_earlier_one(tmp_path: Path) -> None:
     events = story()
-    exam = next(event for event in events if isinstance(event, FinalTested))
+    final_test = next(event for event in events if isinstance(event, FinalTested))
     second = FinalTested(
-        move="exam", tasks="e" * 16, initial=exam.initial, best=exam.last, last=exam.last
+        move="exam",
+        tasks="e" * 16,
+        initial=final_test.initial,
+        best=final_test.last,
+        last=final_test.last,
     )
     layout = await run(tmp_path, [*events, second])
     assert read(layout.summary)["test_n"] == 3
