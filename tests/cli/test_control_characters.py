@@ -15,17 +15,19 @@ CONTROLS = [each for each in (*range(0x20), *range(0x7F, 0xA0)) if chr(each) not
 CODES = [*CONTROLS, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
 
 
-@pytest.mark.parametrize("color", ["1", ""])
+@pytest.mark.parametrize("colour", [{"FORCE_COLOR": "1"}, {}], ids=["colour", "plain"])
 def test_a_skill_that_holds_terminal_codes_is_shown_and_does_not_drive_the_terminal(
-    trained: Trained, color: str
+    trained: Trained, colour: dict[str, str]
 ) -> None:
-    evil = trained.folder / f"evil{color}.md"
+    evil = trained.folder / f"evil{len(colour)}.md"
     content = "- Be kind.\x1b]0;pwn\x07\x1b[2J \x9b2J \u202egnp.exe \x7f\tend\n"
     evil.write_text(content, encoding="utf-8")
+    # Older versions of rich take even a blank FORCE_COLOR for a wish.
+    without = {name: value for name, value in os.environ.items() if name != "FORCE_COLOR"}
     done = subprocess.run(
         [sys.executable, "-m", "skillopt", "diff", "run", "initial", evil.name],
         cwd=trained.folder,
-        env={**os.environ, "TERM": "xterm", "FORCE_COLOR": color},
+        env={**without, "TERM": "xterm", **colour},
         capture_output=True,
         check=True,
     )
@@ -36,7 +38,7 @@ def test_a_skill_that_holds_terminal_codes_is_shown_and_does_not_drive_the_termi
     assert not {"\x1b]", "\x1b[2J", "\x9b", "\u202e", "\x7f"} & {
         said[at : at + size] for at in range(len(said)) for size in (1, 2, 4)
     }
-    assert ("\x1b[32m" in said) == bool(color)
+    assert ("\x1b[32m" in said) == bool(colour)
     assert evil.read_text(encoding="utf-8") == content
 
 
