@@ -673,7 +673,8 @@ async def attribute_async(
     given in Python must be importable by their names.
 
     Args:
-        run: A run directory, or the value that `skillopt.app.attributing.inquire` returns.
+        run: A run directory, or the value that `skillopt.app.attributing.plan_attribution`
+            returns.
         tasks: Number of val tasks on which each rule is measured.
         settings: Settings that override those of the run, such as `env.data_path`.
         watch: As in `train`.

@@ -270,6 +270,19 @@ async def test_an_answer_that_is_also_a_placeholder_key_is_scored_as_it_is(
     assert any("the value of a key occurs in the data" in each for each in result.warnings)
 
 
+async def test_a_check_with_calls_scores_an_answer_that_is_also_a_placeholder_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OUR_KEY", "lm-studio")
+    rows = [{"input": f"Which program is number {n}?", "answer": "lm-studio"} for n in range(30)]
+    async with WireServer([echo_bare]) as server:
+        found = await skillopt.check_async(
+            data=rows, skill="# Skill\n", sample=4, settings=settings(server.url)
+        )
+    bare = next(each for each in found if each.check == "bare prompt")
+    assert bare.found.startswith("1.000")
+
+
 async def echo_bare(request: web.Request) -> web.StreamResponse:
     """A model that answers with nothing but its own key."""
     return web.json_response(completion(request.headers["Authorization"].removeprefix("Bearer ")))

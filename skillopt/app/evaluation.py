@@ -108,10 +108,10 @@ async def evaluate(
             config,
             layout,
             caps,
+            public_texts(world.environment, examinee.skill),
             secrets,
             FolderQueue(layout.handoff),
             watch,
-            public_texts(world.environment, examinee.skill),
         ) as shop:
             # A folder may hold several evaluations; each tells what it has paid itself.
             shop.cache.enter(booked)

@@ -25,7 +25,7 @@ from pydantic import TypeAdapter
 from skillopt import errors
 from skillopt.app.environment import asked_roles, open_environment, with_models
 from skillopt.app.harness import models_with_harness
-from skillopt.app.models import open_workshop, score_timeout, settled
+from skillopt.app.models import open_workshop, public_texts, score_timeout, settled
 from skillopt.config.schema import Config, Role
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Usage
@@ -179,7 +179,8 @@ async def open_worker(
     environment = open_environment(config, needs).environment
     roles: tuple[Role, ...] = ("target", *asked_roles(environment))
     with TemporaryDirectory(prefix="skillopt-worker-") as folder:
-        async with open_workshop(config, Layout(Path(folder)), Limits(), secrets) as shop:
+        public = public_texts(environment)
+        async with open_workshop(config, Layout(Path(folder)), Limits(), public, secrets) as shop:
             own = models_with_harness(config, {}, None)
             models = shop.board.models_for(config, roles, own)
             environment = with_models(environment, models)

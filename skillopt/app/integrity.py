@@ -29,7 +29,7 @@ from skillopt.app.environment import (
     told_cut,
     validation_tasks,
 )
-from skillopt.app.models import open_workshop
+from skillopt.app.models import open_workshop, public_texts
 from skillopt.app.reach import needs, reach
 from skillopt.app.run_spec import RunSpec, SuppliedParts, at_fault, prepare
 from skillopt.config.schema import Config, Role
@@ -208,7 +208,8 @@ async def _measure(
     roles: tuple[Role, ...] = ("target", *asked_roles(brief.world.environment))
     caps = caps_of(config, roles, brief.prices)
     sink = EventSink(NullLog(), spending.watch)
-    async with open_workshop(config, Layout(folder), caps, spending.secrets) as shop:
+    public = public_texts(brief.world.environment, brief.skill)
+    async with open_workshop(config, Layout(folder), caps, public, spending.secrets) as shop:
         environment, target = await shop.connected(brief.world.environment, own)
         harness = shop.harness(target, brief.supplied.harness)
         runner = shop.runner(harness, _Bare(environment), sink)

@@ -352,10 +352,11 @@ class RunResources:
         )
 
 
-def public_texts(environment: Environment, skill: Skill) -> list[str]:
-    """The texts that models read: the skill and everything in the tasks."""
+def public_texts(environment: Environment, skill: Skill | None = None) -> list[str]:
+    """The texts that models read: everything in the tasks, and the skill if it is known."""
     tasks = [task for split in SPLITS for task in environment.tasks(split)]
-    return [skill.render(), *(json.dumps(task.data, ensure_ascii=False) for task in tasks)]
+    document = [] if skill is None else [skill.render()]
+    return [*document, *(json.dumps(task.data, ensure_ascii=False) for task in tasks)]
 
 
 PUBLISHED = (
@@ -369,10 +370,10 @@ async def open_workshop(
     config: Config,
     layout: Layout,
     caps: Limits,
+    public: Sequence[str],
     secrets: Secrets | None = None,
     queue: HandoffQueue | None = None,
     watch: Watcher = unwatched,
-    public: Sequence[str] = (),
 ) -> AsyncGenerator[RunResources, None]:
     """Go on from what is finished and paid for in a directory; without a queue nobody is asked.
 

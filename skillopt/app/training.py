@@ -131,10 +131,10 @@ async def open_training(
             config,
             layout,
             brief.caps,
+            public_texts(brief.world.environment, brief.skill),
             secrets,
             queue,
             watch,
-            public_texts(brief.world.environment, brief.skill),
         )
         async with (
             workshop as shop,
