@@ -33,7 +33,6 @@ from skillopt.core.state import State
 from skillopt.core.tokens import estimate
 from skillopt.gates.compared import Metric
 from skillopt.store.cache import ReuseCount
-from skillopt.store.layout import Layout
 from skillopt.store.ledger import PrefetchCount
 from skillopt.store.reader import RunReader
 from skillopt.store.receipts import by_role, unpriced
@@ -291,7 +290,7 @@ def next_commands(run: Path) -> Table:
     for line in (
         ("skillopt show " + where, "show scores, steps and cost"),
         ("skillopt diff " + where, "compare the initial and the best skill"),
-        ("skillopt blame " + quoted(Layout(run).best_skill), "show the origin of each line"),
+        ("skillopt blame " + where, "show the origin of each line"),
         ("skillopt check " + where, "check whether the skill copies items"),
     ):
         made.add_row(*line)

@@ -133,7 +133,7 @@ class Simulator:
         optimizer: another optimizer than the usual one.
     """
 
-    def __init__(  # noqa: PLR0913 - each is a knob of its own
+    def __init__(
         self,
         *,
         seed: int = 0,
