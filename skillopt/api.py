@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import wraps
-from html import escape
 from pathlib import Path
-from shlex import quote
 from typing import ParamSpec, TypeAlias, TypeVar, cast
 
 from skillopt.aio import run_blocking
-from skillopt.analysis.calibration import Advice, Calibration, Terms
 from skillopt.analysis.integrity.findings import CheckFinding
-from skillopt.analysis.report import Claim, claim, mean, metric_of
 from skillopt.app.attributing import AttributionPlan, plan_attribution
 from skillopt.app.attributing import attribute as leave_out
+from skillopt.app.calibrating import Noise
 from skillopt.app.calibrating import calibrate as measure_noise
-from skillopt.app.calibrating import terms
 from skillopt.app.costs import Estimate
-from skillopt.app.doctor import DoctorFinding, check_data, check_disk, check_models
+from skillopt.app.doctor import DoctorFinding
+from skillopt.app.doctor import doctor as find_problems
 from skillopt.app.environment import data_of
 from skillopt.app.estimate import estimate as run_estimate
 from skillopt.app.evaluation import EvalRequest, EvalResult
 from skillopt.app.evaluation import evaluate as run_evaluation
-from skillopt.app.integrity import Spending, check_config, check_skill
+from skillopt.app.integrity import check as find_faults
+from skillopt.app.integrity import check_run
+from skillopt.app.result import Result, read_result
 from skillopt.app.run_spec import ROLES, OpenExecutor, RunSpec, SuppliedParts, prepare
-from skillopt.app.training import Training, open_training
+from skillopt.app.training import run_training
 from skillopt.config.load import load_config, load_kept
 from skillopt.config.local_models import told_defaults
 from skillopt.config.parts import code_of, part_name
@@ -36,24 +35,19 @@ from skillopt.config.schema import Config, Role
 from skillopt.config.secrets import Secrets
 from skillopt.core.attribution import Attribution
 from skillopt.core.callables import identify, reference, used
-from skillopt.core.chat import Model, Usage
-from skillopt.core.events import Event, Signal, Warned
+from skillopt.core.chat import Model
+from skillopt.core.events import Event, Signal
 from skillopt.core.ports import Environment, Gate, Harness, Proposer, Watcher
-from skillopt.core.rollout import Evaluation
 from skillopt.core.skill import MAIN, Skill
-from skillopt.core.state import State
-from skillopt.core.task import Split
 from skillopt.datasets.rows import rows_of
 from skillopt.datasets.splits import AUTO, Splits, by_ratio
-from skillopt.errors import ConfigError, DataError, StoreError
-from skillopt.gates.statistics import Interval
+from skillopt.errors import ConfigError, StoreError
 from skillopt.model.scripted import PlainCallable, from_callable
 from skillopt.progress import PlainProgress, heartbeat
 from skillopt.store.layout import run_folders
 from skillopt.store.packages import read_skill
 from skillopt.store.reader import RunReader, Status
 from skillopt.store.results import EvaluationReport, read_evaluation
-from skillopt.store.run_history import useless
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -79,94 +73,6 @@ def _front_door(work: Callable[P, Coroutine[object, object, R]]) -> Callable[P, 
         return run_blocking(work(*args, **kwargs))
 
     return call
-
-
-def _unheard(_: str) -> None:
-    """Ignore a warning."""
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Result:
-    """The result of a training run."""
-
-    best_skill: str
-    """The best skill as one text; a package is also stored as the folder `best_skill` in `out`."""
-    state: State
-    """The complete state: scores per task, the final test, the last skill."""
-    out: Path
-    """The run directory. The same call resumes the run there."""
-    spent: Usage
-    problem: str = ""
-    """Set if no reply of the optimizer was usable, so that there is no meaningful result."""
-    warnings: tuple[str, ...] = ()
-    """Problems of the run, such as a gate that cannot accept anything, each with what to do."""
-
-    @property
-    def score(self) -> float:
-        """Score of the best skill on the val tasks, in the metric `evaluation.gate_metric`.
-
-        The best skill was selected by this score, so it is biased upwards; `test_score` is not.
-        """
-        return metric_of(self.state)(self.state.best.evaluation)
-
-    @property
-    def test_score(self) -> float | None:
-        """Score of the best skill on the test tasks, same metric; None without a final test."""
-        final_test = self.state.final_test
-        return None if final_test is None else metric_of(self.state)(final_test.best)
-
-    @property
-    def split(self) -> Split:
-        """The split of `before`, `after` and `claim`: test, or val if there was no final test."""
-        return self.claim.split
-
-    @property
-    def before(self) -> Interval:
-        """Mean score of the initial skill on `split` with its 95 % interval."""
-        final_test = self.state.final_test
-        return self._mean(
-            self.state.initial.evaluation if final_test is None else final_test.initial
-        )
-
-    @property
-    def after(self) -> Interval:
-        """Mean score of the best skill on `split` with its 95 % interval."""
-        final_test = self.state.final_test
-        return self._mean(self.state.best.evaluation if final_test is None else final_test.best)
-
-    @property
-    def claim(self) -> Claim:
-        """The gain with its 95 % interval, and whether it is conclusive."""
-        return claim(self.state)
-
-    @property
-    def cost(self) -> str:
-        """Calls, tokens and dollars of the run, as text."""
-        tokens = self.spent.input + self.spent.output
-        dollars = f", ${self.spent.dollars:,.2f}" if self.spent.dollars else ""
-        return f"{self.spent.calls:,} calls, {tokens:,} tokens{dollars}"
-
-    def _mean(self, evaluation: Evaluation) -> Interval:
-        return mean(evaluation, metric_of(self.state))
-
-    def __repr__(self) -> str:
-        change = f"{self.split} {self.before.mean:.3f} -> {self.after.mean:.3f}"
-        problem = f"; {self.problem}" if self.problem else ""
-        return f"Result({change}; {self.claim.words()}; {self.cost}; {str(self.out)!r}{problem})"
-
-    def _repr_html_(self) -> str:
-        """A table for notebooks."""
-        rows = "".join(
-            f"<tr><th>{name}</th><td>{found.mean:.3f}</td>"
-            f"<td>[{found.low:.3f}, {found.high:.3f}]</td></tr>"
-            for name, found in (("before", self.before), ("after", self.after))
-        )
-        return (
-            f"<table><tr><th>{self.split}</th><th>score</th><th>95 % interval</th></tr>{rows}"
-            f"</table><p>{escape(self.claim.words())}<br>{escape(self.cost)}<br>"
-            f"{escape(str(self.out))}</p><details><summary>best skill</summary>"
-            f"<pre>{escape(self.best_skill)}</pre></details>"
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,54 +231,6 @@ async def _shown_training(
     return result
 
 
-async def run_training(
-    brief: RunSpec,
-    *,
-    watch: Watcher,
-    warn: Callable[[str], None] = _unheard,
-    opened: Callable[[Training], None] | None = None,
-    secrets: Secrets | None = None,
-) -> Result:
-    """Begin or continue a training that was read and checked.
-
-    Args:
-        brief: What `Inputs.prepare` has made.
-        watch: Called with every event of the run as it happens.
-        warn: Called once with each warning, those of earlier starts included.
-        opened: Called when the run directory is locked and before any work.
-        secrets: Variables of the environment that were read already.
-    """
-    told: set[str] = set()
-
-    def tell(texts: Iterable[str]) -> None:
-        for text in texts:
-            if text not in told:
-                told.add(text)
-                warn(text)
-
-    def see(event: Event | Signal) -> None:
-        watch(event)
-        if isinstance(event, Warned):
-            tell([event.text])
-
-    tell(brief.warnings)
-    async with open_training(brief, see, secrets) as training:
-        tell(training.warnings)
-        if opened is not None:
-            opened(training)
-        state = await training.go()
-        problem = useless(training.run.sink.record.events())
-        warnings = (*brief.warnings, *training.warnings, *([problem] if problem else []))
-        return Result(
-            best_skill=state.best.skill.render(),
-            state=state,
-            out=training.layout.root,
-            spent=training.meter.total,
-            problem=problem,
-            warnings=tuple(dict.fromkeys(warnings)),
-        )
-
-
 async def estimate_async(
     config: ConfigLike = None,
     *,
@@ -515,7 +373,7 @@ async def check_async(
     """
     document = _skill(trained)
     if (folder := _folder(config)) is not None:
-        return await _check_run(folder, document)
+        return await check_run(folder, document)
     settled, supplied = Inputs(
         config=config,
         train=train,
@@ -530,48 +388,20 @@ async def check_async(
         skill=skill,
         settings=settings,
     ).configure()
-    if document is not None:
-        return await check_skill(settled, document, supplied)
-    spending = None
-    if sample is not None:
-        spending = Spending(sample, _watching(watch), secrets or _variables(config))
     with _in_use(scorer, target, gate, *_several(proposer)):
-        return await check_config(settled, spending, supplied)
+        return await find_faults(
+            settled,
+            supplied,
+            trained=document,
+            sample=sample,
+            watch=_watching(watch),
+            secrets=secrets or _variables(config),
+        )
 
 
 def _folder(config: ConfigLike) -> Path | None:
     """The run directory, if it is one that is named."""
     return Path(config) if isinstance(config, str | Path) and Path(config).is_dir() else None
-
-
-async def _check_run(folder: Path, skill: Skill | None) -> list[CheckFinding]:
-    """The best skill of a run, or another one, on the data that its own settings name."""
-    with RunReader(folder) as reader:
-        best = reader.state.best.skill if skill is None else skill
-        initial = reader.state.initial.skill
-        instead = f"skillopt check CONFIG --skill {quote(str(reader.layout.best_skill))}"
-        try:
-            kept = reader.config
-        except StoreError as error:
-            raise StoreError(f"{error}\nwithout it: {instead}") from error
-    try:
-        return await check_skill(load_kept(kept), best, SuppliedParts(skill=initial))
-    except (ConfigError, DataError) as error:
-        raise type(error)(f"{error}\nif the data has moved: {instead}") from error
-
-
-@dataclass(frozen=True, slots=True)
-class Noise:
-    """The noise of scores, and the settings that it suggests."""
-
-    measured: Calibration
-    terms: Terms
-    """The error rates that the configuration asks for."""
-
-    @property
-    def advice(self) -> Advice:
-        """Gate, replicates and val size that would detect a gain of the given size."""
-        return self.measured.advice(self.terms)
 
 
 async def calibrate_async(
@@ -642,20 +472,7 @@ async def calibrate_async(
     shown = PlainProgress() if progress else None
     given = (scorer, target, optimizer, judge, gate, *_several(proposer))
     with _in_use(*given), _beating(shown):
-        return await noise_of(brief, effect=effect, power=power, watch=_watching(watch, shown))
-
-
-async def noise_of(
-    brief: RunSpec,
-    *,
-    effect: float,
-    power: float,
-    watch: Watcher,
-    secrets: Secrets | None = None,
-) -> Noise:
-    """The same for a run that is already prepared."""
-    found = await measure_noise(brief, watch, secrets)
-    return Noise(found, terms(brief, effect=effect, power=power))
+        return await measure_noise(brief, _watching(watch, shown), effect=effect, power=power)
 
 
 async def attribute_async(
@@ -709,17 +526,14 @@ async def doctor_async(
         settings: As in `train`.
         secrets: Environment variables, if they are already loaded.
     """
-    if config is None and not settings:
-        return [check_disk(Path.cwd())]
-    settled = _configure(config, settings)
-    known = secrets or _variables(config)
-    return [*check_data(settled), *await check_models(settled, known, offline=offline)]
+    settled = None if config is None and not settings else _configure(config, settings)
+    return await find_problems(settled, secrets or _variables(config), offline=offline)
 
 
 def load_run(folder: str | Path) -> Result:
     """Read the result of a run from its directory, finished or still running."""
     with RunReader(Path(folder)) as reader:
-        return _result(reader)
+        return read_result(reader)
 
 
 def open_run(folder: str | Path) -> RunReader:
@@ -729,18 +543,6 @@ def open_run(folder: str | Path) -> RunReader:
     `progress()` tells what is under way. Use it in a `with` block.
     """
     return RunReader(Path(folder))
-
-
-def _result(reader: RunReader) -> Result:
-    problem = useless(reader.facts)
-    return Result(
-        best_skill=reader.state.best.skill.render(),
-        state=reader.state,
-        out=reader.layout.root,
-        spent=sum(reader.spent().values(), Usage()),
-        problem=problem,
-        warnings=(*reader.warnings, *([problem] if problem else [])),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -792,7 +594,7 @@ def describe_run(folder: str | Path) -> Run:
             optimizer="" if config is None else config.model.role("optimizer").model,
             seed=None if config is None else config.train.seed,
             data="" if config is None else data_of(config),
-            result=_result(reader),
+            result=read_result(reader),
         )
 
 

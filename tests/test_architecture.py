@@ -94,11 +94,10 @@ def test_the_core_needs_the_standard_library_only() -> None:
 WORK = {
     "skillopt.app.attributing": {"attribute"},
     "skillopt.app.run_spec": {"prepare"},
-    "skillopt.app.calibrating": {"calibrate"},
-    "skillopt.app.doctor": {"check_data", "check_models"},
+    "skillopt.app.doctor": {"doctor", "check_data", "check_models"},
     "skillopt.app.estimate": {"estimate"},
     "skillopt.app.evaluation": {"evaluate"},
-    "skillopt.app.integrity": {"check_config", "check_skill"},
+    "skillopt.app.integrity": {"check", "check_run"},
     "skillopt.app.training": {"open_training"},
 }
 """What `skillopt.api` has a function for."""

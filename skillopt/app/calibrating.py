@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from skillopt.analysis.calibration import Calibration, Terms, calibrated
+from dataclasses import dataclass
+
+from skillopt.analysis.calibration import Advice, Calibration, Terms, calibrated
 from skillopt.app.judging import gates, halving_schedule, metric, own_gate
 from skillopt.app.run_spec import RunSpec
 from skillopt.app.training import open_training
@@ -12,6 +14,20 @@ from skillopt.core.ports import LooksRepeatedly, Watcher
 from skillopt.core.rollout import Evaluation
 from skillopt.core.state import replay
 from skillopt.errors import Unmeasurable
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """The noise of scores, and the settings that it suggests."""
+
+    measured: Calibration
+    terms: Terms
+    """The error rates that the configuration asks for."""
+
+    @property
+    def advice(self) -> Advice:
+        """Gate, replicates and val size that would detect a gain of the given size."""
+        return self.measured.advice(self.terms)
 
 
 def terms(brief: RunSpec, *, power: float = 0.8, effect: float = 0.05) -> Terms:
@@ -36,7 +52,14 @@ def noise(brief: RunSpec, evaluation: Evaluation) -> Calibration | None:
     return calibrated(evaluation, metric(brief.config))
 
 
-async def calibrate(brief: RunSpec, watch: Watcher, secrets: Secrets | None = None) -> Calibration:
+async def calibrate(
+    brief: RunSpec,
+    watch: Watcher,
+    secrets: Secrets | None = None,
+    *,
+    effect: float = 0.05,
+    power: float = 0.8,
+) -> Noise:
     """Measure the skill that training would start or go on from, at least twice.
 
     Attempts are kept in the run directory, so that training does not pay for them again.
@@ -55,4 +78,4 @@ async def calibrate(brief: RunSpec, watch: Watcher, secrets: Secrets | None = No
             "no val task was scored twice, so the noise is unknown. "
             "Finished work is kept: run the same command again."
         )
-    return found
+    return Noise(found, terms(brief, effect=effect, power=power))

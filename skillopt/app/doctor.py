@@ -129,6 +129,13 @@ class DoctorFinding:
     """What to do; empty if there is nothing to do."""
 
 
+async def doctor(config: Config | None, secrets: Secrets, *, offline: bool) -> list[DoctorFinding]:
+    """Check data, disk, keys, servers and models; without a configuration, only the disk."""
+    if config is None:
+        return [check_disk(Path.cwd())]
+    return [*check_data(config), *await check_models(config, secrets, offline=offline)]
+
+
 async def check_models(config: Config, secrets: Secrets, *, offline: bool) -> list[DoctorFinding]:
     """Each role's backend, key and address; unless offline, its answers and the clock, too."""
     config = settled(config, secrets)

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from tempfile import TemporaryDirectory
 
 from skillopt.analysis.integrity.duplicates import duplicates
@@ -29,10 +30,11 @@ from skillopt.app.environment import (
     told_cut,
     validation_tasks,
 )
-from skillopt.app.models import open_workshop, public_texts
+from skillopt.app.models import open_workshop, public_texts, unwatched
 from skillopt.app.reach import needs, reach
 from skillopt.app.run_spec import RunSpec, SuppliedParts, at_fault, prepare
-from skillopt.config.schema import Config, Role
+from skillopt.config.load import load_kept
+from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
 from skillopt.core.abilities import call_tool, images_of, limits_of, tools_of, workspace_of
 from skillopt.core.chat import Image, Tool, ToolCall
@@ -44,9 +46,18 @@ from skillopt.core.skill import Skill
 from skillopt.core.task import Gold, Split, Task
 from skillopt.datasets.splits import SPLITS
 from skillopt.engine.plan import Plan
-from skillopt.errors import EnvironmentFault, RolloutError, SkilloptError, attributed_to
+from skillopt.errors import (
+    ConfigError,
+    DataError,
+    EnvironmentFault,
+    RolloutError,
+    SkilloptError,
+    StoreError,
+    attributed_to,
+)
 from skillopt.store.events import NullLog
 from skillopt.store.layout import Layout
+from skillopt.store.reader import RunReader
 
 _TRIED = 200
 """Items of a split whose answers are put to the scorer."""
@@ -55,19 +66,21 @@ _SHAPED, _OTHERS = 20, 20
 _UNTOLD = "the environment does not provide right answers; add a method gold(task)"
 
 
-@dataclass(frozen=True, slots=True)
-class Spending:
-    """Leave to ask the target model."""
-
-    sample: int
-    watch: Watcher
-    secrets: Secrets
-
-
-async def check_config(
-    config: Config, spending: Spending | None = None, supplied: SuppliedParts | None = None
+async def check(
+    config: Config,
+    supplied: SuppliedParts | None = None,
+    *,
+    trained: Skill | None = None,
+    sample: int | None = None,
+    watch: Watcher = unwatched,
+    secrets: Secrets | None = None,
 ) -> list[CheckFinding]:
-    """Everything about data, scorer and first skill; models are asked only with leave to spend."""
+    """Check data, scorer and first skill; or whether a `trained` skill has copied items.
+
+    `sample` is the number of val items on which the target is called; without it, no model is.
+    """
+    if trained is not None:
+        return await _check_skill(config, trained, supplied or SuppliedParts())
     try:
         brief = prepare(config, supplied)
         items, instructions = await _read(brief.world.environment)
@@ -83,23 +96,35 @@ async def check_config(
         *duplicates(items),
         *_answers(items, fixed),
         await _scorer(environment),
-        await _bare(brief, spending),
+        await _bare(brief, sample, watch, secrets),
     ]
 
 
-async def check_skill(
-    config: Config, skill: Skill, supplied: SuppliedParts | None = None
-) -> list[CheckFinding]:
-    """Whether a trained skill has the items in it instead of what they teach.
+async def check_run(folder: Path, skill: Skill | None) -> list[CheckFinding]:
+    """The best skill of a run, or another one, on the data that its own settings name."""
+    with RunReader(folder) as reader:
+        best = reader.state.best.skill if skill is None else skill
+        initial = reader.state.initial.skill
+        instead = f"skillopt check CONFIG --skill {quote(str(reader.layout.best_skill))}"
+        try:
+            kept = reader.config
+        except StoreError as error:
+            raise StoreError(f"{error}\nwithout it: {instead}") from error
+    try:
+        return await _check_skill(load_kept(kept), best, SuppliedParts(skill=initial))
+    except (ConfigError, DataError) as error:
+        raise type(error)(f"{error}\nif the data has moved: {instead}") from error
 
-    Without the initial skill, that of the configuration is what it is compared with.
-    """
-    given = supplied or SuppliedParts()
-    if given.skill is None:
-        brief = prepare(config, given)
+
+async def _check_skill(config: Config, skill: Skill, supplied: SuppliedParts) -> list[CheckFinding]:
+    """Compare it with the initial skill; without one, with that of the configuration."""
+    if supplied.skill is None:
+        brief = prepare(config, supplied)
         return await scan_skill(brief.world.environment, skill, brief.skill)
-    world = open_environment(config, LEARNING, given.splits, given.harness, given.environment)
-    return await scan_skill(world.environment, skill, given.skill)
+    world = open_environment(
+        config, LEARNING, supplied.splits, supplied.harness, supplied.environment
+    )
+    return await scan_skill(world.environment, skill, supplied.skill)
 
 
 async def scan_skill(environment: Environment, skill: Skill, initial: Skill) -> list[CheckFinding]:
@@ -188,30 +213,31 @@ def _spread(tasks: Sequence[Task], most: int) -> Sequence[Task]:
     return [tasks[k * len(tasks) // most] for k in range(most)] if len(tasks) > most else tasks
 
 
-async def _bare(brief: RunSpec, spending: Spending | None) -> CheckFinding:
-    if spending is None:
+async def _bare(
+    brief: RunSpec, sample: int | None, watch: Watcher, secrets: Secrets | None
+) -> CheckFinding:
+    if sample is None:
         asks = "calls the target model, which may cost money; add --spend"
         return CheckFinding("bare prompt", "left out", asks)
+    tasks = _spread(validation_tasks(brief.config, brief.world.environment), sample)
     try:
         with TemporaryDirectory() as folder:
-            bare, first = await _measure(brief, spending, Path(folder))
+            bare, first = await _measure(brief, tasks, Layout(Path(folder)), watch, secrets)
     except SkilloptError as error:
         return CheckFinding("bare prompt", "bad", "cannot be measured", str(error))
     return baseline(bare, first)
 
 
 async def _measure(
-    brief: RunSpec, spending: Spending, folder: Path
+    brief: RunSpec, tasks: Sequence[Task], layout: Layout, watch: Watcher, secrets: Secrets | None
 ) -> tuple[Evaluation, Evaluation]:
-    config, own = brief.config, brief.supplied.models
-    tasks = _spread(validation_tasks(config, brief.world.environment), spending.sample)
-    roles: tuple[Role, ...] = ("target", *asked_roles(brief.world.environment))
-    caps = caps_of(config, roles, brief.prices)
-    sink = EventSink(NullLog(), spending.watch)
-    public = public_texts(brief.world.environment, brief.skill)
-    async with open_workshop(config, Layout(folder), caps, public, spending.secrets) as shop:
-        environment, target = await shop.connected(brief.world.environment, own)
+    environment = brief.world.environment
+    caps = caps_of(brief.config, ("target", *asked_roles(environment)), brief.prices)
+    public = public_texts(environment, brief.skill)
+    async with open_workshop(brief.config, layout, caps, public, secrets) as shop:
+        environment, target = await shop.connected(environment, brief.supplied.models)
         harness = shop.harness(target, brief.supplied.harness)
+        sink = EventSink(NullLog(), watch)
         runner = shop.runner(harness, _Bare(environment), sink)
         bare = await runner.measure(Skill(), "val", tasks, "bare prompt")
         runner = shop.runner(harness, environment, sink)

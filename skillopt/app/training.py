@@ -18,6 +18,7 @@ from skillopt.app.models import PUBLISHED, ModelFactory, open_workshop, prefligh
 from skillopt.app.policies import limits, meta_reflector, pipeline, reviewer, shortener
 from skillopt.app.reach import no_room
 from skillopt.app.rest import rest
+from skillopt.app.result import Result
 from skillopt.app.run_spec import RunSpec
 from skillopt.app.settled import settled, told
 from skillopt.app.speculating import speculates
@@ -48,7 +49,7 @@ from skillopt.store.layout import Layout
 from skillopt.store.lock import RunLock
 from skillopt.store.progress import ProgressFile
 from skillopt.store.projector import Projector
-from skillopt.store.run_history import RunHistory
+from skillopt.store.run_history import RunHistory, useless
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +175,58 @@ async def open_training(
             sink.watch = _all(projector, _cut(brief, hide), watch, _room(training))
             _follow(training, before, progress)
             yield training
+
+
+def _unwarned(_: str) -> None:
+    """Nobody wants to know."""
+
+
+async def run_training(
+    brief: RunSpec,
+    *,
+    watch: Watcher,
+    warn: Callable[[str], None] = _unwarned,
+    opened: Callable[[Training], None] | None = None,
+    secrets: Secrets | None = None,
+) -> Result:
+    """Begin or continue a training that was read and checked.
+
+    Args:
+        brief: What `Inputs.prepare` has made.
+        watch: Called with every event of the run as it happens.
+        warn: Called once with each warning, those of earlier starts included.
+        opened: Called when the run directory is locked and before any work.
+        secrets: Variables of the environment that were read already.
+    """
+    told: set[str] = set()
+
+    def tell(texts: Iterable[str]) -> None:
+        for text in texts:
+            if text not in told:
+                told.add(text)
+                warn(text)
+
+    def see(event: Event | Signal) -> None:
+        watch(event)
+        if isinstance(event, Warned):
+            tell([event.text])
+
+    tell(brief.warnings)
+    async with open_training(brief, see, secrets) as training:
+        tell(training.warnings)
+        if opened is not None:
+            opened(training)
+        state = await training.go()
+        problem = useless(training.run.sink.record.events())
+        warnings = (*brief.warnings, *training.warnings, *([problem] if problem else []))
+        return Result(
+            best_skill=state.best.skill.render(),
+            state=state,
+            out=training.layout.root,
+            spent=training.meter.total,
+            problem=problem,
+            warnings=tuple(dict.fromkeys(warnings)),
+        )
 
 
 def _checked_identity(identity: Mapping[str, str], before: State, out: Path) -> Mapping[str, str]:

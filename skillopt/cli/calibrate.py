@@ -6,7 +6,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from skillopt.analysis.calibration import Calibration, Terms
-from skillopt.api import Inputs, Noise, noise_of
+from skillopt.api import Inputs
+from skillopt.app.calibrating import Noise
+from skillopt.app.calibrating import calibrate as measure_noise
 from skillopt.cli.arguments import CommandLine
 from skillopt.cli.formatting import count
 from skillopt.cli.progress import reporting
@@ -29,7 +31,7 @@ def calibrate(session: Session, given: CommandLine, *, effect: float, power: flo
 
     async def measure() -> Noise:
         with reporting(screen) as watch:
-            return await noise_of(brief, effect=effect, power=power, watch=watch, secrets=secrets)
+            return await measure_noise(brief, watch, secrets, effect=effect, power=power)
 
     found = run(measure(), screen, lambda: _FAREWELL)
     screen.show(*report(found.measured, found.terms))

@@ -42,6 +42,6 @@ async def test_with_a_target_of_the_callers_no_other_model_is_needed(tmp_path: P
         models={"target": from_callable(target)},
         skill=Skill.parse("Add.\n"),
     )
-    found = await calibrate(prepare(config, supplied), silent)
+    found = (await calibrate(prepare(config, supplied), silent)).measured
     assert (found.tasks, found.flipping) == (4, 0)
     assert len(asked) == 2 * 4

@@ -11,7 +11,8 @@ from support_items import prose
 
 from skillopt.analysis.integrity.findings import CheckFinding
 from skillopt.app.doctor import check_data
-from skillopt.app.integrity import check_config, check_skill, scan_skill
+from skillopt.app.integrity import check as run_check
+from skillopt.app.integrity import scan_skill
 from skillopt.app.run_spec import SuppliedParts
 from skillopt.config.load import load_config
 from skillopt.config.schema import Config
@@ -46,7 +47,7 @@ def named(found: Sequence[CheckFinding], check: str) -> CheckFinding:
 
 
 async def test_sound_data_is_ok_and_no_model_is_asked(tmp_path: Path) -> None:
-    found = verdicts(await check_config(configured(tmp_path, plain(60))))
+    found = verdicts(await run_check(configured(tmp_path, plain(60))))
     assert found.pop("bare prompt") == "left out"
     assert set(found.values()) == {"ok"}, found
 
@@ -60,19 +61,19 @@ async def test_every_rule_gives_its_own_gold_full_marks(
 ) -> None:
     rows = [{**row, "answer": answer} for row in plain(20)]
     config = configured(tmp_path, rows, scorer=scorer, extract=extract)
-    found = named(await check_config(config), "scorer")
+    found = named(await run_check(config), "scorer")
     assert found.verdict == "ok"
     assert "20 of 20 gold answers get full marks" in found.found
 
 
 async def test_an_answer_of_several_lines_gets_full_marks_too(tmp_path: Path) -> None:
     rows = [{**row, "answer": f"first\n{row['answer']}"} for row in plain(20)]
-    assert named(await check_config(configured(tmp_path, rows)), "scorer").verdict == "ok"
+    assert named(await run_check(configured(tmp_path, rows)), "scorer").verdict == "ok"
 
 
 async def test_patterns_are_no_answers_and_that_is_said(tmp_path: Path) -> None:
     rows = [{**row, "answer": "^ab+$"} for row in plain(20)]
-    found = await check_config(configured(tmp_path, rows, scorer="regex"))
+    found = await run_check(configured(tmp_path, rows, scorer="regex"))
     assert named(found, "gold answers").verdict == "left out"
     assert "no gold answer is known" in named(found, "scorer").found
 
@@ -98,14 +99,14 @@ def raising(answer: str, row: Mapping[str, object]) -> float:
     ],
 )
 async def test_a_scorer_that_is_wrong_is_bad(tmp_path: Path, scorer: object, told: str) -> None:
-    found = named(await check_config(configured(tmp_path, plain(20), scorer=scorer)), "scorer")
+    found = named(await run_check(configured(tmp_path, plain(20), scorer=scorer)), "scorer")
     assert found.verdict == "bad"
     assert told in found.found
 
 
 async def test_data_that_cannot_be_used_is_bad_and_says_why(tmp_path: Path) -> None:
     row = plain(1)[0]
-    (found,) = await check_config(configured(tmp_path, [row, row, row, row, row]))
+    (found,) = await run_check(configured(tmp_path, [row, row, row, row, row]))
     assert found.verdict == "bad"
     assert "splits must not share rows" in found.advice
 
@@ -123,7 +124,7 @@ async def test_what_is_missing_is_named_and_not_the_data_blamed(
     tmp_path: Path, env: dict[str, object], check: str, advice: str
 ) -> None:
     config = configured(tmp_path, plain(), **env)
-    (found,) = await check_config(config)
+    (found,) = await run_check(config)
     assert (found.check, found.verdict) == (check, "bad")
     assert advice in found.advice
     told = check_data(config)[0]
@@ -134,14 +135,14 @@ async def test_what_is_missing_is_named_and_not_the_data_blamed(
 async def test_an_answer_column_that_is_shown_under_another_name_is_bad(tmp_path: Path) -> None:
     rows = [{**row, "note": row["answer"]} for row in plain()]
     template = "{input}\nsolution: {note}"
-    found = await check_config(configured(tmp_path, rows, template=template))
+    found = await run_check(configured(tmp_path, rows, template=template))
     assert named(found, "gold in the brief").verdict == "bad"
 
 
 async def test_the_shortcut_of_a_real_benchmark_is_found(tmp_path: Path) -> None:
     if not SAMPLE.is_dir():
         pytest.skip("no sample of LiveMathematicianBench here")
-    found = await check_config(
+    found = await run_check(
         configured(tmp_path, _questions(SAMPLE), scorer="choice", choices="choices")
     )
     shortcut = named(found, "shortcuts")
@@ -167,9 +168,9 @@ async def test_a_trained_skill_is_compared_with_the_first_one(tmp_path: Path) ->
     rows = plain()
     config = configured(tmp_path, rows)
     recited = Skill.parse(f"- {rows[0]['input']}: {rows[0]['answer']}\n")
-    assert set(verdicts(await check_skill(config, recited)).values()) == {"bad"}
+    assert set(verdicts(await run_check(config, trained=recited)).values()) == {"bad"}
     assert set(
-        verdicts(await check_skill(config, recited, SuppliedParts(skill=recited))).values()
+        verdicts(await run_check(config, SuppliedParts(skill=recited), trained=recited)).values()
     ) == {"ok"}
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from skillopt.analysis.integrity.duplicates import twins
 from skillopt.analysis.integrity.findings import CheckFinding, Item
-from skillopt.app.integrity import check_config
+from skillopt.app.integrity import check
 from skillopt.config.load import load_config
 
 _TOWNS = ["Paris", "Rome", "Oslo", "Lima", "Cairo", "Bern", "Quito", "Dakar", "Hanoi", "Minsk"]
@@ -20,7 +20,7 @@ async def scorer_finding(
     (folder / "rows.jsonl").write_text(lines, encoding="utf-8")
     values = {"data_path": str(folder / "rows.jsonl"), "name": "custom", "skill_init": "blank"}
     settings = {f"env.{key}": value for key, value in {**values, **env}.items()}
-    found = await check_config(load_config(None, values=settings))
+    found = await check(load_config(None, values=settings))
     (one,) = [each for each in found if each.check == "scorer"]
     return one
 

@@ -9,7 +9,7 @@ import pytest
 from support_cli import Call, Done, skillopt
 from support_wire import WireServer, completion, says
 
-from skillopt.app.integrity import check_config
+from skillopt.app.integrity import check
 from skillopt.app.run_spec import prepare
 from skillopt.cli.discovery import CAPABLE, Discovered
 from skillopt.cli.quickstart import make_folder
@@ -64,7 +64,7 @@ def test_the_first_job_is_sound_and_asks_the_model_for_every_rule(tmp_path: Path
     assert {tuple(row) for row in rows} == {("id", "input", "answer")}
     longest = max(len(row["answer"]) for row in rows)
     assert longest * 4 < config.model.role("target").max_tokens * 3
-    found = asyncio.run(check_config(config))
+    found = asyncio.run(check(config))
     assert [each for each in found if each.verdict == "bad"] == []
     assert not prepare(config).world.warnings
 
