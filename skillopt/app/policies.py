@@ -18,6 +18,7 @@ from skillopt.core.rollout import CHANGED, UNCHANGED, Change, Rollout
 from skillopt.core.skill import Skill
 from skillopt.engine.plan import PlanSettings
 from skillopt.engine.target_probe import LiveTargetProbe
+from skillopt.optimizer.forms import EDITS, REWRITES, SUGGESTIONS, Form
 from skillopt.optimizer.learning_rate import (
     Autonomous,
     Constant,
@@ -39,7 +40,6 @@ from skillopt.optimizer.update import Compress, Follow, Patch, TakeOver
 from skillopt.optimizer.vary import Vary
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.digest import NO_LIMIT, Digest
-from skillopt.prompts.forms import EDITS, REWRITES, SUGGESTIONS, Form
 
 _PAIRS: Mapping[str, frozenset[Change]] = {
     "mixed": CHANGED | UNCHANGED,

@@ -17,16 +17,16 @@ from skillopt.core.rollout import Rollout, Score
 from skillopt.core.skill import Skill
 from skillopt.core.tokens import estimate, head
 from skillopt.errors import Unusable
-from skillopt.optimizer.tools import ProposerTools
-from skillopt.prompts.ask import Asker, PromptQuestion
-from skillopt.prompts.digest import NOTE, Digest, shorten
-from skillopt.prompts.replies import CallAnswer, EditAnswer, Exploration
-from skillopt.prompts.sections import (
+from skillopt.optimizer.replies import CallAnswer, EditAnswer, Exploration
+from skillopt.optimizer.sections import (
     attempt_section,
     budget_section,
     memory_sections,
     skill_section,
 )
+from skillopt.optimizer.tools import ProposerTools
+from skillopt.prompts.ask import Asker, PromptQuestion
+from skillopt.prompts.digest import NOTE, Digest, shorten
 
 _FIRST_WORDS = 24
 """Tokens of the feedback that a listing shows."""

@@ -12,9 +12,9 @@ from skillopt.core.proposal import ProposalSet, Rate
 from skillopt.core.rollout import Rollout, Score
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
+from skillopt.optimizer.replies import RateAnswer
+from skillopt.optimizer.sections import memory_sections, proposals_section, skill_section
 from skillopt.prompts.ask import Asker, PromptQuestion
-from skillopt.prompts.replies import RateAnswer
-from skillopt.prompts.sections import memory_sections, proposals_section, skill_section
 
 
 def unbounded(step: int, total: int) -> None:

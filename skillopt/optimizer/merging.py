@@ -15,9 +15,9 @@ from skillopt.core.seeds import blocks
 from skillopt.core.sink import Phase
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
+from skillopt.optimizer.forms import EDITS, Form
+from skillopt.optimizer.sections import memory_sections, proposals_section
 from skillopt.prompts.ask import Asker, PromptQuestion
-from skillopt.prompts.forms import EDITS, Form
-from skillopt.prompts.sections import memory_sections, proposals_section
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,16 +8,16 @@ from skillopt.core.memory import Memory
 from skillopt.core.proposal import Draft, Proposal, ProposalSet, Selection
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
-from skillopt.optimizer.selection import RepeatFilter
-from skillopt.optimizer.update import Patch
-from skillopt.prompts.ask import Asker, PromptQuestion
-from skillopt.prompts.replies import MetaReflectAnswer
-from skillopt.prompts.sections import (
+from skillopt.optimizer.replies import MetaReflectAnswer
+from skillopt.optimizer.sections import (
     budget_section,
     directions_section,
     memory_sections,
     skill_section,
 )
+from skillopt.optimizer.selection import RepeatFilter
+from skillopt.optimizer.update import Patch
+from skillopt.prompts.ask import Asker, PromptQuestion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

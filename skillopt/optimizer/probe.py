@@ -13,9 +13,9 @@ from skillopt.core.rollout import Rollout, Score
 from skillopt.core.seeds import shuffled
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
+from skillopt.optimizer.replies import ProbeMove
+from skillopt.optimizer.sections import attempt_sections, skill_section, turns_section
 from skillopt.prompts.ask import Asker, PromptQuestion
-from skillopt.prompts.replies import ProbeMove
-from skillopt.prompts.sections import attempt_sections, skill_section, turns_section
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

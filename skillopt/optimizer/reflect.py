@@ -16,18 +16,18 @@ from skillopt.core.rollout import Rollout, Score
 from skillopt.core.sink import Phase
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
+from skillopt.optimizer.forms import EDITS, Form
 from skillopt.optimizer.probe import Probing
 from skillopt.optimizer.reminders import Reminders
-from skillopt.optimizer.tools import ProposerTools
-from skillopt.prompts.ask import Asker, PromptQuestion
-from skillopt.prompts.digest import Digest
-from skillopt.prompts.forms import EDITS, Form
-from skillopt.prompts.sections import (
+from skillopt.optimizer.sections import (
     attempt_sections,
     budget_section,
     memory_sections,
     probe_section,
 )
+from skillopt.optimizer.tools import ProposerTools
+from skillopt.prompts.ask import Asker, PromptQuestion
+from skillopt.prompts.digest import Digest
 
 _PROMPTS: dict[Source, str] = {"failure": "analyst_error", "success": "analyst_success"}
 

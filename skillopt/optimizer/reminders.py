@@ -10,9 +10,9 @@ from skillopt.core.proposal import Finding, ReminderUpdate, Source
 from skillopt.core.reminders import new_reminders
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
+from skillopt.optimizer.replies import ConsolidatedNotes
+from skillopt.optimizer.sections import notes_section, skill_section
 from skillopt.prompts.ask import Asker, PromptQuestion
-from skillopt.prompts.replies import ConsolidatedNotes
-from skillopt.prompts.sections import notes_section, skill_section
 
 _PROMPTS: dict[Source, str] = {"failure": "lapses_failure", "success": "lapses_success"}
 

@@ -10,15 +10,15 @@ from skillopt.core.memory import Meaning, Memory, meaning
 from skillopt.core.proposal import Dropped, Finding, Proposal, ProposalSet, Selection
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
-from skillopt.prompts.ask import Asker, PromptQuestion
-from skillopt.prompts.forms import EDITS, Form
-from skillopt.prompts.replies import Ranking
-from skillopt.prompts.sections import (
+from skillopt.optimizer.forms import EDITS, Form
+from skillopt.optimizer.replies import Ranking
+from skillopt.optimizer.sections import (
     budget_section,
     memory_sections,
     proposals_section,
     skill_section,
 )
+from skillopt.prompts.ask import Asker, PromptQuestion
 
 
 @dataclass(slots=True)

@@ -11,10 +11,10 @@ from skillopt.core.proposal import Review
 from skillopt.core.rollout import Change, Pair
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
+from skillopt.optimizer.replies import MetaSkillAnswer, SlowUpdateAnswer
+from skillopt.optimizer.sections import memory_sections, pair_sections, skill_section
 from skillopt.prompts.ask import Asker, PromptQuestion
 from skillopt.prompts.digest import Digest
-from skillopt.prompts.replies import MetaSkillAnswer, SlowUpdateAnswer
-from skillopt.prompts.sections import memory_sections, pair_sections, skill_section
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from skillopt.optimizer.forms import EDITS, Form
 from skillopt.optimizer.probe import Probing
 from skillopt.optimizer.reminders import Reminders
 from skillopt.prompts.ask import Asker
-from skillopt.prompts.forms import EDITS, Form
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

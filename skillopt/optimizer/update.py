@@ -14,9 +14,9 @@ from skillopt.core.tokens import estimate
 from skillopt.errors import Unusable
 from skillopt.optimizer.locate import forgiving
 from skillopt.optimizer.pipeline import Update
+from skillopt.optimizer.replies import BodyAnswer, CompressAnswer
+from skillopt.optimizer.sections import body_section, memory_sections, proposals_section
 from skillopt.prompts.ask import Asker, PromptQuestion
-from skillopt.prompts.replies import BodyAnswer, CompressAnswer
-from skillopt.prompts.sections import body_section, memory_sections, proposals_section
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

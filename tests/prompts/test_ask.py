@@ -9,9 +9,9 @@ from skillopt.core.chat import Model, Request
 from skillopt.core.sink import EventSink
 from skillopt.errors import ConfigError, ModelError, Refused, Unusable
 from skillopt.model.scripted import Scripted
+from skillopt.optimizer.replies import EditAnalysis, EditAnswer, Ranking
 from skillopt.prompts.ask import Asker, PromptQuestion
 from skillopt.prompts.library import Library
-from skillopt.prompts.replies import EditAnalysis, EditAnswer, Ranking
 from skillopt.testing.doubles import MemoryLog
 
 QUESTION = PromptQuestion(

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from skillopt.core.chat import Message, Speaker, ToolCall
 from skillopt.core.rollout import Rollout, Score, Trajectory
 from skillopt.core.tokens import estimate, head, tail
+from skillopt.optimizer.sections import attempt_section, attempt_sections
 from skillopt.prompts.digest import NO_LIMIT, Digest, Excerpt, Story, cut, fair, shorten
-from skillopt.prompts.sections import attempt_section, attempt_sections
 
 ROLES: list[Speaker] = ["assistant", "tool", "user"]
 

@@ -11,15 +11,15 @@ from skillopt.core.edits import apply_edits
 from skillopt.core.proposal import Proposal
 from skillopt.core.rollout import Rollout, Score, Trajectory
 from skillopt.core.skill import Skill
-from skillopt.optimizer.update import edits_in
-from skillopt.prompts.jsonish import read_object
-from skillopt.prompts.replies import EditAnalysis, EditMerge, Ranking
-from skillopt.prompts.sections import (
+from skillopt.optimizer.replies import EditAnalysis, EditMerge, Ranking
+from skillopt.optimizer.sections import (
     attempt_section,
     budget_section,
     proposals_section,
     skill_section,
 )
+from skillopt.optimizer.update import edits_in
+from skillopt.prompts.jsonish import read_object
 from skillopt.testing.simulator import (
     SimulatedOptimizer,
     SimulatedTarget,

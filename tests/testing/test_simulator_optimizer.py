@@ -12,9 +12,7 @@ from skillopt.core.memory import Memory, MemoryEntry
 from skillopt.core.proposal import Proposal
 from skillopt.core.rollout import Pair, Rollout, Score, Trajectory
 from skillopt.core.skill import Skill
-from skillopt.prompts.digest import Digest
-from skillopt.prompts.library import Library
-from skillopt.prompts.sections import (
+from skillopt.optimizer.sections import (
     attempt_section,
     budget_section,
     directions_section,
@@ -23,6 +21,8 @@ from skillopt.prompts.sections import (
     proposals_section,
     skill_section,
 )
+from skillopt.prompts.digest import Digest
+from skillopt.prompts.library import Library
 from skillopt.testing.simulator import (
     SimulatedOptimizer,
     SimulatedTarget,

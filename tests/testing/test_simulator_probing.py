@@ -6,7 +6,7 @@ from skillopt.core.chat import Message
 from skillopt.core.proposal import Probe, Turn
 from skillopt.core.rollout import Rollout, Score, Trajectory
 from skillopt.core.skill import Skill
-from skillopt.prompts.sections import (
+from skillopt.optimizer.sections import (
     attempt_section,
     budget_section,
     probe_section,

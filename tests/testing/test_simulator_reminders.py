@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from skillopt.core.chat import Message
 from skillopt.core.rollout import Rollout, Score, Trajectory
 from skillopt.core.skill import Skill
+from skillopt.optimizer.sections import attempt_section, notes_section, skill_section
 from skillopt.prompts.library import Library
-from skillopt.prompts.sections import attempt_section, notes_section, skill_section
 from skillopt.testing.simulator import SimulatedOptimizer, SimulatedTarget, make_items, stated_skill
 from skillopt.testing.simulator.reminders import compact, labels_in
 from skillopt.testing.simulator.tasks import FIELDS

@@ -8,9 +8,8 @@ from skillopt.core.memory import Memory, MemoryEntry
 from skillopt.core.proposal import Pattern, Proposal
 from skillopt.core.rollout import Failure, Pair, Rollout, Score, Trajectory
 from skillopt.core.skill import Reference, Skill, Text
-from skillopt.prompts.digest import Digest
-from skillopt.prompts.replies import EditAnswer
-from skillopt.prompts.sections import (
+from skillopt.optimizer.replies import EditAnswer
+from skillopt.optimizer.sections import (
     attempt_section,
     describe,
     directions_section,
@@ -19,6 +18,7 @@ from skillopt.prompts.sections import (
     proposals_section,
     skill_section,
 )
+from skillopt.prompts.digest import Digest
 
 
 def rollout(hard: float, *between: Message) -> Rollout:

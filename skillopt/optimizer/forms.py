@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from skillopt.core.skill import Skill
-from skillopt.prompts.replies import (
+from skillopt.optimizer.replies import (
     Analysis,
     EditAnalysis,
     EditMerge,
@@ -17,7 +17,7 @@ from skillopt.prompts.replies import (
     SuggestionAnalysis,
     SuggestionMerge,
 )
-from skillopt.prompts.sections import body_section, skill_section
+from skillopt.optimizer.sections import body_section, skill_section
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
