@@ -42,14 +42,14 @@ def contenders(alpha: float) -> list[Contender]:
     changed = Replication(most=MOST, changed_only=True)
     return [
         Contender("strict", STRICT, once),
-        Contender("paired", Paired(strict=STRICT, alpha=alpha), once),
-        Contender("paired, mid-p", Paired(strict=STRICT, alpha=alpha, mid=True), once),
-        Contender("paired, best of 4", Paired(strict=STRICT, alpha=alpha), once, 4),
-        Contender("paired, replicates", Paired(strict=STRICT, alpha=alpha, looks=MOST), thrice),
-        Contender("paired, changed", Paired(strict=STRICT, alpha=alpha, looks=MOST), changed),
-        Contender("sequential", Sequential(strict=STRICT, alpha=alpha), once),
-        Contender("sequential, replicates", Sequential(strict=STRICT, alpha=alpha), thrice),
-        Contender("sequential, changed", Sequential(strict=STRICT, alpha=alpha), changed),
+        Contender("paired", Paired(STRICT.metric, alpha=alpha), once),
+        Contender("paired, mid-p", Paired(STRICT.metric, alpha=alpha, mid=True), once),
+        Contender("paired, best of 4", Paired(STRICT.metric, alpha=alpha), once, 4),
+        Contender("paired, replicates", Paired(STRICT.metric, alpha=alpha, looks=MOST), thrice),
+        Contender("paired, changed", Paired(STRICT.metric, alpha=alpha, looks=MOST), changed),
+        Contender("sequential", Sequential(STRICT.metric, alpha=alpha), once),
+        Contender("sequential, replicates", Sequential(STRICT.metric, alpha=alpha), thrice),
+        Contender("sequential, changed", Sequential(STRICT.metric, alpha=alpha), changed),
     ]
 
 

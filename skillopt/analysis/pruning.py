@@ -9,11 +9,11 @@ from typing import Protocol
 from skillopt.analysis.lineage import Origins, lineage, origins_of
 from skillopt.core.events import Event
 from skillopt.core.ports import CompleteGate
-from skillopt.core.rollout import Evaluation
+from skillopt.core.rollout import EQUAL, Evaluation
 from skillopt.core.rules import Cut, Rule, Worth, rules_in, without
 from skillopt.core.skill import Skill
 from skillopt.core.task import Task
-from skillopt.gates.compared import EQUAL, Metric
+from skillopt.gates.compared import Metric
 from skillopt.gates.statistics import matched
 
 

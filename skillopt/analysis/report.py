@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from skillopt.core.rollout import Evaluation
+from skillopt.core.rollout import EQUAL, Evaluation
 from skillopt.core.state import State
 from skillopt.core.task import Split
-from skillopt.gates.compared import EQUAL, Metric
+from skillopt.gates.compared import Metric
 from skillopt.gates.statistics import Interval, interval, matched
 
 HARD, SOFT = Metric(0.0), Metric(1.0)

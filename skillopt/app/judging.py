@@ -9,16 +9,15 @@ from skillopt.app.parts import make
 from skillopt.app.policies import rate_control
 from skillopt.config.parts import GATES
 from skillopt.config.schema import Config, EvaluationSection, settings_for
-from skillopt.core.ports import AcceptsShorter, CompleteGate, Gate, ParentChoice, Pruner
+from skillopt.core.abilities import complete_gate
+from skillopt.core.ports import AcceptsShorter, CompleteGate, Gate, Pruner
 from skillopt.core.rollout import Evaluation
 from skillopt.core.skill import Skill
 from skillopt.core.task import Task
 from skillopt.engine.candidate_evaluation import Replication
-from skillopt.engine.run import current
+from skillopt.engine.halving import HalveByGain, ParentChoice, ParetoParents, current
 from skillopt.engine.target_probe import LiveTargetProbe
 from skillopt.gates.compared import Always, Metric, MetricSettings, Strict
-from skillopt.gates.complete import complete
-from skillopt.gates.halving import HalveByGain, ParetoParents
 
 
 def metric(config: Config) -> Metric:
@@ -29,7 +28,7 @@ def metric(config: Config) -> Metric:
 def gates(config: Config) -> tuple[CompleteGate, CompleteGate]:
     """The gate for steps and the one for guidance."""
     strict = Strict(metric(config))
-    chosen = complete(own_gate(config), strict.value)
+    chosen = complete_gate(own_gate(config), strict.value)
     if not config.optimizer.slow_update_gate_with_selection:
         return chosen, Always(strict.metric)
     return chosen, strict if chosen.forced else chosen
@@ -67,7 +66,7 @@ def halving_schedule(config: Config) -> HalveByGain | None:
     if optimizer.candidates == 1:
         return None
     return HalveByGain(
-        metric=metric(config),
+        marks=metric(config).marks,
         screen=optimizer.screen_tasks,
         block=optimizer.race_block,
         seed=config.train.seed,
@@ -78,7 +77,7 @@ def parents(config: Config) -> ParentChoice:
     """Where steps set out from."""
     if config.optimizer.parents == "current":
         return current
-    return ParetoParents(metric=metric(config), seed=config.train.seed)
+    return ParetoParents(marks=metric(config).marks, seed=config.train.seed)
 
 
 def pruner(config: Config, target_probe: LiveTargetProbe) -> Pruner | None:
@@ -99,4 +98,4 @@ def _for_shorter(config: Config) -> CompleteGate:
     """For what is only shorter, as good is good enough, unless the gate asks for more."""
     gate, enough = own_gate(config), Strict(metric(config), ties=True)
     own = gate.for_shorter() if isinstance(gate, AcceptsShorter) else enough
-    return complete(own, enough.value)
+    return complete_gate(own, enough.value)

@@ -10,11 +10,11 @@ from skillopt.app.judging import gates, metric, own_gate, replication
 from skillopt.config.parts import part_name
 from skillopt.config.schema import Config
 from skillopt.core.ports import CompleteGate, SuggestsLooser
+from skillopt.core.rollout import EQUAL
 from skillopt.core.state import State
 from skillopt.engine.candidate_evaluation import out_of_reach
 from skillopt.engine.plan import Plan
 from skillopt.engine.run import alpha_share
-from skillopt.gates.compared import EQUAL
 
 
 @dataclass(frozen=True, slots=True)

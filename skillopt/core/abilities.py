@@ -1,20 +1,30 @@
-"""What an episode has beyond its texts, whichever of the optional protocols it implements."""
+"""What a part has, whichever of the optional protocols it implements: episodes and gates."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 
 from skillopt.core.chat import Image, Tool, ToolCall
 from skillopt.core.episode import EpisodeLimits, EpisodeNeed, ToolResult, Workspace
+from skillopt.core.events import GateVerdict, Measured
 from skillopt.core.ports import (
+    CompleteGate,
+    Curtails,
     Episode,
+    Forces,
+    Gate,
     Harness,
     HasLimits,
     HasWorkspace,
+    LimitsFalseAccepts,
     OffersTools,
+    RanksSkills,
     ShowsImages,
     TellsServed,
 )
+from skillopt.core.rollout import Evaluation
+from skillopt.core.skill import Skill
 from skillopt.errors import ConfigError
 
 
@@ -76,3 +86,43 @@ def refuse_unserved(
             f"env.harness: tasks of environment {environment!r} need {' and '.join(missing)}, but "
             f"the harness {harness!r} serves {able}; choose another harness"
         )
+
+
+def complete_gate(gate: Gate, value: Callable[[Skill, Evaluation], float]) -> CompleteGate:
+    """The gate with all abilities; `value` ranks skills if the gate has no number of its own."""
+    return gate if isinstance(gate, CompleteGate) else _CompletedGate(gate, value)
+
+
+@dataclass(frozen=True, slots=True)
+class _CompletedGate:
+    gate: Gate
+    default_value: Callable[[Skill, Evaluation], float]
+
+    def judge(self, candidate: Measured, incumbent: Measured, *, level: float) -> GateVerdict:
+        return self.gate.judge(candidate, incumbent, level=level)
+
+    def value(self, skill: Skill, evaluation: Evaluation) -> float:
+        ranks = self.gate.value if isinstance(self.gate, RanksSkills) else self.default_value
+        return ranks(skill, evaluation)
+
+    @property
+    def alpha(self) -> float:
+        return self.gate.alpha if isinstance(self.gate, LimitsFalseAccepts) else 0.0
+
+    def fewest_wins(self, level: float) -> int | None:
+        return self.gate.fewest_wins(level) if isinstance(self.gate, LimitsFalseAccepts) else 0
+
+    def order(self, tasks: Sequence[str], skill: str, incumbent: Evaluation) -> Sequence[str]:
+        gate = self.gate
+        return gate.order(tasks, skill, incumbent) if isinstance(gate, Curtails) else tasks
+
+    def foresee(
+        self, candidate: Measured, incumbent: Measured, left: Collection[str], *, level: float
+    ) -> GateVerdict | None:
+        if not isinstance(self.gate, Curtails):
+            return None
+        return self.gate.foresee(candidate, incumbent, left, level=level)
+
+    @property
+    def forced(self) -> bool:
+        return self.gate.forced if isinstance(self.gate, Forces) else False

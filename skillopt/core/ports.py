@@ -316,7 +316,7 @@ class Gate(Protocol):
     """Decides whether a measured candidate replaces the current skill. Has no side effects.
 
     `judge` is enough for a gate. What else the training loop asks of one (`CompleteGate`) is
-    optional; `skillopt.gates.complete` has the defaults.
+    optional; `skillopt.core.abilities` has the defaults.
     """
 
     def judge(self, candidate: Measured, incumbent: Measured, *, level: float) -> GateVerdict:
@@ -433,37 +433,6 @@ class AcceptsShorter(Protocol):
 @runtime_checkable
 class CompleteGate(Gate, RanksSkills, LimitsFalseAccepts, Curtails, Forces, Protocol):
     """A gate with all optional abilities: what the training loop uses."""
-
-
-class HalvingSchedule(Protocol):
-    """The rules of screening and race among several candidates. Has no side effects."""
-
-    def screening(self, known: Evaluation) -> Sequence[Sequence[str]]:
-        """Tasks of the step in blocks; `known` is their evaluation with the parent.
-
-        Empty if no candidate could gain anything.
-        """
-        ...
-
-    def blocks(self, tasks: Sequence[str], step: int) -> Sequence[Sequence[str]]:
-        """Val tasks in blocks, one for each round of the race."""
-        ...
-
-    def screened(self, gains: Mapping[str, float]) -> Sequence[str]:
-        """The candidates that continue after screening, best first; may be empty."""
-        ...
-
-    def halved(self, gains: Mapping[str, float]) -> Sequence[str]:
-        """The candidates that continue after a round on val tasks, best first; at least one."""
-        ...
-
-
-class ParentChoice(Protocol):
-    """Which skill a step starts from. Has no side effects."""
-
-    def __call__(self, pool: Sequence[Measured], step: int) -> Measured:
-        """One of the skills that have been current; the last one is current now."""
-        ...
 
 
 class EventLog(Protocol):

@@ -17,6 +17,8 @@ from skillopt.errors import RolloutError
 T = TypeVar("T")
 
 FULL_MARKS = 1 - 1e-9
+EQUAL = 1e-12
+"""Means that differ by less are the same."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from skillopt.core.ports import (
     CompleteGate,
     MetaReflector,
     Optimizer,
-    ParentChoice,
     Pruner,
     Reviewer,
     Shortener,
@@ -30,7 +29,13 @@ from skillopt.engine.candidate_evaluation import (
     Replication,
     out_of_reach,
 )
-from skillopt.engine.halving import Baseline, HalvingResult, SuccessiveHalving
+from skillopt.engine.halving import (
+    Baseline,
+    HalvingResult,
+    ParentChoice,
+    SuccessiveHalving,
+    current,
+)
 from skillopt.engine.plan import Plan, Step
 from skillopt.engine.prefetch import Prefetch
 from skillopt.engine.rollouts import Comparison, Incumbent, RolloutRunner
@@ -49,11 +54,6 @@ def alpha_share(alpha: float, gates: Sequence[str], state: State) -> float:
     begun = len(gates) if state.gates == 0 else state.gates
     total = alpha * max(1.0, len(gates) / max(1, begun))
     return max(0.0, total - state.spent) / max(1, left)
-
-
-def current(pool: Sequence[Measured], step: int) -> Measured:
-    """Every step sets out from the current skill."""
-    return pool[-1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

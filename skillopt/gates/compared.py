@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import fsum
 from typing import ClassVar
 
 from typing_extensions import Self
 
 from skillopt.core.events import GateVerdict, Measured
-from skillopt.core.rollout import Evaluation, Score
+from skillopt.core.rollout import EQUAL, Evaluation, Score
 from skillopt.core.skill import Skill
 
 DIRECTIVE_WORDS = (
@@ -27,7 +27,7 @@ DIRECTIVE_WORDS = (
     "strict",
     "verify",
 )
-"""Words that lead: unless the user names others."""
+"""Words that lead, unless the user names others."""
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*")
 
@@ -38,21 +38,11 @@ class Density:
 
     weight: float
     words: tuple[str, ...] = DIRECTIVE_WORDS
-    _folded: frozenset[str] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        """Capitals do not matter."""
-        object.__setattr__(self, "_folded", frozenset(word.casefold() for word in self.words))
 
     def __call__(self, skill: Skill) -> float:
-        """The bonus: at most the weight, and 0 for a skill without words."""
-        said = [word.casefold() for word in _WORD.findall(skill.body)]
-        leading = sum(word in self._folded for word in said)
-        return self.weight * (leading / len(said)) if said else 0.0
-
-
-EQUAL = 1e-12
-"""Means that differ by less are the same."""
+        leading = {word.casefold() for word in self.words}
+        words = [word.casefold() for word in _WORD.findall(skill.body)]
+        return self.weight * (sum(word in leading for word in words) / max(1, len(words)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,26 +60,25 @@ class Metric:
         return named.get(self.soft_weight, f"mixed {self.soft_weight:g}")
 
     def __call__(self, evaluation: Evaluation) -> float:
-        """Mix the two means."""
         return self.mark(evaluation.hard, evaluation.soft)
 
     def mark(self, hard: float, soft: float) -> float:
-        """Mix two numbers."""
         if self.soft_weight == 0:
             return hard
         return (1 - self.soft_weight) * hard + self.soft_weight * soft
 
     def of(self, score: Score) -> float:
-        """The number for one attempt."""
         return self.mark(score.hard, score.soft)
 
     def marks(self, evaluation: Evaluation) -> dict[str, float]:
-        """The number for each task."""
         return {task: self.of(score) for task, score in evaluation.scores.items()}
 
     def difference(self, new: Score, old: Score) -> float:
-        """By how much one attempt at a task is better than another."""
         return self.of(new) - self.of(old)
+
+    def differences(self, new: Evaluation, old: Evaluation) -> list[float]:
+        """By how much each task of the old evaluation went better; both must have all of them."""
+        return [self.difference(new.scores[task], score) for task, score in old.scores.items()]
 
     def bonus(self, skill: Skill) -> float:
         """What a skill earns by its text, on top of its scores."""
@@ -98,8 +87,6 @@ class Metric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricSettings:
-    """The settings of the number that skills are ranked by."""
-
     gate_metric: str = "hard"
     gate_mixed_weight: float = 0.5
     use_semantic_density: bool = False
@@ -108,7 +95,6 @@ class MetricSettings:
 
     @property
     def metric(self) -> Metric:
-        """The number."""
         weights = {"hard": 0.0, "soft": 1.0, "mixed": self.gate_mixed_weight}
         words = DIRECTIVE_WORDS if self.leading_words is None else self.leading_words
         density = Density(self.semantic_density_weight, words)
@@ -116,22 +102,12 @@ class MetricSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Strict:
-    """Accept only a strictly better mean over the tasks that both evaluations scored."""
-
-    Settings: ClassVar[type[MetricSettings]] = MetricSettings
-    decisive: ClassVar[bool] = True
+class RankedByMetric:
+    """What all gates here have: they rank skills by a metric, and compare common attempts."""
 
     metric: Metric
     forced: bool = False
     alpha: float = 0.0
-    ties: bool = False
-    """Whether an equal mean is good enough: for candidates that are better by being shorter."""
-
-    @classmethod
-    def from_settings(cls, settings: MetricSettings) -> Self:
-        """With the metric of the settings."""
-        return cls(settings.metric)
 
     def value(self, skill: Skill, evaluation: Evaluation) -> float:
         """The metric of the scores, and the bonus of the text."""
@@ -146,11 +122,29 @@ class Strict:
 
         Where some of its attempts fail, it is compared with the incumbent's other ones.
         """
-        marks = [each[task] for each in incumbent.replicates if task in each]
-        return max((1 - self.metric.of(each) for each in marks), default=0.0)
+        scores = [scores[task] for scores in incumbent.replicates if task in scores]
+        return max((1 - self.metric.of(score) for score in scores), default=0.0)
+
+    def differences(self, candidate: Measured, incumbent: Measured) -> list[float]:
+        """By how much the candidate is better on each task that both have a score for."""
+        return self.metric.differences(*candidate.evaluation.beside(incumbent.evaluation))
+
+
+@dataclass(frozen=True, slots=True)
+class Strict(RankedByMetric):
+    """Accept only a strictly better mean over the tasks that both evaluations scored."""
+
+    Settings: ClassVar[type[MetricSettings]] = MetricSettings
+    decisive: ClassVar[bool] = True
+
+    ties: bool = False
+    """Whether an equal mean is good enough: for candidates that are better by being shorter."""
+
+    @classmethod
+    def from_settings(cls, settings: MetricSettings) -> Self:
+        return cls(settings.metric)
 
     def fewest_wins(self, level: float = 0.0) -> int | None:
-        """One; none where a tie is enough."""
         return 0 if self.ties else 1
 
     def foresee(
@@ -166,37 +160,29 @@ class Strict:
         The bonus of the text counts once for every task that is compared; one that turns out to
         have no score adds nothing.
         """
+        known = incumbent.evaluation
         bonus = self.metric.bonus(candidate.skill) - self.metric.bonus(incumbent.skill)
-        new, old = candidate.evaluation.beside(incumbent.evaluation)
-        differ = self.metric.difference
-        gained = [differ(new.scores[task], old.scores[task]) + bonus for task in old.scores]
-        room = [self.room(task, incumbent.evaluation) for task in left]
-        known = [task in incumbent.evaluation.scores for task in left]
-        most = [max(0.0, each + bonus) for each, scored in zip(room, known, strict=True) if scored]
+        gained = [gain + bonus for gain in self.differences(candidate, incumbent)]
+        most = [max(0.0, self.room(task, known) + bonus) for task in left if task in known.scores]
         # Below what counts as equal by a margin that no rounding can bridge.
         bar = -2 * EQUAL * (len(gained) + len(left)) if self.ties else 0.0
         if fsum([*gained, *most]) > bar:
             return None
         ours = self.value(candidate.skill, candidate.evaluation.granting(left))
-        theirs = self.value(incumbent.skill, incumbent.evaluation)
-        met = len(candidate.evaluation.scores)
+        theirs = self.value(incumbent.skill, known)
         relation = "<" if self.ties else "<="
-        return GateVerdict(
-            "not_better",
-            f"at most {ours:.4f} {relation} {theirs:.4f}, after {met} of {met + len(left)} tasks",
-        )
+        met = _met(candidate, left)
+        return GateVerdict("not_better", f"at most {ours:.4f} {relation} {theirs:.4f}, {met}")
 
     def judge(self, candidate: Measured, incumbent: Measured, *, level: float = 0.0) -> GateVerdict:
         """Compare means on the common tasks; without any, a text alone is not better."""
         new, old = candidate.evaluation.beside(incumbent.evaluation)
-        ours = self.value(candidate.skill, new)
-        theirs = self.value(incumbent.skill, old)
-        better = ours >= theirs - EQUAL if self.ties else ours > theirs + EQUAL
         if not new.n:
             return GateVerdict("not_better", "no task was scored for both skills")
+        ours, theirs = self.value(candidate.skill, new), self.value(incumbent.skill, old)
+        better = ours >= theirs - EQUAL if self.ties else ours > theirs + EQUAL
         above, below = (">=", "<") if self.ties else (">", "<=")
-        relation = above if better else below
-        reason = f"{ours:.4f} {relation} {theirs:.4f} on {new.n} tasks"
+        reason = f"{ours:.4f} {above if better else below} {theirs:.4f} on {new.n} tasks"
         return GateVerdict("better" if better else "not_better", reason)
 
 
@@ -209,50 +195,42 @@ class Always(Strict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoRegressionSettings(MetricSettings):
-    """The settings of `NoRegression`."""
-
     must_pass: tuple[str, ...] = ()
     max_broken: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoRegression:
+@dataclass(frozen=True, slots=True)
+class NoRegression(RankedByMetric):
     """Accept a strictly better mean that breaks little: tasks passed before are still passed."""
 
     Settings: ClassVar[type[NoRegressionSettings]] = NoRegressionSettings
 
-    strict: Strict
     must_pass: frozenset[str] = frozenset()
     """Tasks that no accepted candidate may break."""
     max_broken: float = 0.0
     """The share of tasks that may be passed before and not any more."""
-    forced: bool = False
-    alpha: float = 0.0
+    ties: bool = False
 
     @classmethod
     def from_settings(cls, settings: NoRegressionSettings) -> Self:
-        """With the metric and the conditions of the settings."""
-        return cls(
-            strict=Strict(settings.metric),
-            must_pass=frozenset(settings.must_pass),
-            max_broken=settings.max_broken,
-        )
+        must_pass = frozenset(settings.must_pass)
+        return cls(settings.metric, must_pass=must_pass, max_broken=settings.max_broken)
 
     def for_shorter(self) -> NoRegression:
         """What must not break may not break here either."""
-        return replace(self, strict=replace(self.strict, ties=True))
+        return replace(self, ties=True)
 
-    def value(self, skill: Skill, evaluation: Evaluation) -> float:
-        """As of a strict gate."""
-        return self.strict.value(skill, evaluation)
+    @property
+    def strict(self) -> Strict:
+        """What is asked of the means."""
+        return Strict(self.metric, ties=self.ties)
 
     def order(self, tasks: Sequence[str], skill: str, incumbent: Evaluation) -> list[str]:
         """First what must pass, then as a strict gate."""
-        found = self.strict.order(tasks, skill, incumbent)
-        return sorted(found, key=lambda task: task not in self.must_pass)
+        order = self.strict.order(tasks, skill, incumbent)
+        return sorted(order, key=lambda task: task not in self.must_pass)
 
     def fewest_wins(self, level: float = 0.0) -> int | None:
-        """As of a strict gate."""
         return self.strict.fewest_wins()
 
     def foresee(
@@ -268,30 +246,29 @@ class NoRegression:
         most = self.max_broken * len(incumbent.evaluation.scores)
         if self.must_pass.isdisjoint(broken) and len(broken) <= most:
             return self.strict.foresee(candidate, incumbent, left)
-        met = len(candidate.evaluation.scores)
-        broke = f"broke {_named(broken)}"
-        return GateVerdict("not_better", f"{broke}, after {met} of {met + len(left)} tasks")
+        return GateVerdict("not_better", f"broke {_named(broken)}, {_met(candidate, left)}")
 
     def judge(self, candidate: Measured, incumbent: Measured, *, level: float = 0.0) -> GateVerdict:
         """Look for what is broken, then compare means."""
-        new, old = candidate.evaluation.beside(incumbent.evaluation)
+        common, _ = incumbent.evaluation.beside(candidate.evaluation)
         broken = _broken(candidate, incumbent)
         if lost := self.must_pass.intersection(broken):
-            return GateVerdict(
-                "not_better", f"broke {_named(lost)}, which must pass (evaluation.must_pass)"
-            )
-        if len(broken) > self.max_broken * new.n:
-            return GateVerdict(
-                "not_better", f"broke {len(broken)} of {new.n} tasks: {_named(broken)}"
-            )
-        better = self.strict.judge(candidate, incumbent)
-        unknown = self.must_pass.difference(old.scores)
-        if better.finding == "better" and unknown:
-            return GateVerdict(
-                "inconclusive",
-                f"{_named(unknown)} must pass (evaluation.must_pass) but has no score",
-            )
-        return GateVerdict(better.finding, f"{better.reason}, {len(broken)} broken")
+            reason = f"broke {_named(lost)}, which must pass (evaluation.must_pass)"
+            return GateVerdict("not_better", reason)
+        if len(broken) > self.max_broken * common.n:
+            reason = f"broke {len(broken)} of {common.n} tasks: {_named(broken)}"
+            return GateVerdict("not_better", reason)
+        verdict = self.strict.judge(candidate, incumbent)
+        unknown = self.must_pass.difference(common.scores)
+        if verdict.finding == "better" and unknown:
+            reason = f"{_named(unknown)} must pass (evaluation.must_pass) but has no score"
+            return GateVerdict("inconclusive", reason)
+        return GateVerdict(verdict.finding, f"{verdict.reason}, {len(broken)} broken")
+
+
+def _met(candidate: Measured, left: Collection[str]) -> str:
+    met = len(candidate.evaluation.scores)
+    return f"after {met} of {met + len(left)} tasks"
 
 
 def _broken(candidate: Measured, incumbent: Measured) -> list[str]:
@@ -301,5 +278,5 @@ def _broken(candidate: Measured, incumbent: Measured) -> list[str]:
 
 
 def _named(tasks: Iterable[str], most: int = 5) -> str:
-    found = sorted(tasks)
-    return ", ".join(found[:most]) + (", ..." if len(found) > most else "")
+    names = sorted(tasks)
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")

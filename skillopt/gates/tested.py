@@ -15,9 +15,8 @@ from typing import ClassVar
 from typing_extensions import Self
 
 from skillopt.core.events import GateVerdict, Measured
-from skillopt.core.rollout import Evaluation, Score
-from skillopt.core.skill import Skill
-from skillopt.gates.compared import EQUAL, MetricSettings, Strict
+from skillopt.core.rollout import EQUAL, Evaluation, Score
+from skillopt.gates.compared import MetricSettings, RankedByMetric
 from skillopt.gates.statistics import sign_flip, wealth
 
 _MOST_WINS = 1000
@@ -26,8 +25,6 @@ _MOST_WINS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelSettings(MetricSettings):
-    """The settings of both gates."""
-
     alpha: float = 0.05
     paired_test: str = "exact"
     inconclusive: str = "reject"
@@ -42,32 +39,25 @@ class LevelSettings(MetricSettings):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Paired:
+class Paired(RankedByMetric):
     """Accept what a sign-flip test over the same tasks finds better.
 
     For scores of 0 and 1 that is McNemar's test. The exact one holds the stated rate always, the
-    mid-p one on average.
+    mid-p one on average. It asks only for the end, so any order of tasks is fair.
     """
 
     Settings: ClassVar[type[LevelSettings]] = LevelSettings
 
-    strict: Strict
-    alpha: float
+    alpha: float = 0.05
     looks: int = 1
     """How often the evidence may be looked at, as replicates are bought; each look has its part."""
     mid: bool = False
     """Whether to go by the mid-p value instead of the exact one."""
-    forced: bool = False
 
     @classmethod
     def from_settings(cls, settings: LevelSettings) -> Self:
-        """One look after the attempts, and one after each replicate that may be added."""
-        return cls(
-            strict=Strict(settings.metric),
-            alpha=settings.alpha,
-            looks=settings.looks,
-            mid=settings.paired_test == "mid_p",
-        )
+        mid = settings.paired_test == "mid_p"
+        return cls(settings.metric, alpha=settings.alpha, looks=settings.looks, mid=mid)
 
     def looser(self, level: float) -> Iterator[str]:
         """The mid-p value, and one look only."""
@@ -78,14 +68,6 @@ class Paired:
             wins = replace(self, looks=1).fewest_wins(level)
             yield f"evaluation.inconclusive reject ({wins} wins)"
 
-    def value(self, skill: Skill, evaluation: Evaluation) -> float:
-        """As of a strict gate."""
-        return self.strict.value(skill, evaluation)
-
-    def order(self, tasks: Sequence[str], skill: str, incumbent: Evaluation) -> list[str]:
-        """As a strict gate: the test asks only for the end, so any order is fair."""
-        return self.strict.order(tasks, skill, incumbent)
-
     def fewest_wins(self, level: float) -> int | None:
         """As many as make a sign test over nothing but wins sure enough."""
         bar = level / self.looks
@@ -95,36 +77,31 @@ class Paired:
         self, candidate: Measured, incumbent: Measured, left: Collection[str], *, level: float
     ) -> GateVerdict | None:
         """Nothing, if full marks on all tasks left would prove nothing."""
-        room = [self.strict.room(task, incumbent.evaluation) for task in left]
-        found = self._differences(candidate, incumbent)
+        gains = self.differences(candidate, incumbent)
+        most = [*gains, *(self.room(task, incumbent.evaluation) for task in left)]
         bar = level / self.looks
-        p = sign_flip([*found, *room], mid=self.mid)
-        none = fsum([*found, *room]) <= 0
-        if p <= bar and not none:
+        p = sign_flip(most, mid=self.mid)
+        worse = fsum(most) <= 0
+        if p <= bar and not worse:
             return None
-        told = f"{_told(found)}, p cannot fall below {p:.2g} > {bar:.2g}, {len(left)} tasks left"
-        return GateVerdict("not_better" if none else "inconclusive", told)
-
-    def _differences(self, candidate: Measured, incumbent: Measured) -> list[float]:
-        new, old = candidate.evaluation.beside(incumbent.evaluation)
-        differ = self.strict.metric.difference
-        return [differ(new.scores[task], old.scores[task]) for task in old.scores]
+        reason = f"{_count(gains)}, p cannot fall below {p:.2g} > {bar:.2g}, {len(left)} tasks left"
+        return GateVerdict("not_better" if worse else "inconclusive", reason)
 
     def judge(self, candidate: Measured, incumbent: Measured, *, level: float) -> GateVerdict:
         """Better only at the level; no better when the mean says so; else nobody knows."""
-        found = self._differences(candidate, incumbent)
+        gains = self.differences(candidate, incumbent)
         bar = level / self.looks
-        p = sign_flip(found, mid=self.mid)
-        told = f"{_told(found)}, p {p:.2g}"
-        if sum(found) <= EQUAL * len(found):
-            return GateVerdict("not_better", told)
+        p = sign_flip(gains, mid=self.mid)
+        reason = f"{_count(gains)}, p {p:.2g}"
+        if sum(gains) <= EQUAL * len(gains):
+            return GateVerdict("not_better", reason)
         if p <= bar:
-            return GateVerdict("better", f"{told} <= {bar:.2g}")
-        return GateVerdict("inconclusive", f"{told} > {bar:.2g}")
+            return GateVerdict("better", f"{reason} <= {bar:.2g}")
+        return GateVerdict("inconclusive", f"{reason} > {bar:.2g}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sequential:
+class Sequential(RankedByMetric):
     """A sequential test by betting: accept as soon as the e-value reaches 1 / level.
 
     Anytime-valid: it may be looked at after every task, and more may be bought, at no price. Tasks
@@ -133,30 +110,22 @@ class Sequential:
 
     Settings: ClassVar[type[LevelSettings]] = LevelSettings
 
-    strict: Strict
-    alpha: float
+    alpha: float = 0.05
     replicates: int = 1
     """Attempts per task that are made in any case; they make one bet."""
     rounds: int = 1
     """The most bets on a task: that one, and one for each replicate that may be bought."""
-    forced: bool = False
 
     @classmethod
     def from_settings(cls, settings: LevelSettings) -> Self:
-        """One bet for the attempts, and one for each replicate that may be added."""
         return cls(
-            strict=Strict(settings.metric),
+            settings.metric,
             alpha=settings.alpha,
             replicates=settings.replicates,
             rounds=settings.looks,
         )
 
-    def value(self, skill: Skill, evaluation: Evaluation) -> float:
-        """As of a strict gate."""
-        return self.strict.value(skill, evaluation)
-
     def order(self, tasks: Sequence[str], skill: str, incumbent: Evaluation) -> list[str]:
-        """That of the bets."""
         return bet_order(tasks, skill)
 
     def fewest_wins(self, level: float) -> int | None:
@@ -169,45 +138,42 @@ class Sequential:
     ) -> GateVerdict | None:
         """Worse, if that is proven; nothing, if full marks on all tasks left would not pay."""
         so_far = self.judge(candidate, incumbent, level=level)
-        found = list(self._bets(candidate, incumbent))
         if so_far.finding == "better":
             return None
-        if _first(wealth([-each for each in found]), level) is not None:
+        bets = list(self._bets(candidate, incumbent))
+        if _first(wealth([-bet for bet in bets]), level) is not None:
             return GateVerdict("not_better", f"{so_far.reason}, {len(left)} tasks left")
-        room = [self.strict.room(task, incumbent.evaluation) for task in left]
-        if _first(wealth([*found, *room]), level) is not None:
+        most = [*bets, *(self.room(task, incumbent.evaluation) for task in left)]
+        if _first(wealth(most), level) is not None:
             return None
-        none = fsum([*found, *room]) <= 0
-        told = (
-            f"{_told(found)}, the e-value cannot become high enough on the {len(left)} tasks left"
-        )
-        return GateVerdict("not_better" if none else "inconclusive", told)
+        cannot = f"the e-value cannot become high enough on the {len(left)} tasks left"
+        finding = "not_better" if fsum(most) <= 0 else "inconclusive"
+        return GateVerdict(finding, f"{_count(bets)}, {cannot}")
 
     def judge(self, candidate: Measured, incumbent: Measured, *, level: float) -> GateVerdict:
         """Bet on both sides; whichever first wins enough is right."""
-        found = list(self._bets(candidate, incumbent))
-        for_it, against = wealth(found), wealth([-each for each in found])
+        bets = list(self._bets(candidate, incumbent))
+        for_it, against = wealth(bets), wealth([-bet for bet in bets])
         wins, loses = _first(for_it, level), _first(against, level)
         bar = f"{1 / level:.4g}" if level else "infinity"
         if wins is not None and (loses is None or wins < loses):
-            told = f"{_told(found[: wins + 1])}, e-value {for_it[wins]:.3g}"
-            return GateVerdict("better", f"{told} >= {bar}")
+            reason = f"{_count(bets[: wins + 1])}, e-value {for_it[wins]:.3g}"
+            return GateVerdict("better", f"{reason} >= {bar}")
         if loses is not None:
-            told = f"{_told(found[: loses + 1])}, e-value against it {against[loses]:.3g}"
-            return GateVerdict("not_better", f"{told} >= {bar}")
-        told = f"{_told(found)}, e-value {max(for_it, default=1.0):.3g}"
-        if sum(found) <= EQUAL * len(found):
-            return GateVerdict("not_better", told)
-        return GateVerdict("inconclusive", f"{told} < {bar}")
+            reason = f"{_count(bets[: loses + 1])}, e-value against it {against[loses]:.3g}"
+            return GateVerdict("not_better", f"{reason} >= {bar}")
+        reason = f"{_count(bets)}, e-value {max(for_it, default=1.0):.3g}"
+        if sum(bets) <= EQUAL * len(bets):
+            return GateVerdict("not_better", reason)
+        return GateVerdict("inconclusive", f"{reason} < {bar}")
 
     def _bets(self, candidate: Measured, incumbent: Measured) -> Iterator[float]:
         ours, theirs = candidate.evaluation.replicates, incumbent.evaluation.replicates
         first = _over(ours[: self.replicates]).beside(_over(theirs[: self.replicates]))
         later = zip(ours[self.replicates :], theirs[self.replicates :], strict=False)
-        rounds = [(first[0].scores, first[1].scores), *later]
-        for new, old in rounds:
+        for new, old in [(first[0].scores, first[1].scores), *later]:
             for task in bet_order(new.keys() & old.keys(), candidate.evaluation.skill):
-                yield self.strict.metric.difference(new[task], old[task])
+                yield self.metric.difference(new[task], old[task])
 
 
 def bet_order(tasks: Iterable[str], skill: str) -> list[str]:
@@ -233,7 +199,7 @@ def _first(sums: list[float], level: float) -> int | None:
     return next((at for at, each in enumerate(sums) if each * level >= 1), None)
 
 
-def _told(differences: list[float]) -> str:
+def _count(differences: list[float]) -> str:
     gained = sum(each > EQUAL for each in differences)
     lost = sum(each < -EQUAL for each in differences)
     return f"{gained} better, {lost} worse of {len(differences)}"

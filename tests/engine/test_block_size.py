@@ -25,12 +25,12 @@ SEED = Skill.parse("You add numbers.\n")
 STRICT = Strict(Metric())
 GATES: dict[str, CompleteGate] = {
     "strict": STRICT,
-    "no_regression": NoRegression(strict=STRICT, max_broken=0.1),
-    "paired": Paired(strict=STRICT, alpha=0.5),
-    "paired, mid-p": Paired(strict=STRICT, alpha=0.5, mid=True),
-    "sequential": Sequential(strict=STRICT, alpha=0.5),
-    "paired, two looks": Paired(strict=STRICT, alpha=0.5, looks=2),
-    "sequential, two rounds": Sequential(strict=STRICT, alpha=0.5, rounds=2),
+    "no_regression": NoRegression(STRICT.metric, max_broken=0.1),
+    "paired": Paired(STRICT.metric, alpha=0.5),
+    "paired, mid-p": Paired(STRICT.metric, alpha=0.5, mid=True),
+    "sequential": Sequential(STRICT.metric, alpha=0.5),
+    "paired, two looks": Paired(STRICT.metric, alpha=0.5, looks=2),
+    "sequential, two rounds": Sequential(STRICT.metric, alpha=0.5, rounds=2),
 }
 
 

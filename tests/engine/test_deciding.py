@@ -51,7 +51,7 @@ def world(**changes: object) -> World:
         env=Sums(size=8),
         target=Scripted(moody),
         optimizer=Scripted(careful),
-        gate=Paired(strict=STRICT, alpha=0.05),
+        gate=Paired(STRICT.metric, alpha=0.05),
         shape=SHORT,
         final_test=False,
     )
@@ -65,7 +65,7 @@ async def trained(start: World) -> tuple[State, list[Stepped]]:
 
 
 async def test_what_cannot_be_told_apart_is_rejected_as_inconclusive() -> None:
-    state, (step,) = await trained(world(gate=Paired(strict=STRICT, alpha=0.01)))
+    state, (step,) = await trained(world(gate=Paired(STRICT.metric, alpha=0.01)))
     decision = step.decision
     assert decision is not None
     assert (decision.action, decision.inconclusive) == ("reject", True)
@@ -78,7 +78,7 @@ async def test_what_cannot_be_told_apart_is_rejected_as_inconclusive() -> None:
 
 
 async def test_replicates_are_bought_for_both_sides_until_the_gate_can_tell() -> None:
-    gate = Paired(strict=STRICT, alpha=0.02, looks=2)
+    gate = Paired(STRICT.metric, alpha=0.02, looks=2)
     state, (step,) = await trained(world(gate=gate, replication=Replication(most=2)))
     decision = step.decision
     assert decision is not None
@@ -90,7 +90,7 @@ async def test_replicates_are_bought_for_both_sides_until_the_gate_can_tell() ->
 
 
 async def test_replicates_may_be_bought_only_where_the_two_sides_differ() -> None:
-    gate = Sequential(strict=STRICT, alpha=0.001)
+    gate = Sequential(STRICT.metric, alpha=0.001)
     replication = Replication(most=4, changed_only=True)
     _, (step,) = await trained(world(gate=gate, replication=replication))
     decision = step.decision
@@ -106,7 +106,7 @@ async def test_replicates_may_be_bought_only_where_the_two_sides_differ() -> Non
 
 async def test_nothing_is_bought_that_could_not_change_the_verdict() -> None:
     """Five tasks differ, so a sign test over them has p 1/32 at best, however often it is asked."""
-    gate = Paired(strict=STRICT, alpha=0.001, looks=3)
+    gate = Paired(STRICT.metric, alpha=0.001, looks=3)
     replication = Replication(most=3, changed_only=True)
     _, (step,) = await trained(world(gate=gate, replication=replication))
     decision = step.decision
@@ -131,7 +131,7 @@ async def test_what_the_current_skill_has_been_tried_on_is_not_bought_again() ->
     start = world(
         target=Scripted(counting),
         optimizer=Scripted(lambda r: analysis(next(rules)) if r.stage == "analyst" else ""),
-        gate=Sequential(strict=STRICT, alpha=0.02),
+        gate=Sequential(STRICT.metric, alpha=0.02),
         replication=Replication(most=2, changed_only=True),
         shape=PlanSettings(epochs=1, batch=4, seed=0),
     )
@@ -151,7 +151,7 @@ async def test_a_failed_replicate_of_a_few_tasks_does_not_end_the_run() -> None:
     _, (step,) = await trained(
         world(
             target=Scripted(shaky),
-            gate=Sequential(strict=STRICT, alpha=0.01),
+            gate=Sequential(STRICT.metric, alpha=0.01),
             replication=Replication(most=2, changed_only=True),
         )
     )
@@ -188,8 +188,8 @@ async def hear(seed: int, gate: CompleteGate, level: float) -> CandidateResult:
 async def test_buying_where_sides_differ_keeps_the_rate_of_false_accepts(kind: str) -> None:
     level, trials = 0.2, 300
     gates: dict[str, CompleteGate] = {
-        "paired": Paired(strict=STRICT, alpha=level, looks=3),
-        "sequential": Sequential(strict=STRICT, alpha=level),
+        "paired": Paired(STRICT.metric, alpha=level, looks=3),
+        "sequential": Sequential(STRICT.metric, alpha=level),
     }
     heard = [await hear(seed, gates[kind], level) for seed in range(trials)]
     bought = [each for each in heard if len(each.candidate.evaluation.replicates) > 1]
@@ -199,7 +199,7 @@ async def test_buying_where_sides_differ_keeps_the_rate_of_false_accepts(kind: s
 
 
 async def test_no_more_replicates_are_bought_than_allowed() -> None:
-    gate = Paired(strict=STRICT, alpha=0.02, looks=3)
+    gate = Paired(STRICT.metric, alpha=0.02, looks=3)
     start = world(target=Scripted(stubborn), gate=gate, replication=Replication(most=3))
     _, (step,) = await trained(start)
     decision = step.decision
@@ -209,7 +209,7 @@ async def test_no_more_replicates_are_bought_than_allowed() -> None:
 
 
 async def test_a_skill_measured_again_is_known_by_all_its_measurements() -> None:
-    gate = Paired(strict=STRICT, alpha=0.01, looks=2)
+    gate = Paired(STRICT.metric, alpha=0.01, looks=2)
     start = world(target=Scripted(stubborn), gate=gate, replication=Replication(most=2))
     state, _ = await trained(start)
     assert len(state.current.evaluation.replicates) == 2
@@ -227,7 +227,7 @@ async def test_replicates_bought_for_the_initial_skill_do_not_change_the_score_i
             str(sum(map(int, request.messages[1].text.split(" + ")))) if second else moody(request)
         )
 
-    gate = Paired(strict=STRICT, alpha=0.02, looks=2)
+    gate = Paired(STRICT.metric, alpha=0.02, looks=2)
     start = world(target=Scripted(lucky), gate=gate, replication=Replication(most=2))
     record = MemoryLog()
     state = await train(start.but(record=record).run(), SEED)
@@ -250,9 +250,9 @@ async def test_replicates_are_averaged_wherever_a_skill_is_evaluated() -> None:
 
 async def test_a_tested_run_cut_after_any_event_ends_as_if_it_had_not_been_cut() -> None:
     for gate, replication in (
-        (Paired(strict=STRICT, alpha=0.02, looks=2), Replication(most=2)),
-        (Paired(strict=STRICT, alpha=0.02, looks=3), Replication(most=3, changed_only=True)),
-        (Sequential(strict=STRICT, alpha=0.05), Replication(most=2)),
+        (Paired(STRICT.metric, alpha=0.02, looks=2), Replication(most=2)),
+        (Paired(STRICT.metric, alpha=0.02, looks=3), Replication(most=3, changed_only=True)),
+        (Sequential(STRICT.metric, alpha=0.05), Replication(most=2)),
     ):
         start = world(
             gate=gate, slow_gate=gate, replication=replication, shape=replace(SHORT, epochs=3)

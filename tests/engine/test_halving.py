@@ -18,12 +18,11 @@ from skillopt.core.rollout import Evaluation
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.engine.candidate_evaluation import Replication
-from skillopt.engine.halving import SuccessiveHalving
+from skillopt.engine.halving import HalveByGain, SuccessiveHalving
 from skillopt.engine.loop import train
 from skillopt.engine.plan import PlanSettings
 from skillopt.engine.run import TrainingRun
 from skillopt.gates.compared import Always, Metric, Strict
-from skillopt.gates.halving import HalveByGain
 from skillopt.gates.tested import Paired
 from skillopt.model.scripted import Scripted
 from skillopt.optimizer.pipeline import Pipeline
@@ -57,7 +56,7 @@ def racing(world: World, *, candidates: int = 4) -> TrainingRun:
         optimizer=replace(run.optimizer, vary=Vary(most=candidates - 1)),
         race=SuccessiveHalving(
             runner=run.runner,
-            schedule=HalveByGain(metric=Metric(), screen=0, block=2),
+            schedule=HalveByGain(marks=Metric().marks, screen=0, block=2),
             gate=run.gate,
         ),
     )
@@ -107,7 +106,7 @@ async def test_where_nothing_can_be_gained_nothing_is_tried_and_nothing_disprove
 @pytest.mark.parametrize("rules", [("Add carefully.",), ("Add carefully.", "Breathe.")])
 async def test_the_best_of_several_on_val_must_be_as_much_surer(rules: tuple[str, ...]) -> None:
     record = MemoryLog()
-    gate = Paired(strict=STRICT, alpha=0.2)
+    gate = Paired(STRICT.metric, alpha=0.2)
     world = World(record=record, optimizer=proposing(*rules), gate=gate)
     state, step = await one_step(racing(world), record)
     assert step.decision is not None
@@ -125,7 +124,7 @@ async def test_candidates_are_raced_on_val_only_if_the_gate_could_accept_the_bes
 ) -> None:
     """Four val tasks make p 0.0625 at best: enough for one candidate at 0.1, but not for two."""
     record = MemoryLog()
-    gate = Paired(strict=STRICT, alpha=alpha)
+    gate = Paired(STRICT.metric, alpha=alpha)
     rules = proposing("Add carefully.", "Breathe.")
     world = World(record=record, optimizer=rules, gate=gate, replication=Replication(block=2))
     state, step = await one_step(racing(world), record)

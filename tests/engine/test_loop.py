@@ -26,7 +26,7 @@ from skillopt.engine.candidate_evaluation import Replication
 from skillopt.engine.loop import train
 from skillopt.engine.plan import EpochEnd, PlanSettings
 from skillopt.errors import AccessError, ModelError, StoreError, Unmeasurable
-from skillopt.gates.compared import Always, Metric, Strict
+from skillopt.gates.compared import Always, Metric
 from skillopt.gates.tested import Paired
 from skillopt.model.scripted import Scripted
 from skillopt.optimizer.learning_rate import Constant
@@ -451,7 +451,7 @@ async def test_pruning_that_costs_score_is_rejected_and_changes_nothing() -> Non
 
 async def test_pruning_takes_no_part_of_the_chance_of_a_false_accept() -> None:
     shape = replace(PRUNING, prune_every=1)
-    gate = Paired(strict=Strict(Metric()), alpha=0.05)
+    gate = Paired(metric=Metric(), alpha=0.05)
     world = World(shape=shape, gate=gate, slow_gate=gate)
     with_pruning, without = world.run().plan, world.but(shape=SHAPE).run().plan
     assert [move.id for move in with_pruning.moves if "prune" not in move.id] == [

@@ -19,13 +19,12 @@ from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.core.task import Split, Task
 from skillopt.engine.candidate_evaluation import CandidateEvaluation, CandidateResult, Replication
-from skillopt.engine.halving import Baseline, SuccessiveHalving
+from skillopt.engine.halving import Baseline, HalveByGain, SuccessiveHalving
 from skillopt.engine.loop import train
 from skillopt.engine.plan import PlanSettings
 from skillopt.engine.rollouts import Comparison, Incumbent
 from skillopt.errors import AccessError, ModelError, Unmeasurable
 from skillopt.gates.compared import Always, Metric, NoRegression, Strict
-from skillopt.gates.halving import HalveByGain
 from skillopt.gates.tested import Paired, Sequential
 from skillopt.model.scripted import Scripted
 from skillopt.testing.doubles import MemoryCache, MemoryLog
@@ -115,10 +114,10 @@ async def trained(target: Target, **changes: object) -> tuple[State, Decision]:
 FOUR = frozenset({3, 5, 7, 9})
 GATES: Sequence[CompleteGate] = [
     STRICT,
-    NoRegression(strict=STRICT),
-    NoRegression(strict=STRICT, max_broken=0.2),
-    Paired(strict=STRICT, alpha=0.5),
-    Sequential(strict=STRICT, alpha=0.5),
+    NoRegression(STRICT.metric),
+    NoRegression(STRICT.metric, max_broken=0.2),
+    Paired(STRICT.metric, alpha=0.5),
+    Sequential(STRICT.metric, alpha=0.5),
 ]
 
 
@@ -132,7 +131,7 @@ async def test_a_candidate_that_repairs_one_task_and_makes_four_raise_is_rejecte
 
 
 async def test_a_task_that_only_the_candidate_fails_is_broken() -> None:
-    heard = await hear(Target(raising=FOUR), NoRegression(strict=STRICT))
+    heard = await hear(Target(raising=FOUR), NoRegression(STRICT.metric))
     assert heard.verdict.reason == "broke 4 of 12 tasks: val-103, val-105, val-107, val-109"
     assert set(heard.candidate.evaluation.own_failures) == {f"val-10{n}" for n in FOUR}
     assert heard.candidate.evaluation.scores["val-103"] == Score(0, 0)
@@ -175,7 +174,7 @@ async def test_a_task_that_has_come_to_fail_with_every_skill_is_left_out() -> No
 @pytest.mark.parametrize("block", [0, 3])
 async def test_too_many_tasks_that_fail_with_every_skill_cannot_be_measured(block: int) -> None:
     with pytest.raises(Unmeasurable, match=r"^at least [2-4] of 12 attempts failed.*no reply"):
-        await hear(Target(down=FOUR), Paired(strict=STRICT, alpha=0.9), block=block)
+        await hear(Target(down=FOUR), Paired(STRICT.metric, alpha=0.9), block=block)
 
 
 async def test_every_replicate_that_fails_only_with_the_candidate_counts() -> None:
@@ -198,7 +197,7 @@ async def test_a_replicate_that_is_bought_and_fails_only_with_the_candidate_coun
     hearing = CandidateEvaluation(
         runner=runner,
         tasks=env.tasks("val"),
-        gate=Paired(strict=STRICT, alpha=0.01, looks=2),
+        gate=Paired(STRICT.metric, alpha=0.01, looks=2),
         level=0.01,
         replication=Replication(most=2),
     )
@@ -272,7 +271,7 @@ async def test_a_race_is_not_won_by_failing() -> None:
     env = Sums(size=12)
     runner = World(env=env, target=Scripted(answering)).runner()
     race = SuccessiveHalving(
-        runner=runner, schedule=HalveByGain(metric=Metric(), screen=0, block=4), gate=STRICT
+        runner=runner, schedule=HalveByGain(marks=Metric().marks, screen=0, block=4), gate=STRICT
     )
 
     async def ground(split: Split) -> Evaluation:

@@ -49,11 +49,11 @@ def outcomes(count: int, rounds: int) -> list[tuple[tuple[float | None, ...], ..
 
 
 GATES: list[tuple[CompleteGate, Replication]] = [
-    (Paired(strict=STRICT, alpha=0.3), Replication()),
-    (Paired(strict=STRICT, alpha=0.3, mid=True), Replication()),
-    (Sequential(strict=STRICT, alpha=0.3), Replication()),
-    (Paired(strict=STRICT, alpha=0.3), Replication(replicates=2, most=2)),
-    (Sequential(strict=STRICT, alpha=0.3, replicates=2), Replication(replicates=2, most=2)),
+    (Paired(STRICT.metric, alpha=0.3), Replication()),
+    (Paired(STRICT.metric, alpha=0.3, mid=True), Replication()),
+    (Sequential(STRICT.metric, alpha=0.3), Replication()),
+    (Paired(STRICT.metric, alpha=0.3), Replication(replicates=2, most=2)),
+    (Sequential(STRICT.metric, alpha=0.3, replicates=2), Replication(replicates=2, most=2)),
 ]
 
 
@@ -81,8 +81,8 @@ def test_what_is_out_of_reach_is_accepted_for_no_outcome_and_the_rest_for_some(
 def test_replicates_that_may_be_bought_are_reckoned_with(kind: str) -> None:
     """An incumbent that passed everything may fail when it is asked again."""
     gates: dict[str, CompleteGate] = {
-        "paired": Paired(strict=STRICT, alpha=0.1, looks=3),
-        "sequential": Sequential(strict=STRICT, alpha=0.1, rounds=3),
+        "paired": Paired(STRICT.metric, alpha=0.1, looks=3),
+        "sequential": Sequential(STRICT.metric, alpha=0.1, rounds=3),
     }
     gate, perfect = gates[kind], measured("old", [[1.0] * 6])
     assert out_of_reach(gate, Replication(), tasks(6), perfect, 0.1) is not None
@@ -137,7 +137,7 @@ def false_accepts(gate: Paired, n: int, p: float, decisions: int) -> float:
 def test_with_alpha_passed_on_the_whole_run_still_errs_as_seldom_as_stated(
     n: int, decisions: int, p: float
 ) -> None:
-    gate = Paired(strict=STRICT, alpha=0.1)
+    gate = Paired(STRICT.metric, alpha=0.1)
     assert false_accepts(gate, n, p, decisions) <= 0.1
 
 
@@ -192,7 +192,7 @@ async def test_decisions_that_cannot_accept_cost_nothing_and_leave_their_alpha_t
     replication: Replication,
 ) -> None:
     """p is 2^-4 = 0.0625 at best; 0.2 among four is less, among three is more."""
-    gate = Paired(strict=STRICT, alpha=0.2)
+    gate = Paired(STRICT.metric, alpha=0.2)
     state, steps, made = await trained(gate, replication)
     first, second = steps[0].decision, steps[1].decision
     assert first is not None
@@ -212,10 +212,10 @@ async def test_decisions_that_cannot_accept_cost_nothing_and_leave_their_alpha_t
 @pytest.mark.parametrize(
     ("gate", "replication"),
     [
-        (Paired(strict=STRICT, alpha=0.01), Replication(block=2)),
-        (Paired(strict=STRICT, alpha=0.0001, looks=3), Replication(block=2, most=3)),
-        (Sequential(strict=STRICT, alpha=0.01), Replication(block=2)),
-        (Sequential(strict=STRICT, alpha=1e-9, rounds=2), Replication(block=2, most=2)),
+        (Paired(STRICT.metric, alpha=0.01), Replication(block=2)),
+        (Paired(STRICT.metric, alpha=0.0001, looks=3), Replication(block=2, most=3)),
+        (Sequential(STRICT.metric, alpha=0.01), Replication(block=2)),
+        (Sequential(STRICT.metric, alpha=1e-9, rounds=2), Replication(block=2, most=2)),
     ],
 )
 async def test_a_gate_that_can_never_accept_buys_no_attempt_and_spends_no_alpha(
@@ -229,7 +229,7 @@ async def test_a_gate_that_can_never_accept_buys_no_attempt_and_spends_no_alpha(
 
 
 async def test_where_everything_is_measured_what_cannot_accept_still_spends_no_alpha() -> None:
-    state, steps, made = await trained(Paired(strict=STRICT, alpha=0.01), Replication())
+    state, steps, made = await trained(Paired(STRICT.metric, alpha=0.01), Replication())
     assert made["step_0001"] == 8
     assert state.spent == 0
     assert steps[0].decision is not None

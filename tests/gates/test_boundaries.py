@@ -65,9 +65,7 @@ def test_a_difference_that_only_rounding_makes_is_a_tie() -> None:
 def test_either_kind_of_broken_task_ends_an_evaluation_early(
     must_pass: set[str], max_broken: float
 ) -> None:
-    gate = NoRegression(
-        strict=Strict(Metric()), must_pass=frozenset(must_pass), max_broken=max_broken
-    )
+    gate = NoRegression(metric=Metric(), must_pass=frozenset(must_pass), max_broken=max_broken)
     incumbent = measured("old", {"a": 1.0, "b": 0.0, "c": 0.0})
     verdict = gate.foresee(measured("new", {"a": 0.0}), incumbent, ["b", "c"])
     assert verdict is not None

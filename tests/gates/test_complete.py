@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from skillopt.core.abilities import complete_gate
 from skillopt.core.events import GateVerdict, Measured
 from skillopt.core.rollout import Evaluation, Score
 from skillopt.core.skill import Skill
 from skillopt.gates.compared import Metric, Strict
-from skillopt.gates.complete import complete
 
 SKILL = Skill.parse("Add.")
 EVALUATION = Evaluation(SKILL.digest, "val", {"a": Score(1, 0.5), "b": Score(0, 0.5)})
@@ -43,7 +43,7 @@ def by_soft(skill: Skill, evaluation: Evaluation) -> float:
 
 
 def test_a_gate_that_only_judges_gets_the_plain_defaults() -> None:
-    gate = complete(OnlyJudges(), by_soft)
+    gate = complete_gate(OnlyJudges(), by_soft)
     assert gate.judge(MEASURED, MEASURED, level=0.25) == GateVerdict("better", "level 0.25")
     assert gate.value(SKILL, EVALUATION) == 0.5
     assert list(gate.order(["b", "a"], "digest", EVALUATION)) == ["b", "a"]
@@ -52,12 +52,12 @@ def test_a_gate_that_only_judges_gets_the_plain_defaults() -> None:
 
 
 def test_an_ability_that_a_gate_has_is_used() -> None:
-    assert complete(Ranks(), by_soft).value(SKILL, EVALUATION) == 7.0
-    tested = complete(Tests(), by_soft)
+    assert complete_gate(Ranks(), by_soft).value(SKILL, EVALUATION) == 7.0
+    tested = complete_gate(Tests(), by_soft)
     assert (tested.alpha, tested.fewest_wins(0.05)) == (0.01, 3)
-    assert complete(Forced(), by_soft).forced
+    assert complete_gate(Forced(), by_soft).forced
 
 
 def test_a_gate_with_all_abilities_is_used_as_it_is() -> None:
     gate = Strict(Metric())
-    assert complete(gate, by_soft) is gate
+    assert complete_gate(gate, by_soft) is gate

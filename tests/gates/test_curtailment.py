@@ -98,9 +98,7 @@ def test_a_strict_rejection_foreseen_is_the_rejection_of_the_full_evaluation(
 
 @given(cases(), st.sampled_from([0.0, 0.1, 0.5]))
 def test_a_regression_foreseen_is_one_after_the_full_evaluation(case: Case, share: float) -> None:
-    gate = NoRegression(
-        strict=Strict(Metric(case.weight)), must_pass=frozenset({"t1"}), max_broken=share
-    )
+    gate = NoRegression(metric=Metric(case.weight), must_pass=frozenset({"t1"}), max_broken=share)
     if foreseen(gate, case) is not None:
         assert judged(gate, case).finding == "not_better"
 
@@ -109,9 +107,9 @@ def test_a_regression_foreseen_is_one_after_the_full_evaluation(case: Case, shar
 def test_what_tested_gates_give_up_early_they_would_not_have_accepted(case: Case) -> None:
     strict = Strict(Metric(case.weight))
     gates: list[CompleteGate] = [
-        Paired(strict=strict, alpha=LEVEL),
-        Paired(strict=strict, alpha=LEVEL, mid=True),
-        Sequential(strict=strict, alpha=LEVEL, replicates=len(case.new)),
+        Paired(strict.metric, alpha=LEVEL),
+        Paired(strict.metric, alpha=LEVEL, mid=True),
+        Sequential(strict.metric, alpha=LEVEL, replicates=len(case.new)),
     ]
     for gate in gates:
         verdict = foreseen(gate, case)
@@ -143,7 +141,7 @@ def test_where_a_tie_is_enough_only_a_certain_loss_is_given_up() -> None:
         "not_better", "at most 0.6667 < 1.0000, after 1 of 3 tasks"
     )
     assert judged(gate, worse) == GateVerdict("not_better", "0.6667 < 1.0000 on 3 tasks")
-    guarded = NoRegression(strict=gate, must_pass=frozenset({"t0"}), max_broken=0.5)
+    guarded = NoRegression(gate.metric, ties=gate.ties, must_pass=frozenset({"t0"}), max_broken=0.5)
     swapped = Case(scores(1, 0, 1), scores(0, 1, 1), 0.0, 3)
     assert judged(gate, swapped).finding == "better"
     assert judged(guarded, swapped).finding == "not_better"
@@ -227,7 +225,7 @@ def test_one_broken_rule_is_enough_to_give_up(
     must_pass: set[str], share: float, told: str | None
 ) -> None:
     """Either a task that must pass, or too many; the mean could still become better."""
-    gate = NoRegression(strict=Strict(Metric()), must_pass=frozenset(must_pass), max_broken=share)
+    gate = NoRegression(metric=Metric(), must_pass=frozenset(must_pass), max_broken=share)
     old = measured("old", scores(1, 0, 0, 0))
     new = measured("new", scores(0, 1, 1, 1), {"t0"})
     verdict = gate.foresee(new, old, ["t1", "t2", "t3"])

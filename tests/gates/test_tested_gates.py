@@ -20,8 +20,8 @@ from skillopt.gates.tested import Paired, Sequential, bet_order
 STRICT = Strict(Metric())
 CHANGES = st.lists(st.floats(-1, 1), min_size=1, max_size=9)
 TESTED: list[CompleteGate] = [
-    Paired(strict=STRICT, alpha=0.05),
-    Sequential(strict=STRICT, alpha=0.05),
+    Paired(STRICT.metric, alpha=0.05),
+    Sequential(STRICT.metric, alpha=0.05),
 ]
 
 
@@ -117,10 +117,10 @@ def test_over_many_sizes_the_mid_p_test_comes_closer_to_its_level(level: float) 
 @pytest.mark.parametrize(
     "gate",
     [
-        Paired(strict=STRICT, alpha=0.05),
-        Paired(strict=STRICT, alpha=0.05, mid=True),
-        Paired(strict=STRICT, alpha=0.05, looks=3),
-        Sequential(strict=STRICT, alpha=0.05),
+        Paired(STRICT.metric, alpha=0.05),
+        Paired(STRICT.metric, alpha=0.05, mid=True),
+        Paired(STRICT.metric, alpha=0.05, looks=3),
+        Sequential(STRICT.metric, alpha=0.05),
     ],
     ids=["paired", "mid-p", "three looks", "sequential"],
 )
@@ -133,7 +133,7 @@ def test_the_fewest_wins_are_enough_and_one_less_is_not(gate: CompleteGate, leve
 
 
 def test_replicates_let_a_bettor_make_do_with_fewer_tasks() -> None:
-    once, thrice = (Sequential(strict=STRICT, alpha=0.05, rounds=n) for n in (1, 3))
+    once, thrice = (Sequential(STRICT.metric, alpha=0.05, rounds=n) for n in (1, 3))
     wins = thrice.fewest_wins(0.05)
     assert wins is not None
     old, new = [[0.0] * wins] * 3, [[1.0] * wins] * 3
@@ -147,14 +147,14 @@ def test_no_number_of_wins_is_enough_at_level_0() -> None:
 
 def test_a_mid_p_gate_sees_a_little_more() -> None:
     old, new = measured([0] * 10), measured([1] * 4 + [0] * 6, text="b")
-    exact, mid = (Paired(strict=STRICT, alpha=0.05, mid=each) for each in (False, True))
+    exact, mid = (Paired(STRICT.metric, alpha=0.05, mid=each) for each in (False, True))
     assert finding(exact, new, old) == "inconclusive"
     assert mid.judge(new, old, level=0.05).reason == "4 better, 0 worse of 10, p 0.031 <= 0.05"
 
 
 @given(st.booleans(), st.floats(0.01, 0.99))
 def test_no_level_makes_equal_means_better(mid: bool, level: float) -> None:
-    gate = Paired(strict=STRICT, alpha=level, mid=mid)
+    gate = Paired(STRICT.metric, alpha=level, mid=mid)
     same, old = measured([1, 0, 0], text="b"), measured([0, 1, 0])
     assert finding(gate, same, old, level) == "not_better"
 
@@ -206,7 +206,7 @@ def test_nothing_is_proven_by_tasks_without_a_score(gate: CompleteGate) -> None:
 
 
 def test_further_rounds_can_settle_what_one_could_not() -> None:
-    gate = Paired(strict=STRICT, alpha=0.05, looks=2)
+    gate = Paired(STRICT.metric, alpha=0.05, looks=2)
     old, new = [0.0] * 10, [1.0] * 4 + [0.0] * 6
     assert finding(gate, measured(new, text="b"), measured(old)) == "inconclusive"
     later = [0.0] * 4 + [1.0] * 6
@@ -215,12 +215,12 @@ def test_further_rounds_can_settle_what_one_could_not() -> None:
 
 def test_each_look_of_the_paired_gate_has_its_part_of_the_level() -> None:
     old, new = measured([0] * 9), measured([1] * 5 + [0] * 4, text="b")
-    assert finding(Paired(strict=STRICT, alpha=0.05), new, old) == "better"
-    assert finding(Paired(strict=STRICT, alpha=0.05, looks=2), new, old) == "inconclusive"
+    assert finding(Paired(STRICT.metric, alpha=0.05), new, old) == "better"
+    assert finding(Paired(STRICT.metric, alpha=0.05, looks=2), new, old) == "inconclusive"
 
 
 def test_rounds_that_only_one_side_has_are_not_compared() -> None:
-    gate = Paired(strict=STRICT, alpha=0.05)
+    gate = Paired(STRICT.metric, alpha=0.05)
     once = measured([1] * 6, text="b")
     lucky = measured([0] * 6, [1] * 6)
     assert gate.judge(once, lucky, level=0.05) == gate.judge(once, measured([0] * 6), level=0.05)
@@ -230,7 +230,7 @@ def test_rounds_that_only_one_side_has_are_not_compared() -> None:
 def test_a_sequential_verdict_does_not_depend_on_the_order_in_which_tasks_were_measured(
     scores: list[float], rng: random.Random
 ) -> None:
-    gate = Sequential(strict=STRICT, alpha=0.05)
+    gate = Sequential(STRICT.metric, alpha=0.05)
     new, old = measured(scores, text="b"), measured([0.0] * len(scores))
     order = list(new.evaluation.scores.items())
     rng.shuffle(order)
@@ -249,8 +249,8 @@ def test_every_skill_has_an_order_of_bets_of_its_own() -> None:
 def test_a_skill_that_changes_nothing_is_accepted_at_most_as_often_as_stated(kind: str) -> None:
     level, trials, n = 0.1, 600, 40
     gates: dict[str, CompleteGate] = {
-        "paired": Paired(strict=STRICT, alpha=level),
-        "sequential": Sequential(strict=STRICT, alpha=level),
+        "paired": Paired(STRICT.metric, alpha=level),
+        "sequential": Sequential(STRICT.metric, alpha=level),
     }
     rng = random.Random(5)
     easy = [rng.random() for _ in range(n)]
@@ -266,7 +266,7 @@ def test_a_skill_that_changes_nothing_is_accepted_at_most_as_often_as_stated(kin
 
 
 def test_what_must_pass_may_not_break() -> None:
-    gate = NoRegression(strict=STRICT, must_pass=frozenset({"t0"}), max_broken=0.5)
+    gate = NoRegression(STRICT.metric, must_pass=frozenset({"t0"}), max_broken=0.5)
     old = measured([1, 0, 0, 0])
     verdict = gate.judge(measured([0, 1, 1, 1], text="b"), old)
     assert verdict.finding == "not_better"
@@ -275,13 +275,13 @@ def test_what_must_pass_may_not_break() -> None:
 
 
 def test_what_must_pass_and_has_no_score_makes_it_inconclusive() -> None:
-    gate = NoRegression(strict=STRICT, must_pass=frozenset({"t0"}))
+    gate = NoRegression(STRICT.metric, must_pass=frozenset({"t0"}))
     assert finding(gate, measured([None, 1, 0], text="b"), measured([1, 0, 0])) == "inconclusive"
     assert finding(gate, measured([None, 0, 0], text="b"), measured([1, 0, 0])) == "not_better"
 
 
 @pytest.mark.parametrize(("allowed", "expected"), [(0.0, "not_better"), (0.25, "better")])
 def test_a_share_of_tasks_may_break_and_no_more(allowed: float, expected: str) -> None:
-    gate = NoRegression(strict=STRICT, max_broken=allowed)
+    gate = NoRegression(STRICT.metric, max_broken=allowed)
     old, new = measured([1, 0, 0, 0]), measured([0, 1, 1, 0], text="b")
     assert finding(gate, new, old) == expected

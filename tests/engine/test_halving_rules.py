@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from skillopt.core.events import Measured
 from skillopt.core.rollout import Evaluation, Score
 from skillopt.core.skill import Skill
+from skillopt.engine.halving import HalveByGain, ParetoParents
 from skillopt.gates.compared import Metric
-from skillopt.gates.halving import HalveByGain, ParetoParents
 
 MARKS = st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=1, max_size=40)
-HALVING = HalveByGain(metric=Metric(), screen=8, block=4)
+HALVING = HalveByGain(marks=Metric().marks, screen=8, block=4)
 
 
 def evaluation(marks: list[float], text: str = "a") -> Evaluation:
@@ -32,7 +32,7 @@ def test_screening_starts_where_something_can_be_gained_and_stays_within_its_bou
     marks: list[float], screen: int
 ) -> None:
     known = evaluation(marks)
-    blocks = HalveByGain(metric=Metric(), screen=screen, block=4).screening(known)
+    blocks = HalveByGain(marks=Metric().marks, screen=screen, block=4).screening(known)
     if all(mark == 1 for mark in marks):
         assert blocks == []
         return
@@ -46,8 +46,8 @@ def test_screening_starts_where_something_can_be_gained_and_stays_within_its_bou
 
 def test_with_a_soft_metric_a_task_that_passed_with_reserve_can_still_be_gained_on() -> None:
     known = Evaluation("a", "train", {"t": Score(1, 0.5)})
-    assert HalveByGain(metric=Metric(), screen=8, block=4).screening(known) == []
-    assert HalveByGain(metric=Metric(1.0), screen=8, block=4).screening(known) == [["t"]]
+    assert HalveByGain(marks=Metric().marks, screen=8, block=4).screening(known) == []
+    assert HalveByGain(marks=Metric(1.0).marks, screen=8, block=4).screening(known) == [["t"]]
 
 
 @given(st.integers(1, 50), st.integers(1, 9), st.integers(0, 99))
@@ -55,10 +55,10 @@ def test_blocks_hold_every_task_once_in_an_order_of_the_step(
     tasks: int, block: int, step: int
 ) -> None:
     names = [f"t{n}" for n in range(tasks)]
-    blocks = HalveByGain(metric=Metric(), screen=0, block=block).blocks(names, step)
+    blocks = HalveByGain(marks=Metric().marks, screen=0, block=block).blocks(names, step)
     assert sorted(task for some in blocks for task in some) == sorted(names)
     assert all(len(some) == block for some in blocks[:-1])
-    assert blocks == HalveByGain(metric=Metric(), screen=0, block=block).blocks(names, step)
+    assert blocks == HalveByGain(marks=Metric().marks, screen=0, block=block).blocks(names, step)
 
 
 def test_another_step_meets_the_tasks_in_another_order() -> None:
@@ -90,7 +90,7 @@ def test_of_equals_the_first_goes_on() -> None:
 
 
 def drawn(pool: list[Measured], times: int = 300) -> Counter[str]:
-    return Counter(ParetoParents(metric=Metric())(pool, step).origin for step in range(times))
+    return Counter(ParetoParents(marks=Metric().marks)(pool, step).origin for step in range(times))
 
 
 def test_a_parent_is_the_best_on_some_task_and_drawn_by_how_many() -> None:
@@ -120,7 +120,7 @@ def test_alone_the_current_skill_is_the_parent_whatever_it_scored() -> None:
 @given(st.lists(MARKS.map(lambda marks: (marks * 5)[:5]), min_size=1, max_size=5), st.integers(0))
 def test_the_draw_depends_on_pool_and_step_alone(marks: list[list[float]], step: int) -> None:
     pool = [measured(each, f"s{n}") for n, each in enumerate(marks)]
-    pareto = ParetoParents(metric=Metric(), seed=3)
+    pareto = ParetoParents(marks=Metric().marks, seed=3)
     parent = pareto(pool, step)
     assert parent == pareto(list(pool), step)
     best = [max(each) for each in zip(*marks, strict=True)]
