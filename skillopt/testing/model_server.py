@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Final, TypeAlias, cast
 
 from aiohttp import web
+from typing_extensions import Self
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 Object: TypeAlias = dict[str, Json]
@@ -29,8 +31,21 @@ Event: TypeAlias = tuple[str, Json]
 """Name of a server-sent event (blank: none) and its data."""
 
 SENT, CACHED, STORED, WRITTEN, THOUGHT = 1000, 300, 40, 50, 10
-"""Tokens that every answer reports: of the input, of it read from and written to a cache, of the
-output, of it reasoning."""
+"""Tokens that an answer of `ModelServer` reports."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Tokens that an answer reports."""
+
+    sent: int = SENT
+    cached: int = CACHED
+    """How many of those sent were read from a cache."""
+    stored: int = STORED
+    """How many of those sent were written to a cache."""
+    written: int = WRITTEN
+    thought: int = THOUGHT
+    """How many of those written are reasoning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +111,6 @@ class ReceivedRequest:
 
     @property
     def model(self) -> str:
-        """The model that was asked."""
         return str(self._fields.get("model", ""))
 
     @property
@@ -130,39 +144,58 @@ def _tool_names(tools: Json) -> Iterator[str]:
                 yield json.dumps(tool)
 
 
+@dataclass(kw_only=True)
+class LoopbackServer(ABC):
+    """An HTTP server on loopback, for the length of an `async with` block."""
+
+    port: int = 0
+    """0 takes a free one."""
+    _runner: web.ServerRunner | None = field(default=None, init=False)
+
+    @abstractmethod
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request."""
+
+    @property
+    def root(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def __aenter__(self) -> Self:
+        server = web.Server(self.handle, access_log=None)
+        self._runner = web.ServerRunner(server, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", self.port, backlog=1024).start()
+        self.port = int(self._runner.addresses[0][1])
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop, whatever is still under way."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+
 @dataclass
-class ModelServer:
+class ModelServer(LoopbackServer):
     """Does as `script` says, one act per question; the last one goes on for ever."""
 
     script: Sequence[Act] = (Say("an answer"),)
     keys: frozenset[str] = frozenset()
     """Keys that open it; none: any does."""
-    url: str = ""
     requests: list[ReceivedRequest] = field(default_factory=list[ReceivedRequest])
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a model is asked."""
     _turns: Iterator[int] = field(default_factory=count)
-    _runner: web.AppRunner | None = None
 
-    async def __aenter__(self) -> ModelServer:
-        app = web.Application(client_max_size=2**28)
-        app.router.add_route("*", "/{path:.*}", self._serve)
-        self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
+    @property
+    def url(self) -> str:
+        return self.root
 
     @property
     def questions(self) -> list[ReceivedRequest]:
         """The requests that asked a model."""
         return [each for each in self.requests if _wire(each) is not None]
 
-    async def _serve(self, request: web.Request) -> web.StreamResponse:
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         asked = ReceivedRequest(
             request.method, request.path_qs, dict(request.headers), await _body(request)
         )
@@ -172,14 +205,13 @@ class ModelServer:
             self.arrived.set()
             return await self._answer(request, asked, wire)
         if asked.method == "GET" and request.path.endswith("/models"):
-            rows: list[Json] = [{"id": "m", "object": "model", "created": 1, "owned_by": "us"}]
-            return web.json_response({"object": "list", "data": rows, "models": []})
+            return web.json_response({**model_list("m"), "models": []})
         if asked.method == "POST" and request.path.endswith("/messages/count_tokens"):
             return web.json_response({"input_tokens": SENT})
         return web.json_response({"error": {"message": "there is no such path"}}, status=404)
 
     async def _answer(
-        self, request: web.Request, asked: ReceivedRequest, wire: type[Wire]
+        self, request: web.BaseRequest, asked: ReceivedRequest, wire: type[Wire]
     ) -> web.StreamResponse:
         error = asked.model.removeprefix("error-") if asked.model.startswith("error-") else ""
         if self.keys and asked.key not in self.keys:
@@ -192,12 +224,12 @@ class ModelServer:
             trouble = TROUBLES[error]
             return web.json_response(wire.error(trouble), status=trouble.status)
         turn = next(self._turns)
-        spoken = wire(turn, asked.model, self.script[min(turn, len(self.script) - 1)])
+        answer = wire(str(turn), asked.model, self.script[min(turn, len(self.script) - 1)])
         if not asked.streamed:
-            return web.json_response(spoken.whole())
+            return web.json_response(answer.whole())
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
-        for name, data in spoken.events():
+        for name, data in answer.events():
             text = data if isinstance(data, str) else json.dumps(data)
             head = f"event: {name}\n" if name else ""
             await response.write(f"{head}data: {text}\n\n".encode())
@@ -205,8 +237,15 @@ class ModelServer:
         return response
 
 
-async def _body(request: web.Request) -> Json:
-    data = await request.read()
+def model_list(*names: str, owner: str = "us") -> Object:
+    """The body of `GET /v1/models`."""
+    fixed: Object = {"object": "model", "created": 1, "owned_by": owner}
+    return {"object": "list", "data": [{"id": name, **fixed} for name in names]}
+
+
+async def _body(request: web.BaseRequest) -> Json:
+    # `request.read()` would refuse bodies above a size that long skills can reach.
+    data = await request.content.read()
     try:
         return cast("Json", json.loads(data)) if data else None
     except ValueError:
@@ -221,49 +260,56 @@ def _wire(asked: ReceivedRequest) -> type[Wire] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
+class Wire(ABC):
     """One act in the words of one provider."""
 
-    turn: int
+    turn: str
     model: str
     act: Act
+    tokens: Tokens = Tokens()
 
     @staticmethod
     def error(trouble: Trouble) -> Object:
-        """The body of an error."""
         told: Object = {"message": trouble.message, "type": trouble.code, "code": trouble.code}
         return {"error": told}
 
+    @abstractmethod
     def whole(self) -> Object:
         """The answer in one piece."""
-        raise NotImplementedError
 
+    @abstractmethod
     def events(self) -> Iterator[Event]:
         """The answer piece by piece."""
-        raise NotImplementedError
+
+    def _ending(self, called: str, cut: str, done: str) -> str:
+        match self.act:
+            case Call():
+                return called
+            case Say(cut=was_cut):
+                return cut if was_cut else done
 
 
 class ResponsesWire(Wire):
     """OpenAI responses."""
 
     def whole(self) -> Object:
-        """A response."""
-        cut = isinstance(self.act, Say) and self.act.cut
+        status = self._ending("completed", "incomplete", "completed")
+        cut: Object = {"reason": "max_output_tokens"}
         return {
             "id": f"resp_{self.turn}",
             "object": "response",
             "created_at": 1,
-            "status": "incomplete" if cut else "completed",
-            "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
+            "status": status,
+            "incomplete_details": cut if status == "incomplete" else None,
             "error": None,
             "model": self.model,
             "output": [*self._output()],
             "usage": {
-                "input_tokens": SENT,
-                "input_tokens_details": {"cached_tokens": CACHED},
-                "output_tokens": WRITTEN,
-                "output_tokens_details": {"reasoning_tokens": THOUGHT},
-                "total_tokens": SENT + WRITTEN,
+                "input_tokens": self.tokens.sent,
+                "input_tokens_details": {"cached_tokens": self.tokens.cached},
+                "output_tokens": self.tokens.written,
+                "output_tokens_details": {"reasoning_tokens": self.tokens.thought},
+                "total_tokens": self.tokens.sent + self.tokens.written,
             },
         }
 
@@ -312,7 +358,6 @@ class CompletionsWire(Wire):
     """OpenAI chat completions."""
 
     def whole(self) -> Object:
-        """A completion."""
         choice: Object = {"index": 0, "message": self._message(), "finish_reason": self._end}
         return {**self._frame("chat.completion"), "choices": [choice], "usage": self._usage}
 
@@ -340,20 +385,17 @@ class CompletionsWire(Wire):
 
     @property
     def _end(self) -> str:
-        match self.act:
-            case Call():
-                return "tool_calls"
-            case Say(cut=cut):
-                return "length" if cut else "stop"
+        return self._ending("tool_calls", "length", "stop")
 
     @property
     def _usage(self) -> Object:
+        tokens = self.tokens
         return {
-            "prompt_tokens": SENT,
-            "completion_tokens": WRITTEN,
-            "total_tokens": SENT + WRITTEN,
-            "prompt_tokens_details": {"cached_tokens": CACHED},
-            "completion_tokens_details": {"reasoning_tokens": THOUGHT},
+            "prompt_tokens": tokens.sent,
+            "completion_tokens": tokens.written,
+            "total_tokens": tokens.sent + tokens.written,
+            "prompt_tokens_details": {"cached_tokens": tokens.cached},
+            "completion_tokens_details": {"reasoning_tokens": tokens.thought},
         }
 
 
@@ -362,12 +404,10 @@ class MessagesWire(Wire):
 
     @staticmethod
     def error(trouble: Trouble) -> Object:
-        """The body of an error."""
         told: Object = {"type": trouble.kind, "message": trouble.message}
         return {"type": "error", "error": told}
 
     def whole(self) -> Object:
-        """A message."""
         return {
             "id": f"msg_{self.turn}",
             "type": "message",
@@ -409,19 +449,16 @@ class MessagesWire(Wire):
 
     @property
     def _end(self) -> str:
-        match self.act:
-            case Call():
-                return "tool_use"
-            case Say(cut=cut):
-                return "max_tokens" if cut else "end_turn"
+        return self._ending("tool_use", "max_tokens", "end_turn")
 
     @property
     def _usage(self) -> Object:
+        tokens = self.tokens
         return {
-            "input_tokens": SENT - CACHED - STORED,
-            "cache_read_input_tokens": CACHED,
-            "cache_creation_input_tokens": STORED,
-            "output_tokens": WRITTEN,
+            "input_tokens": tokens.sent - tokens.cached - tokens.stored,
+            "cache_read_input_tokens": tokens.cached,
+            "cache_creation_input_tokens": tokens.stored,
+            "output_tokens": tokens.written,
         }
 
 

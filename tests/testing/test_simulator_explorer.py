@@ -7,8 +7,7 @@ from skillopt.core.chat import Message
 from skillopt.core.rollout import Rollout, Score, Trajectory
 from skillopt.optimizer.explore import Workspace
 from skillopt.testing.simulator import SimulatedOptimizer, make_items
-from skillopt.testing.simulator.forms import read_rules
-from skillopt.testing.simulator.tasks import FIELDS
+from skillopt.testing.simulator.reading import read_rules
 
 WISE = SimulatedOptimizer(useless=0, harmful=0, broken=0)
 ROOM = 50_000
@@ -54,7 +53,7 @@ def about(label: str) -> Workspace:
 def test_it_lists_reads_searches_and_learns_from_what_it_read() -> None:
     used, edits = play(about("room code"), turns=12)
     assert list(dict.fromkeys(used)) == ["list", "read", "grep"]
-    rules = read_rules("\n".join(str(edit["content"]) for edit in edits), FIELDS).by_field
+    rules = read_rules("\n".join(str(edit["content"]) for edit in edits)).by_field
     assert rules == {"room code": ("letter_first",)}
 
 

@@ -29,9 +29,9 @@ from skillopt.testing.simulator import (
     initial_skill,
     make_items,
 )
-from skillopt.testing.simulator.forms import read_rules
+from skillopt.testing.simulator.office import BY_LABEL, FIELDS
 from skillopt.testing.simulator.optimizer import Stage, stage_of
-from skillopt.testing.simulator.tasks import BY_LABEL, FIELDS
+from skillopt.testing.simulator.reading import read_rules
 from skillopt.testing.simulator.world import HOUSE
 
 WISE = SimulatedOptimizer(useless=0, harmful=0, broken=0)
@@ -74,7 +74,7 @@ def edits_of(reply: dict[str, object]) -> list[dict[str, object]]:
 
 def learned(edits: Sequence[dict[str, object]]) -> dict[str, str]:
     text = "\n".join(str(edit["content"]) for edit in edits)
-    return {label: forms[-1] for label, forms in read_rules(text, FIELDS).by_field.items()}
+    return {label: forms[-1] for label, forms in read_rules(text).by_field.items()}
 
 
 def about(label: str, n: int = 2) -> list[dict[str, str]]:
@@ -279,7 +279,7 @@ def comparison(skill: str, n: int = 6) -> str:
 
 def test_the_slow_update_states_what_still_fails_and_keeps_older_guidance() -> None:
     guidance = str(ask("slow_update", comparison("# Clerk"))["slow_update_content"])
-    assert read_rules(guidance, FIELDS).by_field == {"room code": ("letter_first",)}
+    assert read_rules(guidance).by_field == {"room code": ("letter_first",)}
     assert guidance.startswith("- Keep calm.\n")
     known = BY_LABEL["room code"].form("letter_first").rules[0]
     assert ask("slow_update", comparison(known))["slow_update_content"] == "- Keep calm."

@@ -9,8 +9,8 @@ from skillopt.core.skill import Skill
 from skillopt.optimizer.sections import attempt_section, notes_section, skill_section
 from skillopt.prompts.library import Library
 from skillopt.testing.simulator import SimulatedOptimizer, SimulatedTarget, make_items, stated_skill
+from skillopt.testing.simulator.office import FIELDS
 from skillopt.testing.simulator.reminders import compact, labels_in
-from skillopt.testing.simulator.tasks import FIELDS
 
 PROMPTS = Library()
 WISE = SimulatedOptimizer(useless=0, harmful=0, broken=0)

@@ -14,8 +14,8 @@ from skillopt.testing.simulator import (
     stated_skill,
     write_data,
 )
-from skillopt.testing.simulator.forms import read_request, read_rules
-from skillopt.testing.simulator.tasks import BY_LABEL, FIELDS
+from skillopt.testing.simulator.office import BY_LABEL, FIELDS
+from skillopt.testing.simulator.reading import read_request, read_rules
 from skillopt.testing.simulator.world import HOUSE
 
 seeds = st.integers(0, 2**32)
@@ -34,7 +34,7 @@ def test_there_are_twelve_conventions_each_with_a_form_of_its_field() -> None:
 @given(seed=seeds)
 def test_the_plain_answer_is_never_right_however_leniently_compared(seed: int) -> None:
     for item in make_items(24, seed):
-        wanted = read_request(item["input"], BY_LABEL)
+        wanted = read_request(item["input"])
         parts = item["answer"].split(" | ")
         assert len(wanted) == len(parts) > 0
         for each, part in zip(wanted, parts, strict=True):
@@ -45,7 +45,7 @@ def test_the_plain_answer_is_never_right_however_leniently_compared(seed: int) -
 def test_a_quarter_of_the_items_needs_two_conventions_and_all_fields_occur(seed: int) -> None:
     items = make_items(48, seed)
     assert sum(item["kind"] == "two fields" for item in items) == 12
-    kinds = {each.field.label for item in items for each in read_request(item["input"], BY_LABEL)}
+    kinds = {each.field.label for item in items for each in read_request(item["input"])}
     assert kinds == set(HOUSE)
 
 
@@ -80,11 +80,11 @@ def test_written_splits_are_disjoint_and_have_the_sizes_asked_for(tmp_path: Path
 def test_a_rule_is_read_as_its_own_form_and_says_nothing_about_other_fields(
     label: str, form: str, rule: str
 ) -> None:
-    assert read_rules(f"- {rule}", FIELDS).by_field == {label: (form,)}
+    assert read_rules(f"- {rule}").by_field == {label: (form,)}
 
 
 def paraphrased(rule: str) -> dict[str, tuple[str, ...]]:
-    return read_rules(rule, FIELDS).by_field
+    return read_rules(rule).by_field
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,8 @@ answers. No score measured against it says anything about a real model.
 
 from __future__ import annotations
 
-from skillopt.testing.simulator.faults import Faults
 from skillopt.testing.simulator.optimizer import SimulatedOptimizer
-from skillopt.testing.simulator.server import Simulator
-from skillopt.testing.simulator.stats import Stats
+from skillopt.testing.simulator.server import Faults, Simulator, Stats
 from skillopt.testing.simulator.target import SimulatedTarget
 from skillopt.testing.simulator.world import initial_skill, make_items, stated_skill, write_data
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
-from skillopt.testing.simulator.evidence import Insight, section
-from skillopt.testing.simulator.forms import Reading
-from skillopt.testing.simulator.tasks import FIELDS
+from skillopt.testing.simulator.reading import (
+    fields_named,
+    infer,
+    read_attempts,
+    read_rules,
+    section,
+)
 
 _START, _END = "<!-- APPENDIX_START -->", "<!-- APPENDIX_END -->"
 _WORDINGS = (
@@ -17,35 +20,32 @@ _WORDINGS = (
 )
 
 
-@lru_cache(maxsize=64)
-def reminded(document: str) -> frozenset[str]:
+def reminded(document: str) -> set[str]:
     """Labels of the fields that the appendix of a skill reminds of; those are not forgotten."""
-    _, _, rest = document.partition(_START)
-    appendix, _, _ = rest.partition(_END)
-    return frozenset(labels_in(appendix))
+    return set(labels_in(document.partition(_START)[2].partition(_END)[0]))
 
 
 def labels_in(text: str) -> list[str]:
     """Labels of the fields that a text names."""
-    return [each.label for each in FIELDS if each.subject.search(text)]
+    return [field.label for field in fields_named(text)]
 
 
-def remind(insights: Sequence[Insight], reading: Reading, user: str) -> list[str]:
+def remind(user: str) -> list[str]:
     """A reminder for each field whose only stated form was right and yet not used."""
     skill, history = section(user, "skill"), section(user, "history")
-    notes: list[str] = []
-    for insight in insights:
+    stated = read_rules(skill).by_field
+    reminders: list[str] = []
+    for insight in infer(read_attempts(user)):
         label = insight.field.label
-        lapse = reading.by_field.get(label) == (insight.form.name,)
-        if lapse and label not in reminded(skill):
-            worded = [each.format(label) for each in _WORDINGS]
-            notes += [note for note in worded if note not in history][:1]
-    return notes
+        if stated.get(label) == (insight.form.name,) and label not in reminded(skill):
+            worded = [wording.format(label) for wording in _WORDINGS]
+            reminders += [reminder for reminder in worded if reminder not in history][:1]
+    return reminders
 
 
-def compact(notes: Sequence[str]) -> list[str]:
+def compact(reminders: Sequence[str]) -> list[str]:
     """Fewer reminders of the same fields: several fields share one."""
-    labels = labels_in("\n".join(notes))
-    size = max(3, -(-len(labels) // max(1, len(notes) - 1)))
+    labels = labels_in("\n".join(reminders))
+    size = max(3, -(-len(labels) // max(1, len(reminders) - 1)))
     groups = [labels[at : at + size] for at in range(0, len(labels), size)]
     return [_WORDINGS[0].format(" and the ".join(group)) for group in groups]

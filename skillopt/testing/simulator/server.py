@@ -5,20 +5,110 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import math
-from contextlib import AsyncExitStack
-from types import TracebackType
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 from aiohttp import web
 from pydantic import BaseModel, Field, ValidationError
 
+from skillopt.testing.model_server import (
+    CompletionsWire,
+    LoopbackServer,
+    Object,
+    Say,
+    Tokens,
+    Trouble,
+    model_list,
+)
 from skillopt.testing.simulator.chance import unit
-from skillopt.testing.simulator.faults import Fault, Faults
 from skillopt.testing.simulator.optimizer import SimulatedOptimizer, stage_of
-from skillopt.testing.simulator.stats import Stats
 from skillopt.testing.simulator.target import SimulatedTarget
 
 MODELS = ("simulated-target", "simulated-optimizer")
+Fault: TypeAlias = Literal["429", "500", "drop", "truncate"]
+
+_HEADERS = {"Server": "skillopt-simulator (SIMULATION)", "Content-Type": "application/json"}
+_PING = "Reply with OK"
+_NEWS = "<turns_left>"
+"""What a message holds that goes on with a conversation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faults:
+    """Shares of requests that meet each kind of trouble.
+
+    Each repetition of a request is a new draw, so a client that tries again gets through.
+    """
+
+    rate_429: float = 0.0
+    rate_500: float = 0.0
+    rate_drop: float = 0.0
+    """The connection closes before an answer."""
+    rate_truncate: float = 0.0
+    """The connection closes in the middle of the answer."""
+    retry_after: float = 1.0
+    """Seconds that a 429 asks to wait."""
+    seed: int = 0
+
+    def strike(self, digest: str, time: int) -> Fault | None:
+        """What befalls the request with this digest when it comes for the `time`-th time."""
+        draw = unit(self.seed, "fault", digest, time)
+        rates: dict[Fault, float] = {
+            "429": self.rate_429,
+            "500": self.rate_500,
+            "drop": self.rate_drop,
+            "truncate": self.rate_truncate,
+        }
+        for fault, rate in rates.items():
+            if draw < rate:
+                return fault
+            draw -= rate
+        return None
+
+
+@dataclass(slots=True)
+class Stats:
+    """What a simulator was asked and what it answered. Only the simulator changes it."""
+
+    requests: int = 0
+    """Chat completions that arrived, whatever became of them."""
+    marked: int = 0
+    in_flight: int = 0
+    max_concurrency: int = 0
+    abandoned: int = 0
+    """Requests whose client was gone before the answer."""
+    replies: Counter[str] = field(default_factory=Counter[str])
+    """Complete answers by what was asked for."""
+    refused: Counter[str] = field(default_factory=Counter[str])
+    """Answers withheld, by reason: a fault, a wrong key, a bad request."""
+    completed: Counter[str] = field(default_factory=Counter[str])
+    """Complete answers by digest of the request body."""
+
+    @property
+    def since_mark(self) -> int:
+        """Requests that arrived after the last mark."""
+        return self.requests - self.marked
+
+    @property
+    def repeated(self) -> dict[str, int]:
+        """Request bodies that were answered completely more than once."""
+        return {digest: count for digest, count in self.completed.items() if count > 1}
+
+    def to_json(self) -> dict[str, object]:
+        """All counters, as `GET /sim/stats` shows them."""
+        return {
+            "simulation": True,
+            "requests": self.requests,
+            "since_mark": self.since_mark,
+            "in_flight": self.in_flight,
+            "max_concurrency": self.max_concurrency,
+            "abandoned": self.abandoned,
+            "replies": self.replies,
+            "refused": self.refused,
+            "completed": self.completed,
+            "repeated": self.repeated,
+        }
 
 
 class Part(BaseModel):
@@ -29,21 +119,13 @@ class Part(BaseModel):
 
 
 class ChatMessage(BaseModel):
-    """A message of the conversation."""
-
     role: str
     content: str | list[Part] | None = None
 
     @property
     def text(self) -> str:
-        """The words of the message."""
-        match self.content:
-            case None:
-                return ""
-            case str(text):
-                return text
-            case parts:
-                return "\n".join(part.text for part in parts)
+        parts = self.content or ""
+        return parts if isinstance(parts, str) else "\n".join(part.text for part in parts)
 
 
 class ChatRequest(BaseModel):
@@ -55,136 +137,39 @@ class ChatRequest(BaseModel):
     max_completion_tokens: int | None = None
     stream: bool = False
 
-    @property
-    def limit(self) -> int | None:
-        """The most tokens that the answer may have."""
-        if self.max_completion_tokens is not None:
-            return self.max_completion_tokens
-        return self.max_tokens
+    def texts(self, role: str) -> list[str]:
+        return [message.text for message in self.messages if message.role == role]
 
 
-def completion(request: ChatRequest, digest: str, text: str) -> bytes:
-    """The body of a successful reply; a text beyond the limit is cut and says so."""
-    cut = request.limit is not None and tokens(text) > request.limit
-    if request.limit is not None and cut:
-        text = text[: request.limit * 4]
-    asked = sum(tokens(message.text) for message in request.messages)
-    answered = tokens(text)
-    reply = {
-        "id": f"chatcmpl-simulated-{digest}",
-        "object": "chat.completion",
-        "created": 0,
-        "model": request.model,
-        "system_fingerprint": "simulation",
-        "choices": [
-            {
-                "index": 0,
-                "message": {"role": "assistant", "content": text},
-                "finish_reason": "length" if cut else "stop",
-            }
-        ],
-        "usage": {
-            "prompt_tokens": asked,
-            "completion_tokens": answered,
-            "total_tokens": asked + answered,
-        },
-    }
-    return json.dumps(reply, ensure_ascii=False).encode()
+@dataclass(kw_only=True)
+class Simulator(LoopbackServer):
+    """A simulated target and optimizer behind one URL, for the length of an `async with` block."""
 
+    seed: int = 0
+    """Decides every draw of target, optimizer and latency."""
+    noise: float = 0.04
+    """How often the target forgets a rule that it knows."""
+    fresh: bool = False
+    """Whether a request that comes again gets a fresh answer, as from a real model."""
+    latency: float | tuple[float, float] = 0.0
+    """Seconds before each answer, or a range to draw them from."""
+    faults: Faults | None = None
+    key: str | None = None
+    """The bearer key that requests must carry; None asks for none."""
+    optimizer: SimulatedOptimizer | None = None
+    """Another optimizer than the usual one."""
 
-def failure(message: str, code: str) -> bytes:
-    """The body of a refusal."""
-    error = {"message": f"[simulation] {message}", "type": code, "code": code}
-    return json.dumps({"error": error}).encode()
-
-
-def model_list() -> bytes:
-    """The body of `GET /v1/models`."""
-    listed = [
-        {"id": name, "object": "model", "created": 0, "owned_by": "skillopt-simulator"}
-        for name in MODELS
-    ]
-    return json.dumps({"object": "list", "data": listed}).encode()
-
-
-def tokens(text: str) -> int:
-    """An estimate of the tokens of a text."""
-    return (len(text) + 3) // 4
-
-
-_HEADERS = {"Server": "skillopt-simulator (SIMULATION)", "Content-Type": "application/json"}
-_PING = "Reply with OK"
-_NEWS = "<turns_left>"
-"""What a message holds that goes on with a conversation."""
-
-
-class Simulator:
-    """A simulated target and optimizer behind one URL, for the length of an `async with` block.
-
-    Args:
-        seed: decides every draw of target, optimizer and latency.
-        noise: how often the target forgets a rule that it knows.
-        fresh: whether a request that comes again gets a fresh answer, as from a real model; else
-            it gets the same one.
-        latency: seconds before each answer, or a range to draw them from.
-        faults: trouble on purpose.
-        key: the bearer key that requests must carry; None asks for none.
-        port: 0 takes a free one.
-        optimizer: another optimizer than the usual one.
-    """
-
-    def __init__(
-        self,
-        *,
-        seed: int = 0,
-        noise: float = 0.04,
-        fresh: bool = False,
-        latency: float | tuple[float, float] = 0.0,
-        faults: Faults | None = None,
-        key: str | None = None,
-        port: int = 0,
-        optimizer: SimulatedOptimizer | None = None,
-    ) -> None:
-        self._seed = seed
-        self._target = SimulatedTarget(seed, noise)
-        self._fresh = fresh
-        self._optimizer = optimizer if optimizer is not None else SimulatedOptimizer(seed)
-        self._latency = latency if isinstance(latency, tuple) else (latency, latency)
-        self._faults = faults if faults is not None else Faults(seed=seed)
-        self._key = key
-        self._port = port
-        self._seen: dict[str, int] = {}
+    def __post_init__(self) -> None:
+        self._target = SimulatedTarget(self.seed, self.noise)
+        self._optimizer = self.optimizer or SimulatedOptimizer(self.seed)
+        self._faults = self.faults or Faults(seed=self.seed)
+        self._seen: Counter[str] = Counter()
         self._stats = Stats()
-        self._open = AsyncExitStack()
-
-    async def __aenter__(self) -> Simulator:
-        """Start to listen."""
-        server = web.Server(self._handle, access_log=None)
-        runner = web.ServerRunner(server, shutdown_timeout=0.5)
-        self._open.push_async_callback(runner.cleanup)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", self._port, backlog=1024).start()
-        self._port = int(runner.addresses[0][1])
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Stop, whatever is still under way."""
-        await self._open.aclose()
 
     @property
     def url(self) -> str:
-        """What a client takes as its base URL."""
+        """What a client takes as its base URL; `/sim/stats` and `/sim/mark` are at the `root`."""
         return f"{self.root}/v1"
-
-    @property
-    def root(self) -> str:
-        """The address without the version: `/sim/stats` and `/sim/mark` live here."""
-        return f"http://127.0.0.1:{self._port}"
 
     def stats(self) -> Stats:
         """The counters, live."""
@@ -194,20 +179,20 @@ class Simulator:
         """Count `since_mark` from now."""
         self._stats.marked = self._stats.requests
 
-    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         match request.method, request.path:
             case "POST", path if path.endswith("/chat/completions"):
                 return await self._complete(request)
             case "GET", path if path.endswith("/models"):
-                refusal = self._check_key(request)
-                return refusal if refusal is not None else _reply(model_list())
+                listed = _reply(model_list(*MODELS, owner="skillopt-simulator"))
+                return self._check_key(request) or listed
             case "GET", "/sim/stats":
-                return _reply(json.dumps(self._stats.to_json()).encode())
+                return _reply(self._stats.to_json())
             case "POST", "/sim/mark":
                 self.mark()
-                return _reply(b"{}")
+                return _reply({})
             case method, path:
-                return _reply(failure(f"no {method} {path} here", "not_found"), 404)
+                return _error(404, "not_found", f"no {method} {path} here")
 
     async def _complete(self, request: web.BaseRequest) -> web.StreamResponse:
         stats = self._stats
@@ -215,11 +200,10 @@ class Simulator:
         stats.in_flight += 1
         stats.max_concurrency = max(stats.max_concurrency, stats.in_flight)
         try:
-            refusal = self._check_key(request)
-            if refusal is not None:
-                return refusal
             # `request.read()` would refuse bodies above a size that long skills can reach.
-            return await self._respond(request, await request.content.read())
+            return self._check_key(request) or await self._respond(
+                request, await request.content.read()
+            )
         finally:
             stats.in_flight -= 1
 
@@ -228,18 +212,18 @@ class Simulator:
             asked = ChatRequest.model_validate_json(body)
         except ValidationError as error:
             first = error.errors()[0]
-            return self._refuse(f"bad request: {first['loc']}: {first['msg']}", "bad_request", 400)
+            return self._refuse(400, "bad_request", f"bad request: {first['loc']}: {first['msg']}")
         if asked.stream:
-            return self._refuse("streaming is not simulated", "bad_request", 400)
+            return self._refuse(400, "bad_request", "streaming is not simulated")
         if not asked.model.startswith("simulated-"):
-            known = ", ".join(MODELS)
-            message = f"no model {asked.model!r}; there are {known}"
-            return self._refuse(message, "model_not_found", 404)
+            message = f"no model {asked.model!r}; there are {', '.join(MODELS)}"
+            return self._refuse(404, "model_not_found", message)
         digest = hashlib.blake2b(body, digest_size=12).hexdigest()
-        time = self._seen[digest] = self._seen.get(digest, 0) + 1
+        self._seen[digest] += 1
+        time = self._seen[digest]
         await self._wait(digest, time)
-        stage, text = self._answer(asked, time - 1 if self._fresh else 0)
-        reply = completion(asked, digest, text)
+        stage, text = self._answer(asked, time - 1 if self.fresh else 0)
+        reply = _reply(_completion(asked, digest, text))
         fault = self._faults.strike(digest, time)
         if fault is not None:
             return await self._misbehave(request, fault, reply)
@@ -247,14 +231,13 @@ class Simulator:
 
     def _answer(self, asked: ChatRequest, draw: int) -> tuple[str, str]:
         """What was asked for, and the answer to it."""
-        system = "\n".join(each.text for each in asked.messages if each.role == "system")
-        said = [each.text for each in asked.messages if each.role == "user"]
+        system = "\n".join(asked.texts("system"))
+        said, own = asked.texts("user"), asked.texts("assistant")
         last = said[-1] if said else ""
         if len(last) < 200 and _PING in last:
             return "ping", "OK"
         stage = stage_of(system)
         if stage is None:
-            own = [each.text for each in asked.messages if each.role == "assistant"]
             if own and len(said) > 1:
                 return "explanation", self._target.explain(system, said[0], own[-1])
             return "target", self._target.answer(system, last, draw)
@@ -265,42 +248,43 @@ class Simulator:
         return ("repair" if repairing else stage), text
 
     async def _wait(self, digest: str, time: int) -> None:
-        shortest, longest = self._latency
+        span = self.latency if isinstance(self.latency, tuple) else (self.latency, self.latency)
+        shortest, longest = span
         if longest > 0:
-            share = unit(self._seed, "latency", digest, time)
+            share = unit(self.seed, "latency", digest, time)
             await asyncio.sleep(shortest + (longest - shortest) * share)
 
     async def _deliver(
-        self, request: web.BaseRequest, reply: bytes, stage: str, digest: str
+        self, request: web.BaseRequest, reply: web.Response, stage: str, digest: str
     ) -> web.StreamResponse:
         """Send a whole answer, and count it only if there was somebody to take it."""
-        response = _reply(reply)
+        stats = self._stats
         if request.transport is None or request.transport.is_closing():
-            self._stats.abandoned += 1
-            return response
+            stats.abandoned += 1
+            return reply
         # Counted first: a client that asks for the counters next must find its own answer in them.
-        self._stats.replies[stage] += 1
-        self._stats.completed[digest] += 1
+        stats.replies[stage] += 1
+        stats.completed[digest] += 1
         try:
-            await response.prepare(request)
-            await response.write_eof()
+            await reply.prepare(request)
+            await reply.write_eof()
         except ConnectionError:
-            self._stats.replies[stage] -= 1
-            self._stats.completed[digest] -= 1
-            self._stats.abandoned += 1
-        return response
+            stats.replies[stage] -= 1
+            stats.completed[digest] -= 1
+            stats.abandoned += 1
+        return reply
 
     async def _misbehave(
-        self, request: web.BaseRequest, fault: Fault, reply: bytes
+        self, request: web.BaseRequest, fault: Fault, reply: web.Response
     ) -> web.StreamResponse:
         self._stats.refused[fault] += 1
         match fault:
             case "429":
-                response = _reply(failure("too many requests", "rate_limit_exceeded"), 429)
-                response.headers["Retry-After"] = _seconds(self._faults.retry_after)
+                response = _error(429, "rate_limit_exceeded", "too many requests")
+                response.headers["Retry-After"] = f"{self._faults.retry_after:g}"
                 return response
             case "500":
-                return _reply(failure("internal trouble", "server_error"), 500)
+                return _error(500, "server_error", "internal trouble")
             case "drop":
                 if request.transport is not None:
                     request.transport.abort()
@@ -309,28 +293,48 @@ class Simulator:
                 return await _send_half(request, reply)
 
     def _check_key(self, request: web.BaseRequest) -> web.Response | None:
-        if self._key is None or request.headers.get("Authorization") == f"Bearer {self._key}":
+        if self.key is None or request.headers.get("Authorization") == f"Bearer {self.key}":
             return None
-        return self._refuse("wrong or missing key", "invalid_api_key", 401)
+        return self._refuse(401, "invalid_api_key", "wrong or missing key")
 
-    def _refuse(self, message: str, code: str, status: int) -> web.Response:
+    def _refuse(self, status: int, code: str, message: str) -> web.Response:
         self._stats.refused[str(status)] += 1
-        return _reply(failure(message, code), status)
+        return _error(status, code, message)
 
 
-def _reply(body: bytes, status: int = 200) -> web.Response:
-    return web.Response(body=body, status=status, headers=_HEADERS)
+def _completion(asked: ChatRequest, digest: str, text: str) -> Object:
+    """The body of a successful reply; a text beyond the limit is cut and says so."""
+    limit = asked.max_completion_tokens
+    limit = asked.max_tokens if limit is None else limit
+    cut = limit is not None and _tokens(text) > limit
+    said = Say(text[: limit * 4] if limit is not None and cut else text, cut=cut)
+    sent = sum(_tokens(message.text) for message in asked.messages)
+    used = Tokens(sent, 0, 0, _tokens(said.text), 0)
+    answer = CompletionsWire(f"simulated-{digest}", asked.model, said, used).whole()
+    return {**answer, "system_fingerprint": "simulation"}
 
 
-async def _send_half(request: web.BaseRequest, reply: bytes) -> web.StreamResponse:
+def _tokens(text: str) -> int:
+    """An estimate of the tokens of a text."""
+    return (len(text) + 3) // 4
+
+
+def _reply(body: object, status: int = 200) -> web.Response:
+    data = json.dumps(body, ensure_ascii=False).encode()
+    return web.Response(body=data, status=status, headers=_HEADERS)
+
+
+def _error(status: int, code: str, message: str) -> web.Response:
+    trouble = Trouble(status, code, code, f"[simulation] {message}")
+    return _reply(CompletionsWire.error(trouble), status)
+
+
+async def _send_half(request: web.BaseRequest, reply: web.Response) -> web.StreamResponse:
     """Announce a whole answer, send half of it and hang up."""
-    response = web.StreamResponse(headers={**_HEADERS, "Content-Length": str(len(reply))})
+    body = reply.body if isinstance(reply.body, bytes) else b""
+    response = web.StreamResponse(headers={**_HEADERS, "Content-Length": str(len(body))})
     await response.prepare(request)
-    await response.write(reply[: len(reply) // 2])
+    await response.write(body[: len(body) // 2])
     if request.transport is not None:
         request.transport.close()
     return response
-
-
-def _seconds(value: float) -> str:
-    return str(math.floor(value)) if value == math.floor(value) else str(value)

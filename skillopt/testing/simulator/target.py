@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 
 from skillopt.testing.simulator.chance import pick, unit
-from skillopt.testing.simulator.forms import Reading, Wanted, read_request, read_rules
 from skillopt.testing.simulator.probing import explain
+from skillopt.testing.simulator.reading import Reading, Wanted, read_request, read_rules
 from skillopt.testing.simulator.reminders import reminded
-from skillopt.testing.simulator.tasks import BY_LABEL, FIELDS
 
-_SKILL = "## Skill"
 _TITLE = re.compile(r"\[TLE\]\s*([^\[\n]{1,60}?)\s*(?:\[|$)", re.MULTILINE)
 
 
@@ -31,23 +28,24 @@ class SimulatedTarget:
 
         Another `draw` forgets at other places.
         """
-        wanted = read_request(user, BY_LABEL)
+        wanted = read_request(user)
         text = self._fill_in(wanted, system, user, draw) if wanted else _guess(user)
         asked_for_tags = "<answer>" in system or "<answer>" in user
         return f"<answer>{text}</answer>" if asked_for_tags else text
 
     def explain(self, system: str, task: str, answer: str) -> str:
         """Say how an answer came about; a target knows its rules, and not whether it was right."""
-        return explain(_read(system), task, answer)
+        return explain(read_rules(_skill(system)), task, answer)
 
     def _fill_in(self, wanted: tuple[Wanted, ...], system: str, user: str, draw: int) -> str:
         again = (str(draw),) if draw else ()
-        reading = _read(system)
-        bloat = max(0, reading.words - self.roomy) / self.roomy
+        skill = _skill(system)
+        bloat = max(0, len(skill.split()) - self.roomy) / self.roomy
         slips = unit(self.seed, "slip", system, user, *again) < self.noise + min(0.6, bloat / 2)
         slip = pick(wanted, self.seed, "where", system, user, *again) if slips else None
         if slip is not None and slip.field.label in reminded(system):
             slip = None
+        reading = read_rules(skill)
         return " | ".join(
             each.field.plain(each.value) if each is slip else self._write(each, reading, user)
             for each in wanted
@@ -62,10 +60,8 @@ class SimulatedTarget:
         return wanted.field.form(name).write(wanted.value)
 
 
-@lru_cache(maxsize=64)
-def _read(system: str) -> Reading:
-    _, _, skill = system.partition(_SKILL)
-    return read_rules(skill or system, FIELDS)
+def _skill(system: str) -> str:
+    return system.partition("## Skill")[2] or system
 
 
 def _guess(user: str) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 
-from skillopt.testing.simulator.forms import Field, read_request
-from skillopt.testing.simulator.tasks import BY_LABEL, FIELDS
+from skillopt.testing.simulator.office import BY_LABEL, FIELDS, Field
+from skillopt.testing.simulator.reading import read_request
 
 HOUSE: Mapping[str, str] = {
     "delivery date": "iso",
@@ -104,5 +104,5 @@ def _request(fields: list[Field], rng: Random) -> str:
 
 
 def _right_answer(text: str, house: Mapping[str, str]) -> str:
-    wanted = read_request(text, BY_LABEL)
+    wanted = read_request(text)
     return " | ".join(each.field.form(house[each.field.label]).write(each.value) for each in wanted)
