@@ -21,7 +21,7 @@ from skillopt.app.doctor import DoctorFinding
 from skillopt.app.doctor import doctor as find_problems
 from skillopt.app.environment import data_of
 from skillopt.app.estimate import estimate as run_estimate
-from skillopt.app.evaluation import EvalRequest, EvalResult
+from skillopt.app.evaluation import EvalResult
 from skillopt.app.evaluation import evaluate as run_evaluation
 from skillopt.app.integrity import check as find_faults
 from skillopt.app.integrity import check_run
@@ -185,7 +185,7 @@ async def train_async(
     Raises:
         SkilloptError: The message says what to do. Finished work is saved.
     """
-    brief = Inputs(
+    spec = Inputs(
         config=config,
         train=train,
         val=val,
@@ -208,23 +208,23 @@ async def train_async(
     given = (scorer, target, optimizer, judge, gate, *_several(proposer))
     with _in_use(*given), _beating(shown):
         if shown is None:
-            return await run_training(brief, watch=_watching(watch), secrets=_variables(config))
-        return await _shown_training(brief, _watching(watch, shown), shown, _variables(config))
+            return await run_training(spec, watch=_watching(watch), secrets=_variables(config))
+        return await _shown_training(spec, _watching(watch, shown), shown, _variables(config))
 
 
 async def _shown_training(
-    brief: RunSpec, watch: Watcher, shown: PlainProgress, secrets: Secrets
+    spec: RunSpec, watch: Watcher, shown: PlainProgress, secrets: Secrets
 ) -> Result:
     """The same with lines about what it is, its warnings and its result."""
 
     def warn(text: str) -> None:
         shown.tell(f"warning: {text}")
 
-    target, optimizer = (brief.config.model.role(role).model for role in ROLES)
-    shown.tell(f"skillopt: target {target}, optimizer {optimizer}; run directory {brief.out}")
-    if chosen := told_defaults(brief.config):
+    target, optimizer = (spec.config.model.role(role).model for role in ROLES)
+    shown.tell(f"skillopt: target {target}, optimizer {optimizer}; run directory {spec.out}")
+    if chosen := told_defaults(spec.config):
         shown.tell(chosen)
-    result = await run_training(brief, watch=watch, warn=warn, secrets=secrets)
+    result = await run_training(spec, watch=watch, warn=warn, secrets=secrets)
     if result.problem:
         warn(result.problem)
     shown.tell(f"done: {result.claim.words()}; {result.cost}")
@@ -253,7 +253,7 @@ async def estimate_async(
     `estimate` is the synchronous version. Arguments as in `train`. Calls no model and writes no
     file.
     """
-    brief = Inputs(
+    spec = Inputs(
         config=config,
         train=train,
         val=val,
@@ -269,12 +269,12 @@ async def estimate_async(
         skill=skill,
         settings=settings,
     ).prepare()
-    return await estimate_training(brief)
+    return await estimate_training(spec)
 
 
-async def estimate_training(brief: RunSpec) -> Estimate:
+async def estimate_training(spec: RunSpec) -> Estimate:
     """The same for a training that was read and checked already."""
-    return await run_estimate(brief)
+    return await run_estimate(spec)
 
 
 async def evaluate_async(
@@ -311,20 +311,22 @@ async def evaluate_async(
         environment=environment,
         out=out,
     )
-    document = _skill(skill)
-    examinee = EvalRequest(
-        skill=document if document is not None else Skill(),
-        name=str(skill) if isinstance(skill, Path) else "",
-        split="test" if rows is not None else split,
+    supplied = SuppliedParts(
         splits=splits,
         environment=_own_environment(environment),
         models=_own(target=target, judge=judge),
+        skill=_skill(skill),
         harness=harness,
     )
     shown = PlainProgress() if progress else None
     with _in_use(scorer, target, judge), _beating(shown):
         return await run_evaluation(
-            settled, examinee, _watching(watch, shown), secrets or _variables(config)
+            settled,
+            supplied,
+            _watching(watch, shown),
+            secrets or _variables(config),
+            split="test" if rows is not None else split,
+            name=str(skill) if isinstance(skill, Path) else "",
         )
 
 
@@ -452,7 +454,7 @@ async def calibrate_async(
         watch: As in `train`.
         progress: As in `train`.
     """
-    brief = Inputs(
+    spec = Inputs(
         config=config,
         train=train,
         val=val,
@@ -472,7 +474,7 @@ async def calibrate_async(
     shown = PlainProgress() if progress else None
     given = (scorer, target, optimizer, judge, gate, *_several(proposer))
     with _in_use(*given), _beating(shown):
-        return await measure_noise(brief, _watching(watch, shown), effect=effect, power=power)
+        return await measure_noise(spec, _watching(watch, shown), effect=effect, power=power)
 
 
 async def attribute_async(
@@ -499,13 +501,13 @@ async def attribute_async(
         secrets: Environment variables, if they are already loaded.
     """
     if isinstance(run, AttributionPlan):
-        inquiry = run
+        plan = run
     else:
         with RunReader(Path(run)) as reader:
             config = load_kept({**reader.config, **(settings or {})})
-            inquiry = plan_attribution(config, reader, tasks)
+            plan = plan_attribution(config, reader, tasks)
     shown = PlainProgress() if progress else None
-    return await leave_out(inquiry, _watching(watch, shown), secrets)
+    return await leave_out(plan, _watching(watch, shown), secrets)
 
 
 async def doctor_async(

@@ -28,7 +28,7 @@ from skillopt.store.results import write_attribution
 class AttributionPlan:
     """What is to be found out, and what that takes."""
 
-    brief: RunSpec
+    spec: RunSpec
     skill: Skill
     rules: Mapping[Rule, Skill]
     """Each rule with the skill without it."""
@@ -72,12 +72,12 @@ def plan_attribution(config: Config, reader: RunReader, count: int) -> Attributi
 
     The tasks are the first ones of a seeded order, so that more of them include fewer.
     """
-    brief = prepare(config, SuppliedParts(skill=reader.state.initial.skill))
-    brief = replace(brief, out=reader.layout.root)
+    spec = prepare(config, SuppliedParts(skill=reader.state.initial.skill))
+    spec = replace(spec, out=reader.layout.root)
     skill = reader.state.best.skill
-    val = validation_tasks(config, brief.world.environment)
+    val = validation_tasks(config, spec.environment)
     found = AttributionPlan(
-        brief=brief,
+        spec=spec,
         skill=skill,
         rules={rule: without(skill, [rule]) for rule in rules_in(skill)},
         tasks=shuffled(val, config.train.seed)[:count],
@@ -89,47 +89,47 @@ def plan_attribution(config: Config, reader: RunReader, count: int) -> Attributi
 
 
 async def attribute(
-    inquiry: AttributionPlan, watch: Watcher, secrets: Secrets | None = None
+    plan: AttributionPlan, watch: Watcher, secrets: Secrets | None = None
 ) -> Attribution:
     """Try the skill without each of its rules, and keep what each of them is worth.
 
     Attempts are kept in the run directory: asked again, they cost nothing.
     """
-    brief, skill = inquiry.brief, inquiry.skill
-    async with open_training(brief, watch, secrets) as training:
+    spec, skill = plan.spec, plan.skill
+    async with open_training(spec, watch, secrets) as training:
         run = training.run
         run.enter("attribution")
-        if inquiry.new:
+        if plan.new:
             await training.preflight_attempts()
-        trials = [(each, inquiry.tasks) for each in inquiry.skills]
+        trials = [(each, plan.tasks) for each in plan.skills]
         evaluations = await run.runner.measure_each(
-            trials, "val", "leave one out", replicates=inquiry.replicates, against="first"
+            trials, "val", "leave one out", replicates=plan.replicates, against="first"
         )
         origins = lineage(run.sink.record.events())[skill.digest]
     found = {each.skill: each for each in evaluations}
-    by = metric(brief.config)
+    by = metric(spec.config)
     attribution = Attribution(
         skill=skill.digest,
-        tasks=tuple(task.id for task in inquiry.tasks),
+        tasks=tuple(task.id for task in plan.tasks),
         rules=tuple(
             Attributed(
                 worth(rule, found[skill.digest], found[less.digest], by),
                 origins_of(rule, origins),
             )
-            for rule, less in inquiry.rules.items()
+            for rule, less in plan.rules.items()
         ),
     )
     write_attribution(training.layout, attribution)
     return attribution
 
 
-def _known(reader: RunReader, inquiry: AttributionPlan, skill: Skill) -> int:
-    wanted = {task.id for task in inquiry.tasks}
+def _known(reader: RunReader, plan: AttributionPlan, skill: Skill) -> int:
+    wanted = {task.id for task in plan.tasks}
     return len(
         {
             (each.task, each.replicate)
             for each in reader.rollouts(skill=skill.digest)
-            if each.task in wanted and each.replicate in inquiry.replicates
+            if each.task in wanted and each.replicate in plan.replicates
         }
     )
 

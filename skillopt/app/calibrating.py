@@ -30,12 +30,12 @@ class Noise:
         return self.measured.advice(self.terms)
 
 
-def terms(brief: RunSpec, *, power: float = 0.8, effect: float = 0.05) -> Terms:
+def terms(spec: RunSpec, *, power: float = 0.8, effect: float = 0.05) -> Terms:
     """The error rates that a configuration asks for."""
     return Terms(
-        alpha=brief.config.evaluation.alpha,
-        decisions=len(brief.plan.gated(steps=True, guidance=not gates(brief.config)[1].forced)),
-        shares=_shares(brief.config),
+        alpha=spec.config.evaluation.alpha,
+        decisions=len(spec.plan.gated(steps=True, guidance=not gates(spec.config)[1].forced)),
+        shares=_shares(spec.config),
         power=power,
         effect=effect,
     )
@@ -47,13 +47,13 @@ def _shares(config: Config) -> int:
     return compared * (gate.looks if isinstance(gate, LooksRepeatedly) else 1)
 
 
-def noise(brief: RunSpec, evaluation: Evaluation) -> Calibration | None:
+def noise(spec: RunSpec, evaluation: Evaluation) -> Calibration | None:
     """What an evaluation tells about noise; None if no task was scored twice."""
-    return calibrated(evaluation, metric(brief.config))
+    return calibrated(evaluation, metric(spec.config))
 
 
 async def calibrate(
-    brief: RunSpec,
+    spec: RunSpec,
     watch: Watcher,
     secrets: Secrets | None = None,
     *,
@@ -64,18 +64,18 @@ async def calibrate(
 
     Attempts are kept in the run directory, so that training does not pay for them again.
     """
-    async with open_training(brief, watch, secrets) as training:
+    async with open_training(spec, watch, secrets) as training:
         run = training.run
         run.enter("calibration")
         await training.preflight_attempts()
         state = replay(run.sink.record.events())
-        skill = brief.skill if state is None else state.current.skill
+        skill = spec.skill if state is None else state.current.skill
         rounds = range(max(2, run.replication.replicates))
         evaluation = await run.runner.measure(skill, "val", run.val, "calibrate", replicates=rounds)
-    found = noise(brief, evaluation)
+    found = noise(spec, evaluation)
     if found is None:
         raise Unmeasurable(
             "no val task was scored twice, so the noise is unknown. "
             "Finished work is kept: run the same command again."
         )
-    return Noise(found, terms(brief, effect=effect, power=power))
+    return Noise(found, terms(spec, effect=effect, power=power))

@@ -16,7 +16,7 @@ from typing_extensions import assert_never
 
 from skillopt.aio import map_all
 from skillopt.app.harness import models_with_harness
-from skillopt.app.models import provider_model, roles_of, settled
+from skillopt.app.models import provider_model, roles_of, with_backend_defaults
 from skillopt.app.policies import limits, proposer_of
 from skillopt.app.run_spec import at_fault, prepare
 from skillopt.config.parts import PARTS, asks_model, part_name
@@ -138,7 +138,7 @@ async def doctor(config: Config | None, secrets: Secrets, *, offline: bool) -> l
 
 async def check_models(config: Config, secrets: Secrets, *, offline: bool) -> list[DoctorFinding]:
     """Each role's backend, key and address; unless offline, its answers and the clock, too."""
-    config = settled(config, secrets)
+    config = with_backend_defaults(config, secrets)
     async with Http() as http:
         ears = _Listening(http)
 
@@ -164,19 +164,17 @@ def _roles(config: Config) -> list[Role]:
 def check_data(config: Config) -> list[DoctorFinding]:
     """The data, the first skill and the place for results."""
     try:
-        brief = prepare(config)
+        spec = prepare(config)
     except SkilloptError as error:
         part, found = at_fault(error)
         return [DoctorFinding(part, "failure", found, str(error))]
-    splits = brief.world.splits
+    splits = spec.splits
     sizes = f"{len(splits.train)} train, {len(splits.val)} val, {len(splits.test)} test items"
     checks = [DoctorFinding("data", "ok", f"{config.env.name}: {sizes}")]
-    checks += [
-        DoctorFinding("data", "warning", "suspicious", each) for each in brief.world.warnings
-    ]
-    length = len(brief.skill.render())
+    checks += [DoctorFinding("data", "warning", "suspicious", each) for each in spec.data_warnings]
+    length = len(spec.skill.render())
     checks.append(DoctorFinding("first skill", "ok", f"{length:,} characters"))
-    return [*checks, check_disk(brief.out)]
+    return [*checks, check_disk(spec.out)]
 
 
 def check_disk(folder: Path) -> DoctorFinding:

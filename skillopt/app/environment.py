@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from typing import Protocol, TypeGuard, runtime_checkable
@@ -17,7 +16,6 @@ from skillopt.core.chat import Model
 from skillopt.core.ports import AsksModels, Environment, Harness
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
-from skillopt.datasets.manifests import write_manifest
 from skillopt.datasets.materialize import holds_ids_only
 from skillopt.datasets.rows import Row, read_rows
 from skillopt.datasets.splits import (
@@ -37,6 +35,9 @@ from skillopt.store.packages import read_skill
 
 BLANK = "blank"
 """What `env.skill_init` says when the start is meant to be an empty document."""
+_SHOWN = 5
+_FEW = 20
+"""Val items below which a gate sees luck more than gains."""
 
 
 @runtime_checkable
@@ -61,74 +62,43 @@ def _is_kind(found: object) -> TypeGuard[EnvironmentKind]:
 ENVIRONMENTS = Registry[EnvironmentKind]("skillopt.environments", "environment", _is_kind)
 
 
-@dataclass(frozen=True, slots=True)
-class OpenEnvironment:
-    """An opened environment with what comes along with it."""
-
-    environment: Environment
-    splits: Splits
-    warnings: tuple[str, ...]
-    initial_skill: Path | None
-    """A document to start from, if the environment ships one."""
-    prompts: Path | None
-    """A folder of prompts that replace ours, if the environment ships one."""
-
-    @classmethod
-    def of(
-        cls, environment: Environment, splits: Splits, warnings: Sequence[str] = ()
-    ) -> OpenEnvironment:
-        """With what the environment itself has."""
-        return cls(
-            environment,
-            splits,
-            (*warnings, *getattr(environment, "warnings", ())),
-            getattr(environment, "initial_skill", None),
-            getattr(environment, "prompts", None),
-        )
-
-
 def open_environment(
     config: Config,
     needs: Sequence[Split],
     splits: Splits | None = None,
     harness: Harness | None = None,
     own: Environment | None = None,
-) -> OpenEnvironment:
-    """Read and check the data; `splits` stands in for files when the rows are already here.
+) -> tuple[Environment, Splits, tuple[str, ...]]:
+    """The environment, its rows, and warnings about them.
 
-    `harness` is the caller's own, if it is not the one that the configuration names. `own` is an
-    environment of the caller's, which has its tasks already.
+    `splits` stands in for files when the rows are already here, `harness` and `own` for the harness
+    and the environment that the configuration names; `own` has its tasks already.
     """
+    dropped: list[str] = []
     if own is not None:
         settings_for(NoSettings, config, also=setting_names(config, harness))
-        check_harness(config, own, harness)
-        return _given_environment(config, needs, own)
-    if not config.env.name:
-        known = ", ".join(ENVIRONMENTS.names)
-        raise config.complaint("env.name", f"should name an environment; known: {known}")
-    kind = _kind(config)
-    settings = settings_for(kind.Settings, config, also=setting_names(config, harness))
-    if splits is None:
-        _refuse_ids(config, kind)
-    rows = read_splits(config, needs) if splits is None else splits
-    rows = require(limit(rows, config.env.limit), needs)
-    dropped: list[str] = []
-    while True:
-        try:
-            environment = kind(settings, rows)
-            break
-        except BadRows as bad:
-            if not (config.env.drop_bad_rows and bad.faults):
-                raise
-            dropped += [text for _, text in bad.faults]
-            rows = require(without(rows, [row for row, _ in bad.faults]), needs)
+        environment, rows = own, _rows_of(config, own, needs)
+    else:
+        kind = _kind(config)
+        settings = settings_for(kind.Settings, config, also=setting_names(config, harness))
+        if splits is None:
+            _refuse_ids(config, kind)
+            splits = read_splits(config, needs)
+        rows = require(limit(splits, config.env.limit), needs)
+        while True:
+            try:
+                environment = kind(settings, rows)
+                break
+            except BadRows as bad:
+                if not (config.env.drop_bad_rows and bad.faults):
+                    raise
+                dropped += [text for _, text in bad.faults]
+                rows = require(without(rows, [row for row, _ in bad.faults]), needs)
     check_harness(config, environment, harness)
-    return OpenEnvironment.of(environment, rows, _told_dropped(dropped))
+    return environment, rows, (*_dropped(dropped), *getattr(environment, "warnings", ()))
 
 
-def _given_environment(
-    config: Config, needs: Sequence[Split], environment: Environment
-) -> OpenEnvironment:
+def _rows_of(config: Config, environment: Environment, needs: Sequence[Split]) -> Splits:
     if config.env.limit:
         raise config.complaint(
             "env.limit", "has no effect on an environment that is given as an object; remove it"
@@ -136,7 +106,15 @@ def _given_environment(
     train, val, test = (
         tuple(Row(task.data, task.where) for task in environment.tasks(split)) for split in SPLITS
     )
-    return OpenEnvironment.of(environment, require(Splits(train, val, test), needs))
+    return require(Splits(train, val, test), needs)
+
+
+def _dropped(faults: Sequence[str]) -> list[str]:
+    if not faults:
+        return []
+    more = len(faults) - _SHOWN
+    lines = [*faults[:_SHOWN], *([f"and {more} more"] if more > 0 else [])]
+    return ["\n  ".join([f"dropped {len(faults)} bad rows (env.drop_bad_rows)", *lines])]
 
 
 def asked_roles(environment: Environment) -> tuple[Role, ...]:
@@ -168,17 +146,17 @@ def with_models(environment: Environment, models: Mapping[Role, Model]) -> Envir
     return given
 
 
-def _told_dropped(rows: Sequence[str]) -> list[str]:
-    if not rows:
-        return []
-    shown, more = rows[:_SHOWN], len(rows) - _SHOWN
-    listed = "".join(f"\n  {each}" for each in shown) + (f"\n  and {more} more" if more > 0 else "")
-    return [f"dropped {len(rows)} bad rows (env.drop_bad_rows){listed}"]
-
-
-_SHOWN = 5
-_FEW = 20
-"""Val items below which a gate sees luck more than gains."""
+def size_warnings(config: Config, splits: Splits, train: int, val: int) -> list[str]:
+    """What is doubtful about so many train and val tasks."""
+    size = config.train.train_size
+    warnings = few_to_decide(val, "" if val >= _FEW else more_val(config, splits, val))
+    if size not in {0, train}:
+        warnings.insert(
+            0,
+            f"train.train_size is {size}, but the train split has {train} items; all {train} are "
+            "used (env.limit uses fewer)",
+        )
+    return warnings
 
 
 def few_to_decide(count: int, advice: str = "") -> list[str]:
@@ -194,7 +172,7 @@ def few_to_decide(count: int, advice: str = "") -> list[str]:
 
 def more_val(config: Config, splits: Splits, count: int) -> str:
     """What would give val enough items; `count`: those that it has now."""
-    sizes = {each: len(splits[each]) for each in SPLITS}
+    sizes = {split: len(splits[split]) for split in SPLITS}
     for key, most in (
         ("evaluation.sel_env_num", config.evaluation.sel_env_num),
         ("env.limit", config.env.limit),
@@ -212,11 +190,11 @@ def more_val(config: Config, splits: Splits, count: int) -> str:
     return f"add about {ceil(missing * rows / max(1, count))} rows (of which val gets its share)"
 
 
-def told_cut(splits: Splits) -> str:
+def describe_cut(splits: Splits) -> str:
     """How the rows of one file were cut; empty where they came as splits."""
     if not splits.ratio:
         return ""
-    sizes = "/".join(str(len(splits[each])) for each in SPLITS)
+    sizes = "/".join(str(len(splits[split])) for split in SPLITS)
     return f"data split {splits.ratio} into {sizes} train/val/test items (env.split_ratio)"
 
 
@@ -237,6 +215,9 @@ _ABSENT = {
 
 def _kind(config: Config) -> EnvironmentKind:
     name, here = config.env.name, ENVIRONMENTS.names
+    if not name:
+        known = ", ".join(here)
+        raise config.complaint("env.name", f"should name an environment; known: {known}")
     if name in _ABSENT and name not in here:
         raise config.complaint(
             "env.name",
@@ -287,24 +268,6 @@ def read_splits(config: Config, needs: Sequence[Split]) -> Splits:
     return by_ratio(read_rows(source), env.split_ratio, env.split_seed)
 
 
-def write_cut(config: Config, out: Path, splits: Splits) -> None:
-    """Write down how a single file was cut, where the cut was ours."""
-    env, folder = config.env, cut_folder(config, out, splits)
-    if folder is not None:
-        source = str(config.path("env.data_path"))
-        write_manifest(folder, splits, source=source, ratio=splits.ratio, seed=env.split_seed)
-
-
-def cut_folder(config: Config, out: Path, splits: Splits) -> Path | None:
-    """Where the cut of a single file is written down; None where the cut is not ours."""
-    env = config.env
-    if not splits.ratio or config.path("env.data_path") is None:
-        return None
-    shares = splits.ratio.replace(":", "-")
-    name = f"{env.name}_{shares}_seed{env.split_seed}".replace("/", "_").replace(":", "_")
-    return (config.path("env.split_output_dir") or out / "_generated_splits") / name
-
-
 def validation_tasks(config: Config, environment: Environment) -> Sequence[Task]:
     """The tasks that decide: the first `sel_env_num` of val, or all."""
     tasks = _first(environment.tasks("val"), config.evaluation.sel_env_num)
@@ -320,17 +283,6 @@ def final_test_tasks(config: Config, environment: Environment) -> Sequence[Task]
     if not config.evaluation.eval_test:
         return None
     return _first(environment.tasks("test"), config.evaluation.test_env_num)
-
-
-def other_size(config: Config, count: int) -> list[str]:
-    """What to tell when the train split is not of the size that was expected."""
-    size = config.train.train_size
-    if size in {0, count}:
-        return []
-    return [
-        f"train.train_size is {size}, but the train split has {count} items; all {count} are used "
-        "(env.limit uses fewer)"
-    ]
 
 
 def _first(tasks: Sequence[Task], count: int) -> Sequence[Task]:

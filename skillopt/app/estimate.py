@@ -112,7 +112,7 @@ class CostModel:
 
     @property
     def _val(self) -> int:
-        return len(validation_tasks(self.brief.config, self.brief.world.environment))
+        return len(validation_tasks(self.brief.config, self.brief.environment))
 
     def moves(self, moves: Sequence[Move], fruitless: int = 0) -> Iterator[CostLine]:
         """Every phase of these moves, after so many steps in a row that changed nothing."""
@@ -351,7 +351,7 @@ def answer_tokens(role: RoleModel) -> Range:
 
 async def _request_tokens(brief: RunSpec) -> Requests:
     """How long requests are, from a few of them."""
-    environment = brief.world.environment
+    environment = brief.environment
     tasks: list[Task] = [*environment.tasks("train"), *environment.tasks("val")]
     chosen = tasks[:: max(1, len(tasks) // _PROBES)]
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,15 +23,14 @@ from tempfile import TemporaryDirectory
 from pydantic import TypeAdapter
 
 from skillopt import errors
-from skillopt.app.environment import asked_roles, open_environment, with_models
-from skillopt.app.harness import models_with_harness
-from skillopt.app.models import open_workshop, public_texts, score_timeout, settled
-from skillopt.config.schema import Config, Role
+from skillopt.app.environment import with_models
+from skillopt.app.resources import open_resources, score_timeout
+from skillopt.app.run_spec import SuppliedParts, prepare_parts, splits_of
+from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Usage
 from skillopt.core.ports import Executor
 from skillopt.core.rollout import Rollout, RolloutSpec
-from skillopt.core.task import Split
 from skillopt.engine.executor import LocalExecutor
 from skillopt.errors import BudgetSpent, ConfigError, HarnessError, SkilloptError
 from skillopt.model.budget import Budget, Limits, Meter, negative
@@ -39,8 +38,8 @@ from skillopt.store.codec import Codec
 from skillopt.store.layout import Layout
 
 _ENDS = {
-    each.__name__: each
-    for each in (
+    error.__name__: error
+    for error in (
         errors.ConfigError,
         errors.DataError,
         errors.SkillError,
@@ -110,10 +109,10 @@ class RemoteExecutor:
             answer = answers().decode(line)
         except ValueError as error:
             raise HarnessError(f"the answer of a worker cannot be read: {error}") from error
-        for each in answer.spent:
+        for spent in answer.spent:
             # An attempt that is paid is kept, also if it was the last one that a limit allows.
             with suppress(BudgetSpent):
-                await self.budget.charge(each.usage, role=each.role, stage=each.stage)
+                await self.budget.charge(spent.usage, role=spent.role, stage=spent.stage)
         if answer.rollout is not None:
             return answer.rollout
         raise _ENDS.get(answer.error, HarnessError)(answer.message)
@@ -131,7 +130,7 @@ class Worker:
     harness: str
     """The fingerprints of what it has built."""
     meter: Meter
-    _told: dict[tuple[str, str], Usage] = field(default_factory=dict[tuple[str, str], Usage])
+    _reported: dict[tuple[str, str], Usage] = field(default_factory=dict[tuple[str, str], Usage])
 
     async def answer(self, line: bytes) -> bytes:
         """Make one attempt; the line is what `RemoteExecutor` sends."""
@@ -144,12 +143,13 @@ class Worker:
         return self._encoded(rollout)
 
     async def _run(self, spec: RolloutSpec) -> Rollout:
-        asked = {"environment": spec.environment, "harness": spec.harness}
-        built = {"environment": self.environment, "harness": self.harness}
-        for part, fingerprint in asked.items():
-            if fingerprint != built[part]:
+        for part, built, asked in (
+            ("environment", self.environment, spec.environment),
+            ("harness", self.harness, spec.harness),
+        ):
+            if asked != built:
                 raise ConfigError(
-                    f"the {part} of a worker is {built[part]!r}, but the run has {fingerprint!r}; "
+                    f"the {part} of a worker is {built!r}, but the run has {asked!r}; "
                     "start workers with the configuration, data and version of the run"
                 )
         return await self.executor.run(spec)
@@ -159,10 +159,10 @@ class Worker:
     ) -> bytes:
         spent: list[Spent] = []
         for place, usage in self.meter.totals.items():
-            new = usage + negative(self._told.get(place, Usage()))
+            new = usage + negative(self._reported.get(place, Usage()))
             if new != Usage():
                 spent.append(Spent(*place, new))
-                self._told[place] = usage
+                self._reported[place] = usage
         return answers().encode(WorkerAnswer(rollout, error, message, tuple(spent)))
 
 
@@ -172,19 +172,14 @@ async def open_worker(
 ) -> AsyncGenerator[Worker, None]:
     """Build environment, models and harness from the configuration of a run, in another process."""
     secrets = secrets or Secrets.load()
-    config = settled(config, secrets)
-    needs: list[Split] = ["train", "val"]
-    if config.evaluation.eval_test:
-        needs.append("test")
-    environment = open_environment(config, needs).environment
-    roles: tuple[Role, ...] = ("target", *asked_roles(environment))
+    parts = prepare_parts(config, SuppliedParts(), ("target",), splits_of(config), secrets)
+    parts = replace(parts, limits=Limits())
     with TemporaryDirectory(prefix="skillopt-worker-") as folder:
-        public = public_texts(environment)
-        async with open_workshop(config, Layout(Path(folder)), Limits(), public, secrets) as shop:
-            own = models_with_harness(config, {}, None)
-            models = shop.board.models_for(config, roles, own)
-            environment = with_models(environment, models)
-            harness = shop.harness(models["target"])
-            executor = LocalExecutor(environment, harness, score_timeout(config, environment))
-            meter = shop.budget.meter
+        async with open_resources(parts, Layout(Path(folder)), None, secrets) as resources:
+            models = resources.models()
+            environment = with_models(parts.environment, models)
+            harness = resources.harness(models["target"])
+            timeout = score_timeout(parts.config, environment)
+            executor = LocalExecutor(environment, harness, timeout)
+            meter = resources.budget.meter
             yield Worker(executor, environment.fingerprint, harness.fingerprint, meter)

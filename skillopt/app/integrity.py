@@ -20,18 +20,17 @@ from skillopt.analysis.integrity.trials import (
     scorer,
     wrong_replies,
 )
-from skillopt.app.costs import caps_of
 from skillopt.app.environment import (
-    OpenEnvironment,
     asked_roles,
+    describe_cut,
     few_to_decide,
     more_val,
     open_environment,
-    told_cut,
     validation_tasks,
 )
-from skillopt.app.models import open_workshop, public_texts, unwatched
+from skillopt.app.models import unwatched
 from skillopt.app.reach import needs, reach
+from skillopt.app.resources import open_resources
 from skillopt.app.run_spec import RunSpec, SuppliedParts, at_fault, prepare
 from skillopt.config.load import load_kept
 from skillopt.config.schema import Config
@@ -82,21 +81,21 @@ async def check(
     if trained is not None:
         return await _check_skill(config, trained, supplied or SuppliedParts())
     try:
-        brief = prepare(config, supplied)
-        items, instructions = await _read(brief.world.environment)
+        spec = prepare(config, supplied)
+        items, instructions = await _read(spec.environment)
     except SkilloptError as error:
         part, found = at_fault(error)
         return [CheckFinding(part, "bad", found, str(error))]
-    environment = brief.world.environment
-    fixed = f"{instructions}\n\n{brief.skill.render()}"
+    environment = spec.environment
+    fixed = f"{instructions}\n\n{spec.skill.render()}"
     return [
-        CheckFinding("data", "ok", _sizes(brief.world)),
-        _val_size(brief, val := len(validation_tasks(config, environment))),
-        *_gate(config, brief.plan, val),
+        CheckFinding("data", "ok", _sizes(spec)),
+        _val_size(spec, val := len(validation_tasks(config, environment))),
+        *_gate(config, spec.plan, val),
         *duplicates(items),
         *_answers(items, fixed),
         await _scorer(environment),
-        await _bare(brief, sample, watch, secrets),
+        await _bare(spec, sample, watch, secrets),
     ]
 
 
@@ -119,12 +118,12 @@ async def check_run(folder: Path, skill: Skill | None) -> list[CheckFinding]:
 async def _check_skill(config: Config, skill: Skill, supplied: SuppliedParts) -> list[CheckFinding]:
     """Compare it with the initial skill; without one, with that of the configuration."""
     if supplied.skill is None:
-        brief = prepare(config, supplied)
-        return await scan_skill(brief.world.environment, skill, brief.skill)
-    world = open_environment(
+        spec = prepare(config, supplied)
+        return await scan_skill(spec.environment, skill, spec.skill)
+    environment, *_ = open_environment(
         config, LEARNING, supplied.splits, supplied.harness, supplied.environment
     )
-    return await scan_skill(world.environment, skill, supplied.skill)
+    return await scan_skill(environment, skill, supplied.skill)
 
 
 async def scan_skill(environment: Environment, skill: Skill, initial: Skill) -> list[CheckFinding]:
@@ -214,34 +213,30 @@ def _spread(tasks: Sequence[Task], most: int) -> Sequence[Task]:
 
 
 async def _bare(
-    brief: RunSpec, sample: int | None, watch: Watcher, secrets: Secrets | None
+    spec: RunSpec, sample: int | None, watch: Watcher, secrets: Secrets | None
 ) -> CheckFinding:
     if sample is None:
         asks = "calls the target model, which may cost money; add --spend"
         return CheckFinding("bare prompt", "left out", asks)
-    tasks = _spread(validation_tasks(brief.config, brief.world.environment), sample)
+    tasks = _spread(validation_tasks(spec.config, spec.environment), sample)
     try:
         with TemporaryDirectory() as folder:
-            bare, first = await _measure(brief, tasks, Layout(Path(folder)), watch, secrets)
+            bare, first = await _measure(spec, tasks, Layout(Path(folder)), watch, secrets)
     except SkilloptError as error:
         return CheckFinding("bare prompt", "bad", "cannot be measured", str(error))
     return baseline(bare, first)
 
 
 async def _measure(
-    brief: RunSpec, tasks: Sequence[Task], layout: Layout, watch: Watcher, secrets: Secrets | None
+    spec: RunSpec, tasks: Sequence[Task], layout: Layout, watch: Watcher, secrets: Secrets | None
 ) -> tuple[Evaluation, Evaluation]:
-    environment = brief.world.environment
-    caps = caps_of(brief.config, ("target", *asked_roles(environment)), brief.prices)
-    public = public_texts(environment, brief.skill)
-    async with open_workshop(brief.config, layout, caps, public, secrets) as shop:
-        environment, target = await shop.connected(environment, brief.supplied.models)
-        harness = shop.harness(target, brief.supplied.harness)
+    async with open_resources(spec, layout, spec.skill, secrets) as resources:
+        environment, harness = await resources.connected()
         sink = EventSink(NullLog(), watch)
-        runner = shop.runner(harness, _Bare(environment), sink)
+        runner = resources.runner(harness, _Bare(environment), sink)
         bare = await runner.measure(Skill(), "val", tasks, "bare prompt")
-        runner = shop.runner(harness, environment, sink)
-        return bare, await runner.measure(brief.skill, "val", tasks, "first skill")
+        runner = resources.runner(harness, environment, sink)
+        return bare, await runner.measure(spec.skill, "val", tasks, "first skill")
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,9 +294,9 @@ class _Uninstructed:
         return await self.inner.score(trajectory)
 
 
-def _val_size(brief: RunSpec, count: int) -> CheckFinding:
+def _val_size(spec: RunSpec, count: int) -> CheckFinding:
     name, found = "val size", f"{count} items decide what is kept"
-    few = few_to_decide(count, more_val(brief.config, brief.world.splits, count))
+    few = few_to_decide(count, more_val(spec.config, spec.splits, count))
     return CheckFinding(name, "look" if few else "ok", found, "".join(few))
 
 
@@ -322,9 +317,9 @@ def _gate(config: Config, plan: Plan, val: int) -> Iterator[CheckFinding]:
     )
 
 
-def _sizes(world: OpenEnvironment) -> str:
-    splits = world.splits
+def _sizes(spec: RunSpec) -> str:
+    splits = spec.splits
     sizes = f"{len(splits.train)} train, {len(splits.val)} val, {len(splits.test)} test items"
-    told = told_cut(splits)
-    cut = f", {told}" if told else ""
-    return f"{world.environment.name}: {sizes}{cut}; no shared ids, no shared rows"
+    cut = describe_cut(splits)
+    parts = f"{sizes}, {cut}" if cut else sizes
+    return f"{spec.environment.name}: {parts}; no shared ids, no shared rows"

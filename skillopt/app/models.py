@@ -3,40 +3,29 @@
 from __future__ import annotations
 
 import inspect
-import json
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 from urllib.parse import urlsplit
 
-from skillopt.aio import map_all
 from skillopt.app.costs import price_of, told_price
-from skillopt.app.environment import asked_roles, with_models
-from skillopt.app.harness import make_harness
 from skillopt.config.legacy import AS_TEXT, BACKENDS
 from skillopt.config.registry import Registry
 from skillopt.config.schema import Config, Role, RoleModel
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Message, Model, Request
 from skillopt.core.events import Event, Signal
-from skillopt.core.ports import Environment, Executor, Harness, RolloutCache, Watcher
-from skillopt.core.sink import EventSink
-from skillopt.core.skill import Skill
-from skillopt.datasets.splits import SPLITS
-from skillopt.engine.rollouts import RolloutRunner
-from skillopt.errors import ConfigError, Refused, hide_in_error
-from skillopt.model.budget import Budget, Limits, Meter
+from skillopt.core.ports import RolloutCache, Watcher
+from skillopt.errors import ConfigError, Refused
+from skillopt.model.budget import Budget
 from skillopt.model.handoff import HandoffQueue
-from skillopt.model.http import Http
 from skillopt.model.prices import Tariff
 from skillopt.model.provider import ModelSettings, Provider, Settles, Transport, names_for
 from skillopt.model.rate_limits import AdaptiveConcurrency, CircuitBreaker, Endpoint
 from skillopt.model.remote import Remote
 from skillopt.model.weights.folder import default_root
 from skillopt.model.wrappers import Cleaned, Limited, Metered, NonEmpty, Recorded, Retrying
-from skillopt.store.cache import SqliteCache
-from skillopt.store.layout import Layout
 
 _FIELDS = {
     "model": "name",
@@ -105,27 +94,27 @@ def supplied_models(
     return found
 
 
-def settled(config: Config, secrets: Secrets) -> Config:
+def with_backend_defaults(config: Config, secrets: Secrets) -> Config:
     """The configuration with what was left open as each backend will ask it.
 
     Environment variables and defaults of a backend may name the model, its temperature and its
     longest answer. Whoever shows or records the settings reads them here, so that what is told is
     what is asked.
     """
-    found: dict[str, object] = {}
+    filled: dict[str, object] = {}
     for name in roles_of(config):
         with suppress(ConfigError):  # whoever connects the model tells it
             role = config.model.role(name)
             provider = provider_of(role)
-            known = _settle(provider, _settings(role, provider, secrets))
-            asked = {key: getattr(known, each) for key, each in _FIELDS.items()}
-            asked["reasoning_effort"] = known.effort or ""
+            settings = _settle(provider, _settings(role, provider, secrets))
+            asked = {key: getattr(settings, attribute) for key, attribute in _FIELDS.items()}
+            asked["reasoning_effort"] = settings.effort or ""
             for key, value in asked.items():
                 if value != getattr(role, key):
-                    found[name if key == "model" else f"{name}_{key}"] = value
-    if not found:
+                    filled[name if key == "model" else f"{name}_{key}"] = value
+    if not filled:
         return config
-    return replace(config, model=config.model.model_copy(update=found))
+    return replace(config, model=config.model.model_copy(update=filled))
 
 
 def _settle(provider: type[Provider], settings: ModelSettings) -> ModelSettings:
@@ -225,23 +214,26 @@ class ModelFactory:
         default_factory=dict[tuple[object, ...], Endpoint]
     )
 
-    def model_for(
-        self, role: RoleModel, own: Model | None = None, *, concurrency: int | None = None
-    ) -> Model:
-        """The caller's own model in a role, or else the one that the settings name."""
-        return self.connect(role, concurrency=concurrency) if own is None else self.adopt(own, role)
-
     def models_for(
         self, config: Config, roles: Iterable[Role], own: Mapping[Role, Model]
     ) -> dict[Role, Model]:
-        """The models of several roles."""
-        return {role: self.model_for(config.model.role(role), own.get(role)) for role in roles}
+        """For each role the caller's own model, or else the one that the settings name."""
+        most: dict[Role, int] = {"optimizer": config.gradient.analyst_workers}
+        models: dict[Role, Model] = {}
+        for name in roles:
+            role = config.model.role(name)
+            models[name] = (
+                self.adopt(own[name], role)
+                if name in own
+                else self.connect(role, concurrency=most.get(name))
+            )
+        return models
 
     def connect(self, role: RoleModel, *, concurrency: int | None = None) -> Model:
         """The model of a role, from the wire up; `concurrency` bounds this role alone."""
-        plugged = provider_model(role, self.secrets, AdaptiveConcurrency(self.http), self.queue)
-        metered = self._metered(plugged.wire, role, price_of(role))
-        endpoint = self._endpoint(role, plugged)
+        connection = provider_model(role, self.secrets, AdaptiveConcurrency(self.http), self.queue)
+        metered = self._metered(connection.wire, role, price_of(role))
+        endpoint = self._endpoint(role, connection)
         model: Model = Limited(metered, endpoint)
         if concurrency is not None:
             model = Limited(model, Endpoint(role.role, concurrency=concurrency))
@@ -267,11 +259,11 @@ class ModelFactory:
     def _kept(self, model: Model, role: RoleModel) -> Model:
         return Recorded(model, role.role, self.cache)
 
-    def _endpoint(self, role: RoleModel, plugged: ProviderModel) -> Endpoint:
+    def _endpoint(self, role: RoleModel, connection: ProviderModel) -> Endpoint:
         limits = role.max_concurrency, role.requests_per_minute, role.tokens_per_minute
-        place = (role.backend, plugged.url, plugged.settings.api_key, *limits)
+        place = (role.backend, connection.url, connection.settings.api_key, *limits)
         if place not in self.endpoints:
-            name = urlsplit(plugged.url).netloc.rpartition("@")[2] or role.backend
+            name = urlsplit(connection.url).netloc.rpartition("@")[2] or role.backend
             self.endpoints[place] = Endpoint(
                 name,
                 concurrency=role.max_concurrency,
@@ -303,92 +295,3 @@ async def preflight(model: Model) -> None:
         await model.complete(_HELLO)
     except Refused:
         return  # The server is there and knows us; that it dislikes this question is no matter.
-
-
-def score_timeout(config: Config, environment: Environment) -> float | None:
-    """Seconds for a scorer; None where it asks a model, which has time limits of its own."""
-    return None if asked_roles(environment) else config.env.exec_timeout
-
-
-@dataclass(frozen=True, slots=True)
-class RunResources:
-    """The tools of one process in one directory."""
-
-    config: Config
-    cache: SqliteCache
-    board: ModelFactory
-    budget: Budget
-
-    def harness(self, target: Model, own: Harness | None = None) -> Harness:
-        """The caller's own harness, or else the one that the settings name, with this model."""
-        return make_harness(self.config, target, self.budget) if own is None else own
-
-    async def connected(
-        self, environment: Environment, own: Mapping[Role, Model]
-    ) -> tuple[Environment, Model]:
-        """The environment with the models that it asks for, and the target; all of them answer."""
-        roles: tuple[Role, ...] = ("target", *asked_roles(environment))
-        models = self.board.models_for(self.config, roles, own)
-        await map_all(preflight, [models[role] for role in roles if role not in own])
-        return with_models(environment, models), models["target"]
-
-    def runner(
-        self,
-        harness: Harness,
-        environment: Environment,
-        sink: EventSink,
-        executor: Executor | None = None,
-    ) -> RolloutRunner:
-        """Where tasks of this environment are attempted with this harness."""
-        return RolloutRunner(
-            environment=environment,
-            harness=harness,
-            cache=self.cache,
-            sink=sink,
-            workers=self.config.env.workers,
-            max_failed=self.config.evaluation.max_failure_share,
-            score_timeout=score_timeout(self.config, environment),
-            executor=executor,
-        )
-
-
-def public_texts(environment: Environment, skill: Skill | None = None) -> list[str]:
-    """The texts that models read: everything in the tasks, and the skill if it is known."""
-    tasks = [task for split in SPLITS for task in environment.tasks(split)]
-    document = [] if skill is None else [skill.render()]
-    return [*document, *(json.dumps(task.data, ensure_ascii=False) for task in tasks)]
-
-
-PUBLISHED = (
-    "the value of a key occurs in the data or in the skill, so it is not removed from what this "
-    "run keeps; if it is a real key, take it out of the data and replace it by a new one"
-)
-
-
-@asynccontextmanager
-async def open_workshop(
-    config: Config,
-    layout: Layout,
-    caps: Limits,
-    public: Sequence[str],
-    secrets: Secrets | None = None,
-    queue: HandoffQueue | None = None,
-    watch: Watcher = unwatched,
-) -> AsyncGenerator[RunResources, None]:
-    """Go on from what is finished and paid for in a directory; without a queue nobody is asked.
-
-    `public`: the texts that models read; a value that occurs in them is not hidden as a secret.
-    """
-    secrets = secrets or Secrets.load()
-    secrets.publish(public)
-    cache = SqliteCache(layout.cache, hide=secrets.hide_values)
-    try:
-        async with Http() as http:
-            budget = Budget(Meter.after(cache.spent()), caps, cache)
-            board = ModelFactory(secrets, http, cache, budget, queue, watch)
-            yield RunResources(config, cache, board, budget)
-    except Exception as error:
-        hide_in_error(error, secrets.hide_values)
-        raise
-    finally:
-        cache.close()

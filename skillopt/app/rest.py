@@ -24,13 +24,13 @@ _BYTES = 4
 """Of a token, as estimates count; what a call sets aside goes by bytes."""
 
 
-async def rest(brief: RunSpec) -> Remaining | None:
+async def rest(spec: RunSpec) -> Remaining | None:
     """What the run in its directory has still to take, from where it stands there.
 
     None when a task cannot be opened: that must not hide why the run has ended.
     """
     with suppress(RolloutError):
-        return _less(*await _ahead(brief))
+        return _less(*await _ahead(spec))
     return None
 
 
@@ -50,22 +50,22 @@ def _less(ahead: Estimate, kept: Usage) -> Remaining:
     )
 
 
-async def _ahead(brief: RunSpec) -> tuple[Estimate, Usage]:
+async def _ahead(spec: RunSpec) -> tuple[Estimate, Usage]:
     """All moves that are not closed, and what was paid for the one under way: it is kept."""
-    layout = Layout(brief.out)
+    layout = Layout(spec.out)
     state = replay(read_log(layout.events).events)
     if state is None:
-        outlook = await cost_model(brief)
-        lines = [*outlook.start(), *outlook.moves(brief.plan.moves)]
+        outlook = await cost_model(spec)
+        lines = [*outlook.start(), *outlook.moves(spec.plan.moves)]
         under_way = set(_BEFORE)
     else:
-        outlook = await cost_model(replace(brief, skill=state.current.skill))
-        left = brief.plan.left(state)
+        outlook = await cost_model(replace(spec, skill=state.current.skill))
+        left = spec.plan.left(state)
         lines = list(outlook.moves(left, state.memory.fruitless))
         under_way = {move.id for move in left[:1]}
     spent, _ = _spent(layout)
     kept = sum((used for (move, *_), used in spent.items() if move in under_way), Usage())
-    return Estimate(tuple(summed_lines(lines)), brief.prices), kept
+    return Estimate(tuple(summed_lines(lines)), spec.prices), kept
 
 
 def _spent(layout: Layout) -> tuple[dict[tuple[str, str, str], Usage], Usage]:
@@ -77,15 +77,15 @@ def _spent(layout: Layout) -> tuple[dict[tuple[str, str, str], Usage], Usage]:
         cache.close()
 
 
-def raised(brief: RunSpec, left: Remaining) -> Mapping[str, str]:
+def raised(spec: RunSpec, left: Remaining) -> Mapping[str, str]:
     """Those of the limits that the rest may exceed, by key, as high as it may come to.
 
     Some room is added for what a single call sets aside and does not take.
     """
-    paid, interrupted = _spent(Layout(brief.out))
+    paid, interrupted = _spent(Layout(spec.out))
     spent = sum(paid.values(), interrupted)
-    room = _room(brief)
-    caps, found = brief.caps, dict[str, str]()
+    room = _room(spec)
+    caps, found = spec.limits, dict[str, str]()
     if caps.calls is not None and caps.calls < (calls := spent.calls + left.calls[1]):
         found["limits.calls"] = str(calls)
     tokens = spent.input + spent.output + left.tokens[1] + room.input + room.output
@@ -98,10 +98,10 @@ def raised(brief: RunSpec, left: Remaining) -> Mapping[str, str]:
     return found
 
 
-def _room(brief: RunSpec) -> Usage:
+def _room(spec: RunSpec) -> Usage:
     """The most that a call may set aside, about."""
-    config = brief.config
-    longest = max(config.model.role(role).max_tokens for role in brief.roles)
-    shown = config.gradient.evidence_tokens + len(brief.skill.render())
+    config = spec.config
+    longest = max(config.model.role(role).max_tokens for role in spec.roles)
+    shown = config.gradient.evidence_tokens + len(spec.skill.render())
     most = Usage(1, _BYTES * shown, max(longest, config.model.rewrite_max_completion_tokens))
-    return replace(most, dollars=max((p.most(most) for p in brief.prices.values()), default=0.0))
+    return replace(most, dollars=max((p.most(most) for p in spec.prices.values()), default=0.0))

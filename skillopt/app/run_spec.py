@@ -1,29 +1,27 @@
-"""A training run, read and checked, before anything is spent."""
+"""A run, read and checked, before anything is spent."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from skillopt.app.costs import caps_of, prices_of
 from skillopt.app.environment import (
-    OpenEnvironment,
     asked_roles,
-    few_to_decide,
     final_test_tasks,
     initial_skill,
-    more_val,
     open_environment,
-    other_size,
+    size_warnings,
     validation_tasks,
 )
 from skillopt.app.harness import models_with_harness
-from skillopt.app.models import check_backends, settled, supplied_models
+from skillopt.app.models import check_backends, supplied_models, with_backend_defaults
 from skillopt.app.parts import parts_identity
-from skillopt.app.paths import out_root, seats, short
 from skillopt.app.policies import schedule, shape
 from skillopt.app.reach import unreachable
 from skillopt.app.setting_rules import check, setting_warnings
@@ -33,7 +31,7 @@ from skillopt.core.chat import Model
 from skillopt.core.ports import Environment, Executor, Harness
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split
-from skillopt.datasets.splits import Splits
+from skillopt.datasets.splits import SPLITS, Splits
 from skillopt.engine.plan import Plan, digest
 from skillopt.errors import ConfigError, SkillError, SkilloptError
 from skillopt.model.budget import Budget, Limits
@@ -42,8 +40,6 @@ from skillopt.prompts.library import Library
 
 ROLES: tuple[Role, ...] = ("target", "optimizer")
 """Those that every training asks."""
-
-
 OpenExecutor: TypeAlias = Callable[[Budget], AbstractAsyncContextManager[Executor]]
 """Opens an executor for a run; what it spends is charged to the budget."""
 
@@ -60,84 +56,121 @@ class SuppliedParts:
     skill: Skill | None = None
     harness: Harness | None = None
     executor: OpenExecutor | None = None
-    """Opens what makes the attempts; None: they are made in this process."""
+    """None: attempts are made in this process."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunSpec:
-    """What is known before anything is spent: everything here was read and checked."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunParts:
+    """What every run is made of, an evaluation too: all of it was read and checked."""
 
     config: Config
-    world: OpenEnvironment
+    environment: Environment
+    splits: Splits
+    data_warnings: tuple[str, ...]
+    supplied: SuppliedParts
+    roles: tuple[Role, ...]
+    """Those that it asks; a judge only where the environment asks for one."""
+    prices: Mapping[Role, Tariff]
+    """Those that are known."""
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSpec(RunParts):
+    """A training run."""
+
     skill: Skill
     plan: Plan
     prompts: Library
-    supplied: SuppliedParts
     identity: Mapping[str, str]
     """Settings and fingerprints that make the run, without those of its models."""
     out: Path
-    prices: Mapping[Role, Tariff]
-    """Those that are known."""
-    caps: Limits
-
-    @property
-    def roles(self) -> tuple[Role, ...]:
-        """All that this run asks; a judge only where the environment asks for one."""
-        return (*ROLES, *asked_roles(self.world.environment))
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What makes the run doubtful before it begins, each with what to do."""
-        return (*self.world.warnings, *setting_warnings(self.config))
+        return (*self.data_warnings, *setting_warnings(self.config))
 
 
 def prepare(
     config: Config, supplied: SuppliedParts | None = None, secrets: Secrets | None = None
 ) -> RunSpec:
-    """Read and check everything that a run needs; writes nothing and asks nobody."""
-    given = supplied or SuppliedParts()
-    given = replace(given, models=models_with_harness(config, given.models, given.harness))
-    check_backends(config, [role for role in ROLES if role not in given.models])
-    config = settled(config, secrets or Secrets.load())
+    """Read and check everything that a training needs; writes nothing and asks nobody."""
     check(config)
-    needs: list[Split] = ["train", "val"]
-    if config.evaluation.eval_test:
-        needs.append("test")
-    world = open_environment(config, needs, given.splits, given.harness, given.environment)
-    roles = (*ROLES, *(asked := asked_roles(world.environment)))
-    given = replace(given, models=supplied_models(config, roles, given.models))
-    check_backends(config, [role for role in asked if role not in given.models])
-    skill = given.skill or initial_skill(config, world.initial_skill)
-    train_tasks = world.environment.tasks("train")
-    world = replace(world, warnings=(*world.warnings, *other_size(config, len(train_tasks))))
-    val = validation_tasks(config, world.environment)
-    world = replace(
-        world,
-        warnings=(
-            *world.warnings,
-            *few_to_decide(len(val), more_val(config, world.splits, len(val))),
-        ),
-    )
-    test = final_test_tasks(config, world.environment)
-    plan = Plan.build(train_tasks, shape(config), schedule(config.optimizer), test)
-    world = replace(world, warnings=(*world.warnings, *unreachable(config, plan, len(val))))
-    folders = [each for each in (config.path("env.prompts"), world.prompts) if each]
-    prompts = Library.of(folders)
+    parts = prepare_parts(config, supplied or SuppliedParts(), ROLES, splits_of(config), secrets)
+    config, environment = parts.config, parts.environment
+    shipped: Path | None = getattr(environment, "initial_skill", None)
+    skill = parts.supplied.skill or initial_skill(config, shipped)
+    train, val = environment.tasks("train"), validation_tasks(config, environment)
+    test = final_test_tasks(config, environment)
+    plan = Plan.build(train, shape(config), schedule(config.optimizer), test)
+    folders = (config.path("env.prompts"), getattr(environment, "prompts", None))
+    prompts = Library.of([folder for folder in folders if folder])
     identity = {
         **config.identity(),
-        "environment": world.environment.fingerprint,
+        "environment": environment.fingerprint,
         "initial skill": skill.digest,
-        "train tasks": digest(train_tasks),
+        "train tasks": digest(train),
         "val tasks": digest(val),
         "prompts": short(prompts.fingerprint),
         **parts_identity(config),
     }
-    out = out_root(
-        config, "skillopt", "optimizer", {**identity, **seats(config, given.models, roles)}
+    warnings = (
+        *parts.data_warnings,
+        *size_warnings(config, parts.splits, len(train), len(val)),
+        *unreachable(config, plan, len(val)),
     )
-    prices = prices_of(config, roles, given.models)
-    caps = caps_of(config, roles, prices)
-    return RunSpec(config, world, skill, plan, prompts, given, identity, out, prices, caps)
+    return RunSpec(
+        config=config,
+        environment=environment,
+        splits=parts.splits,
+        data_warnings=warnings,
+        supplied=parts.supplied,
+        roles=parts.roles,
+        prices=parts.prices,
+        limits=parts.limits,
+        skill=skill,
+        plan=plan,
+        prompts=prompts,
+        identity=identity,
+        out=out_root(parts, "skillopt", identity),
+    )
+
+
+def prepare_parts(
+    config: Config,
+    supplied: SuppliedParts,
+    roles: Sequence[Role],
+    needs: Sequence[Split],
+    secrets: Secrets | None = None,
+) -> RunParts:
+    """Read and check what a run needs that asks these roles and has tasks in these splits."""
+    models = models_with_harness(config, supplied.models, supplied.harness)
+    check_backends(config, [role for role in roles if role not in models])
+    config = with_backend_defaults(config, secrets or Secrets.load())
+    environment, splits, warnings = open_environment(
+        config, needs, supplied.splits, supplied.harness, supplied.environment
+    )
+    asked = asked_roles(environment)
+    roles = (*roles, *asked)
+    models = supplied_models(config, roles, models)
+    check_backends(config, [role for role in asked if role not in models])
+    prices = prices_of(config, roles, models)
+    return RunParts(
+        config=config,
+        environment=environment,
+        splits=splits,
+        data_warnings=warnings,
+        supplied=replace(supplied, models=models),
+        roles=roles,
+        prices=prices,
+        limits=caps_of(config, roles, prices),
+    )
+
+
+def splits_of(config: Config) -> Sequence[Split]:
+    """Those that a training needs."""
+    return SPLITS if config.evaluation.eval_test else ("train", "val")
 
 
 def at_fault(error: SkilloptError) -> tuple[str, str]:
@@ -149,3 +182,34 @@ def at_fault(error: SkilloptError) -> tuple[str, str]:
             return "first skill", "cannot be used"
         case _:
             return "data", "cannot be used"
+
+
+def out_root(
+    parts: RunParts, kind: Literal["skillopt", "eval"], identity: Mapping[str, str]
+) -> Path:
+    """As configured, or named after the settings, so that the same command finds it again."""
+    configured = parts.config.env.out_root
+    if configured:
+        return Path(configured).expanduser()
+    return Path("outputs") / default_name(parts, kind, identity)
+
+
+def default_name(
+    parts: RunParts, kind: Literal["skillopt", "eval"], identity: Mapping[str, str]
+) -> str:
+    """The name of a folder, after the settings and the models."""
+    config, own = parts.config, parts.supplied.models
+    known = dict(identity)
+    for name in parts.roles:
+        role = config.model.role(name)
+        usual = (role.backend, role.model, role.temperature, role.max_tokens, role.reasoning_effort)
+        known[name] = own[name].fingerprint if name in own else "/".join(map(str, usual))
+    listed = "\n".join(f"{key}={value}" for key, value in sorted(known.items()))
+    named = config.model.role("optimizer" if kind == "skillopt" else "target").model
+    name = f"{kind}_{config.env.name}_{named}_{short(listed)}"
+    return re.sub(r"[^\w.-]+", "-", name)
+
+
+def short(text: str) -> str:
+    """A name for a text, short enough for people."""
+    return hashlib.sha256(text.encode()).hexdigest()[:8]

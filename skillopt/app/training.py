@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import cast
@@ -12,28 +12,29 @@ from typing import cast
 from skillopt import __version__
 from skillopt.aio import TaskGroup, map_all, task_group
 from skillopt.analysis.report import figures
-from skillopt.app.environment import cut_folder, validation_tasks, with_models, write_cut
+from skillopt.app.environment import validation_tasks, with_models
 from skillopt.app.judging import gates, halving_schedule, metric, parents, pruner, replication
-from skillopt.app.models import PUBLISHED, ModelFactory, open_workshop, preflight, public_texts
+from skillopt.app.models import preflight
 from skillopt.app.policies import limits, meta_reflector, pipeline, reviewer, shortener
 from skillopt.app.reach import no_room
+from skillopt.app.resources import PUBLISHED, open_resources
 from skillopt.app.rest import rest
 from skillopt.app.result import Result
 from skillopt.app.run_spec import RunSpec
-from skillopt.app.settled import settled, told
 from skillopt.app.speculating import speculates
-from skillopt.config.schema import RETIRED, Config, Role
+from skillopt.config.schema import Config, Role
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model
 from skillopt.core.events import Begun, Event, Finished, Signal, Started, Stopped, Warned
 from skillopt.core.intake import Json, change_texts
-from skillopt.core.ports import Executor, Harness, Watcher
+from skillopt.core.ports import Harness, Watcher
 from skillopt.core.sink import Clean, E, EventSink
 from skillopt.core.state import State, replay
-from skillopt.datasets.manifests import check_manifest_place
+from skillopt.datasets.manifests import check_manifest_place, write_manifest
 from skillopt.datasets.splits import SPLITS
 from skillopt.engine.halving import SuccessiveHalving
 from skillopt.engine.loop import train
+from skillopt.engine.plan import Step
 from skillopt.engine.prefetch import Prefetch
 from skillopt.engine.run import TrainingRun, check_same_run
 from skillopt.engine.target_probe import LiveTargetProbe
@@ -51,12 +52,14 @@ from skillopt.store.progress import ProgressFile
 from skillopt.store.projector import Projector
 from skillopt.store.run_history import RunHistory, useless
 
+_TARGET = "target model"
+
 
 @dataclass(frozen=True, slots=True)
 class Training:
     """A run ready to go, or to go on."""
 
-    brief: RunSpec
+    spec: RunSpec
     run: TrainingRun
     budget: Budget
     layout: Layout
@@ -74,11 +77,11 @@ class Training:
         return tuple(RunHistory.of(self.run.sink.record.events()).warnings)
 
     def warn(self, texts: Iterable[str]) -> None:
-        """Note what was not warned of yet."""
-        known = self.warnings
-        for note in (self.run.sink.clean(Warned(text)) for text in texts):
-            if note.text not in known:
-                self.run.sink.note(note)
+        """Record what was not warned of yet."""
+        earlier = self.warnings
+        for warning in (self.run.sink.clean(Warned(text)) for text in texts):
+            if warning.text not in earlier:
+                self.run.sink.note(warning)
 
     @property
     def meter(self) -> Meter:
@@ -91,134 +94,129 @@ class Training:
         await map_all(preflight, called)
 
     async def go(self) -> State:
-        """Train to the end of the plan, from wherever the record ends."""
-        before = replay(self.run.sink.record.events())
-        unfinished = before is None or self.run.plan.next(before) is not None
+        """Train to the end of the plan, from wherever the event log ends."""
+        spec, run = self.spec, self.run
+        before = replay(run.sink.record.events())
+        unfinished = before is None or run.plan.next(before) is not None
         if unfinished:
-            self.run.enter("preflight")
+            run.enter("preflight")
             await map_all(preflight, list(self.models.values()))
-            self.run.sink.note(Started(_now(), __version__, _sources(self.brief)))
-            self.warn(self.brief.warnings)
+            prices = {role: price.source for role, price in spec.prices.items()}
+            sources = {role: prices.get(role) for role in spec.roles}
+            run.sink.note(Started(_now(), __version__, sources))
+            self.warn(spec.warnings)
             self.warn([PUBLISHED] if self.secrets.published else [])
             if before is not None:
-                self.warn(no_room(self.brief.config, self.run.plan, before))
+                self.warn(no_room(spec.config, run.plan, before))
         try:
-            state = await train(self.run, self.brief.skill)
+            state = await train(run, spec.skill)
         except BaseException as error:
-            if self.run.sink.begun:
-                left = await rest(self.brief) if isinstance(error, BudgetSpent) else None
+            if run.sink.begun:
+                left = await rest(spec) if isinstance(error, BudgetSpent) else None
                 why = f"{type(error).__name__}: {error}".strip(": ")
-                self.run.sink.note(Stopped(why, _now(), left))
+                run.sink.note(Stopped(why, _now(), left))
             raise
         if exceeded := self.budget.exceeded:
             self.warn([exceeded])
         if unfinished:
-            self.run.sink.note(Finished(_now()))
+            run.sink.note(Finished(_now()))
         return state
 
 
 @asynccontextmanager
 async def open_training(
-    brief: RunSpec, watch: Watcher, secrets: Secrets | None = None
+    spec: RunSpec, watch: Watcher, secrets: Secrets | None = None
 ) -> AsyncGenerator[Training, None]:
     """Lock the run directory, connect the models, and put the run together."""
-    layout = Layout(brief.out)
-    with RunLock(brief.out), ProgressFile(layout.progress) as progress:
+    layout, config, supplied = Layout(spec.out), spec.config, spec.supplied
+    with RunLock(spec.out), ProgressFile(layout.progress) as progress:
+        _check_folder(spec, layout)
         watch = _all(progress, watch)
-        _check_cut(brief)
-        record = EventFile(layout.events)
-        config, queue = brief.config, FolderQueue(layout.handoff)
-        workshop = open_workshop(
-            config,
-            layout,
-            brief.caps,
-            public_texts(brief.world.environment, brief.skill),
-            secrets,
-            queue,
-            watch,
-        )
+        log, queue = EventFile(layout.events), FolderQueue(layout.handoff)
         async with (
-            workshop as shop,
-            _executor(brief, shop.budget) as executor,
+            open_resources(spec, layout, spec.skill, secrets, queue, watch) as resources,
+            supplied.executor(resources.budget) if supplied.executor else nullcontext() as executor,
             task_group() as group,
         ):
-            models = _models(brief, shop.board)
-            hide = shop.board.secrets.hide_values
-            harness = shop.harness(models["target"], brief.supplied.harness)
-            known = identity_of(brief, harness, models)
-            identity: Mapping[str, str] = {key: hide(value) for key, value in known.items()}
-            before = replay(record.events())
+            models, secrets = resources.models(), resources.factory.secrets
+            hide = secrets.hide_values
+            harness = resources.harness(models["target"])
+            identity = {
+                key: hide(value) for key, value in identity_of(spec, harness, models).items()
+            }
+            before = replay(log.events())
             if before is not None:
-                identity = _checked_identity(identity, before, brief.out)
+                _check_version(before.identity, spec.out)
+                check_same_run(identity, before.identity, Config().identity())
             projector = Projector(
                 layout,
-                shop.cache,
-                _hidden(told(brief), hide),
+                resources.cache,
+                _recorded_settings(spec, hide),
                 extra=figures,
-                document=hide(settled(brief).dump()),
+                document=hide(_with_data(spec).dump()),
             )
-            repaired = tuple(projector.rebuild(record.events()))
-            sink = EventSink(record, watch, _cleaning(hide))
-            environment = with_models(brief.world.environment, models)
-            runner = shop.runner(harness, environment, sink, executor)
-            shown = limits(config.gradient)
-            asker = Asker(models["optimizer"], brief.prompts, sink, shown)
-            tasks = {task.id: task for task in brief.world.environment.tasks("train")}
-            target_probe = LiveTargetProbe(runner=runner, target=models["target"], tasks=tasks)
-            run = _run(brief, identity, target_probe, asker, group)
-            own = brief.supplied.models
-            called: dict[Role, Model] = {role: models[role] for role in models if role not in own}
-            reused = shop.cache.reused
+            repaired = tuple(projector.rebuild(log.events()))
+            sink = EventSink(log, watch, _cleaning(hide))
+            environment = with_models(spec.environment, models)
+            runner = resources.runner(harness, environment, sink, executor)
+            asker = Asker(models["optimizer"], spec.prompts, sink, limits(config.gradient))
+            tasks = {task.id: task for task in spec.environment.tasks("train")}
+            probe = LiveTargetProbe(runner=runner, target=models["target"], tasks=tasks)
             training = Training(
-                brief, run, shop.budget, layout, repaired, reused, called, shop.board.secrets
+                spec,
+                _run(spec, identity, probe, asker, group),
+                resources.budget,
+                layout,
+                repaired,
+                resources.cache.reused,
+                {role: model for role, model in models.items() if role not in supplied.models},
+                secrets,
             )
-            sink.watch = _all(projector, _cut(brief, hide), watch, _room(training))
-            _follow(training, before, progress)
+            sink.watch = _all(projector, _data_files(spec, hide), watch, _room(training))
+            moves = 1 + len(spec.plan.moves)  # the baseline comes before those of the plan
+            done = 0 if before is None else moves - len(spec.plan.left(before))
+            progress.follow(lambda: training.meter.total, done=done, total=moves)
             yield training
 
 
-def _unwarned(_: str) -> None:
-    """Nobody wants to know."""
-
-
 async def run_training(
-    brief: RunSpec,
+    spec: RunSpec,
     *,
     watch: Watcher,
-    warn: Callable[[str], None] = _unwarned,
+    warn: Callable[[str], None] | None = None,
     opened: Callable[[Training], None] | None = None,
     secrets: Secrets | None = None,
 ) -> Result:
     """Begin or continue a training that was read and checked.
 
     Args:
-        brief: What `Inputs.prepare` has made.
+        spec: What `prepare` has made.
         watch: Called with every event of the run as it happens.
         warn: Called once with each warning, those of earlier starts included.
         opened: Called when the run directory is locked and before any work.
         secrets: Variables of the environment that were read already.
     """
-    told: set[str] = set()
+    warned: set[str] = set()
 
-    def tell(texts: Iterable[str]) -> None:
+    def warn_once(texts: Iterable[str]) -> None:
         for text in texts:
-            if text not in told:
-                told.add(text)
+            if warn is not None and text not in warned:
+                warned.add(text)
                 warn(text)
 
     def see(event: Event | Signal) -> None:
         watch(event)
         if isinstance(event, Warned):
-            tell([event.text])
+            warn_once([event.text])
 
-    tell(brief.warnings)
-    async with open_training(brief, see, secrets) as training:
-        tell(training.warnings)
+    warn_once(spec.warnings)
+    async with open_training(spec, see, secrets) as training:
+        warn_once(training.warnings)
         if opened is not None:
             opened(training)
         state = await training.go()
         problem = useless(training.run.sink.record.events())
-        warnings = (*brief.warnings, *training.warnings, *([problem] if problem else []))
+        warnings = (*spec.warnings, *training.warnings, *([problem] if problem else []))
         return Result(
             best_skill=state.best.skill.render(),
             state=state,
@@ -229,41 +227,16 @@ async def run_training(
         )
 
 
-def _checked_identity(identity: Mapping[str, str], before: State, out: Path) -> Mapping[str, str]:
-    """The identity with the retired settings of the record; refused if it is another run's."""
-    _check_version(before.identity, out)
-    retired = {key: value for key, value in before.identity.items() if key in RETIRED}
-    identity = {**identity, **retired}
-    check_same_run(identity, before.identity, Config().identity())
-    return identity
-
-
-def _follow(training: Training, before: State | None, progress: ProgressFile) -> None:
-    """Have the cost and the operations of the plan reported; the baseline is one of them."""
-    plan = training.brief.plan
-    total = 1 + len(plan.moves)
-    done = 0 if before is None else total - len(plan.left(before))
-    progress.follow(lambda: training.meter.total, done=done, total=total)
-
-
-def _executor(brief: RunSpec, budget: Budget) -> AbstractAsyncContextManager[Executor | None]:
-    opened = brief.supplied.executor
-    return nullcontext() if opened is None else opened(budget)
-
-
-_TARGET = "target model"
-
-
-def _hidden(values: Mapping[str, object], hide: Callable[[str], str]) -> dict[str, object]:
-    """Settings without the values of secrets."""
-    return {key: change_texts(cast("Json", value), hide) for key, value in values.items()}
-
-
-def _cleaning(hide: Callable[[str], str]) -> Clean:
-    def clean(event: E, /) -> E:
-        return cast("E", codec.events().without(event, hide))
-
-    return clean
+def _check_folder(spec: RunSpec, layout: Layout) -> None:
+    """Find out now, not after the baseline was paid for, that the folder cannot be used."""
+    if layout.evaluation.exists() and not layout.events.exists():
+        raise StoreError(
+            f"{spec.out} holds the results of `skillopt eval`, and a training run would mix its "
+            "files with them; choose another env.out_root"
+        )
+    folder = _manifest_folder(spec)
+    if folder is not None:
+        check_manifest_place(folder, spec.splits)
 
 
 def _check_version(identity: Mapping[str, str], out: Path) -> None:
@@ -276,74 +249,87 @@ def _check_version(identity: Mapping[str, str], out: Path) -> None:
         )
 
 
-def identity_of(
-    brief: RunSpec, harness: Harness, models: Mapping[Role, Model]
-) -> Mapping[str, str]:
+def identity_of(spec: RunSpec, harness: Harness, models: Mapping[Role, Model]) -> dict[str, str]:
     """What makes a run this run: its settings, and who takes part in its scores."""
     others = {f"{role} model": models[role].fingerprint for role in models if role != "target"}
-    return {**brief.identity, _TARGET: harness.fingerprint, **others}
+    return {**spec.identity, _TARGET: harness.fingerprint, **others}
+
+
+def _with_data(spec: RunSpec) -> Config:
+    """The configuration with the size of the train split and the place of the run directory."""
+    config, size = spec.config, len(spec.environment.tasks("train"))
+    return replace(
+        config,
+        train=config.train.model_copy(update={"train_size": size}),
+        env=config.env.model_copy(update={"out_root": str(spec.out.resolve())}),
+    )
+
+
+def _recorded_settings(spec: RunSpec, hide: Callable[[str], str]) -> dict[str, object]:
+    """The settings under their flat names, and what follows from them and the data."""
+    steps = sum(isinstance(move, Step) and move.epoch == 1 for move in spec.plan.moves)
+    config = _with_data(spec)
+    values = {
+        **config.flat(),
+        "steps_per_epoch": steps,
+        "batches_per_epoch": steps * config.train.accumulation,
+        "samples_per_epoch": config.train.train_size,
+    }
+    return {key: change_texts(cast("Json", value), hide) for key, value in values.items()}
+
+
+def _cleaning(hide: Callable[[str], str]) -> Clean:
+    def clean(event: E, /) -> E:
+        return cast("E", codec.events().without(event, hide))
+
+    return clean
 
 
 def _run(
-    brief: RunSpec,
+    spec: RunSpec,
     identity: Mapping[str, str],
-    target_probe: LiveTargetProbe,
+    probe: LiveTargetProbe,
     asker: Asker,
     group: TaskGroup,
 ) -> TrainingRun:
-    config, environment = brief.config, brief.world.environment
+    config, runner = spec.config, probe.runner
     gate, slow_gate = gates(config)
-    way = halving_schedule(config)
+    halving = halving_schedule(config)
     return TrainingRun(
-        runner=target_probe.runner,
-        plan=brief.plan,
-        val=validation_tasks(config, environment),
-        optimizer=pipeline(config, target_probe, asker),
+        runner=runner,
+        plan=spec.plan,
+        val=validation_tasks(config, spec.environment),
+        optimizer=pipeline(config, probe, asker),
         reviewer=reviewer(config.optimizer, asker),
         gate=gate,
         slow_gate=slow_gate,
         guides_best=not config.optimizer.slow_update_gate_with_selection,
         meta_reflector=meta_reflector(config.optimizer, asker),
-        pruner=pruner(config, target_probe),
+        pruner=pruner(config, probe),
         replication=replication(config),
         identity=identity,
         defaults=Config().identity(),
         shortener=shortener(config, asker),
-        speculation=Prefetch(target_probe.runner, group) if speculates(config) else None,
-        race=None
-        if way is None
-        else SuccessiveHalving(runner=target_probe.runner, schedule=way, gate=gate),
+        speculation=Prefetch(runner, group) if speculates(config) else None,
+        race=halving and SuccessiveHalving(runner=runner, schedule=halving, gate=gate),
         parents=parents(config),
         soft_weight=metric(config).soft_weight,
     )
 
 
-def _sources(brief: RunSpec) -> dict[str, str | None]:
-    """Who says what each role costs; None: nobody."""
-    known = {role: price.source for role, price in brief.prices.items()}
-    return {role: known.get(role) for role in brief.roles}
-
-
-def _models(brief: RunSpec, board: ModelFactory) -> Mapping[Role, Model]:
-    config, own = brief.config, brief.supplied.models
-    most: dict[Role, int] = {"optimizer": config.gradient.analyst_workers}
-    return {
-        role: board.model_for(config.model.role(role), own.get(role), concurrency=most.get(role))
-        for role in brief.roles
-    }
-
-
-def _cut(brief: RunSpec, hide: Callable[[str], str]) -> Watcher:
-    """Writes the split manifest and the places of items once the run has really begun."""
+def _data_files(spec: RunSpec, hide: Callable[[str], str]) -> Watcher:
+    """Writes how the data was cut and where items are from, once the run has really begun."""
 
     def watch(event: Event | Signal) -> None:
         if not isinstance(event, Begun):
             return
-        tasks = (task for split in SPLITS for task in brief.world.environment.tasks(split))
+        tasks = (task for split in SPLITS for task in spec.environment.tasks(split))
         if places := {task.id: hide(task.told) for task in tasks if task.where}:
-            write_json(Layout(brief.out).places, places)
-        if brief.supplied.splits is None:
-            write_cut(brief.config, brief.out, brief.world.splits)
+            write_json(Layout(spec.out).places, places)
+        folder = _manifest_folder(spec)
+        if folder is not None:
+            source, seed = str(spec.config.path("env.data_path")), spec.config.env.split_seed
+            write_manifest(folder, spec.splits, source=source, ratio=spec.splits.ratio, seed=seed)
 
     return watch
 
@@ -353,23 +339,27 @@ def _room(training: Training) -> Watcher:
 
     def watch(event: Event | Signal) -> None:
         if isinstance(event, Begun):
-            brief = training.brief
-            training.warn(no_room(brief.config, brief.plan, State.after(event)))
+            spec = training.spec
+            training.warn(no_room(spec.config, spec.plan, State.after(event)))
 
     return watch
 
 
-def _check_cut(brief: RunSpec) -> None:
-    """Find out now, not after the baseline was paid for, that the cut cannot be written down."""
-    folder = cut_folder(brief.config, brief.out, brief.world.splits)
-    if folder is not None and brief.supplied.splits is None:
-        check_manifest_place(folder, brief.world.splits)
+def _manifest_folder(spec: RunSpec) -> Path | None:
+    """Where the cut of a single file is written down; None where the cut is not ours."""
+    config, ratio = spec.config, spec.splits.ratio
+    ours = ratio and spec.supplied.splits is None and config.path("env.data_path") is not None
+    if not ours:
+        return None
+    name = f"{config.env.name}_{ratio.replace(':', '-')}_seed{config.env.split_seed}"
+    folder = config.path("env.split_output_dir") or spec.out / "_generated_splits"
+    return folder / name.replace("/", "_").replace(":", "_")
 
 
 def _all(*watchers: Watcher) -> Watcher:
     def watch(event: Event | Signal) -> None:
-        for each in watchers:
-            each(event)
+        for watcher in watchers:
+            watcher(event)
 
     return watch
 

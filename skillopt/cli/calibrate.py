@@ -25,13 +25,13 @@ def calibrate(session: Session, given: CommandLine, *, effect: float, power: flo
     """Measure, then tell what the val set can see."""
     screen = Screen()
     secrets = unlocked(session, given.config)
-    brief = Inputs(config=configured(given, screen)).prepare(secrets)
-    for each in brief.warnings:
+    spec = Inputs(config=configured(given, screen)).prepare(secrets)
+    for each in spec.warnings:
         screen.warn(each)
 
     async def measure() -> Noise:
         with reporting(screen) as watch:
-            return await measure_noise(brief, watch, secrets, effect=effect, power=power)
+            return await measure_noise(spec, watch, secrets, effect=effect, power=power)
 
     found = run(measure(), screen, lambda: _FAREWELL)
     screen.show(*report(found.measured, found.terms))

@@ -31,19 +31,19 @@ _CALLS, _TOKENS, _SECONDS = 2.0, 3.0, 3.0
 def show_estimate(given: CommandLine) -> None:
     """Print what the configuration asks for; no model is called."""
     screen = Screen()
-    brief = Inputs(config=configured(given, screen)).prepare()
-    found = estimated(brief)
+    spec = Inputs(config=configured(given, screen)).prepare()
+    found = estimated(spec)
     for each in found.warnings:
         screen.warn(each)
-    screen.show(phases(found), "", _bounds(found), "", _note(brief), "", _time(brief, found))
-    for note in price_notes(brief, found):
+    screen.show(phases(found), "", _bounds(found), "", _note(spec), "", _time(spec, found))
+    for note in price_notes(spec, found):
         screen.show("", note)
     screen.tell(f"next: {given.command('train', {})}")
 
 
-def estimated(brief: RunSpec) -> Estimate:
+def estimated(spec: RunSpec) -> Estimate:
     """The estimate, for callers that have no event loop."""
-    return asyncio.run(estimate_training(brief))
+    return asyncio.run(estimate_training(spec))
 
 
 def phases(found: Estimate) -> Table:
@@ -75,25 +75,25 @@ def _bounds(found: Estimate) -> str:
     return f"At least and at most: {spans(found.calls, found.tokens, found.dollars)}."
 
 
-def _note(brief: RunSpec) -> str:
-    model = brief.config.model
-    tokens = {role: round(answer_tokens(model.role(role)).expected) for role in brief.roles}
+def _note(spec: RunSpec) -> str:
+    model = spec.config.model
+    tokens = {role: round(answer_tokens(model.role(role)).expected) for role in spec.roles}
     answers = " and ".join(f"{number} tokens ({role})" for role, number in tokens.items())
     return _NOTE.format(share=f"{100 * CANDIDATES:.0f} %", answers=answers)
 
 
-def _time(brief: RunSpec, found: Estimate) -> str:
+def _time(spec: RunSpec, found: Estimate) -> str:
     likely = found.seconds.likely(_SECONDS)
     expected, low, high = map(duration, (likely.expected, likely.low, likely.high))
     told: dict[str, list[str]] = {}
-    for role in brief.roles:
-        told.setdefault(_speed(speed_of(brief.config.model.role(role)), brief), []).append(role)
+    for role in spec.roles:
+        told.setdefault(_speed(speed_of(spec.config.model.role(role)), spec), []).append(role)
     assumed = [f"- {' and '.join(roles)}: {speed}" for speed, roles in told.items()]
     return "\n".join([_TIME.format(expected=expected, low=low, high=high), *assumed])
 
 
-def _speed(speed: Speed, brief: RunSpec) -> str:
-    workers = brief.config.env.workers
+def _speed(speed: Speed, spec: RunSpec) -> str:
+    workers = spec.config.env.workers
     at_once = speed.at_once(workers)
     if speed.cores is None:
         limit = "env.workers" if at_once == workers else "model.max_concurrency"
@@ -119,7 +119,7 @@ def spans(calls: Range, tokens: Range, dollars: Range | None) -> str:
     return f"{size}, {_money(dollars)}" if dollars.high else size
 
 
-def price_notes(brief: RunSpec, found: Estimate) -> list[str]:
+def price_notes(spec: RunSpec, found: Estimate) -> list[str]:
     """Where prices come from, which are missing, and how to give them."""
     paid = {role: price for role, price in found.prices.items() if role not in found.free}
     known = [f"{role}: {price.source}" for role, price in paid.items()]
@@ -127,7 +127,7 @@ def price_notes(brief: RunSpec, found: Estimate) -> list[str]:
     if found.free:
         notes.append(f"Free: {', '.join(found.free)}.")
     if found.unpriced:
-        notes.append(f"Dollars unknown: {missing_prices(brief.config, found.unpriced)}")
+        notes.append(f"Dollars unknown: {missing_prices(spec.config, found.unpriced)}")
     return notes
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from skillopt.app.models import settled
+from skillopt.app.models import with_backend_defaults
 from skillopt.cli.arguments import CommandLine
 from skillopt.cli.render import Screen
 from skillopt.cli.session import Session
@@ -45,7 +45,7 @@ def show_config(given: CommandLine) -> None:
     """Print every setting."""
     screen = Screen()
     secrets = Secrets.load(project=given.config.parent if given.config else None)
-    screen.show(settled(_loaded(given, screen), secrets).dump().rstrip("\n"))
+    screen.show(with_backend_defaults(_loaded(given, screen), secrets).dump().rstrip("\n"))
 
 
 def _loaded(given: CommandLine, screen: Screen) -> Config:

@@ -13,7 +13,7 @@ from skillopt import __version__
 from skillopt.api import Inputs, Result, run_training
 from skillopt.app.calibrating import noise, terms
 from skillopt.app.costs import Range
-from skillopt.app.environment import told_cut, validation_tasks
+from skillopt.app.environment import describe_cut, validation_tasks
 from skillopt.app.integrity import scan_skill
 from skillopt.app.rest import raised, rest
 from skillopt.app.run_spec import RunSpec
@@ -58,9 +58,9 @@ def train(session: Session, given: CommandLine) -> None:
     """Train, then tell what came out."""
     screen = Screen()
     secrets = unlocked(session, given.config)
-    brief, result = conduct(configured(given, screen), screen, secrets, given)
+    spec, result = conduct(configured(given, screen), screen, secrets, given)
     summarise(result.out, screen)
-    _distrust(brief, result, screen)
+    _distrust(spec, result, screen)
     screen.show("", next_commands(result.out))
     insist(result)
 
@@ -75,28 +75,28 @@ def conduct(
     config: Config, screen: Screen, secrets: Secrets, again: CommandLine
 ) -> tuple[RunSpec, Result]:
     """Run a training to its end, with progress; `again` is how it is continued."""
-    brief = Inputs(config=config).prepare(secrets)
-    _introduce(brief, screen)
-    layout = Layout(brief.out)
+    spec = Inputs(config=config).prepare(secrets)
+    _introduce(spec, screen)
+    layout = Layout(spec.out)
     try:
-        result = run(_train(brief, screen, secrets), screen, lambda: _farewell(layout))
+        result = run(_train(spec, screen, secrets), screen, lambda: _farewell(layout))
     except BudgetSpent as error:
         if layout.best_skill.exists():
-            summarise(brief.out, screen, label=" so far")
-        raise BudgetSpent(f"{error}{_onwards(brief, again)}") from error
-    return brief, result
+            summarise(spec.out, screen, label=" so far")
+        raise BudgetSpent(f"{error}{_onwards(spec, again)}") from error
+    return spec, result
 
 
-def _onwards(brief: RunSpec, again: CommandLine) -> str:
+def _onwards(spec: RunSpec, again: CommandLine) -> str:
     """What the rest would take, and the command for it; empty where nobody can tell."""
-    left = asyncio.run(rest(brief))
+    left = asyncio.run(rest(spec))
     if left is None:
         return ""
     dollars = None if left.dollars is None else Range(*left.dollars)
     size = spans(Range(*left.calls), Range(*left.tokens), dollars)
     return (
         f"\nEstimate for the rest of the run: {size}.\n"
-        f"To resume with a higher limit: {again.command('train', raised(brief, left))}"
+        f"To resume with a higher limit: {again.command('train', raised(spec, left))}"
     )
 
 
@@ -121,9 +121,9 @@ def summarise(out: Path, screen: Screen, *, label: str = "") -> None:
         )
 
 
-def _distrust(brief: RunSpec, result: Result, screen: Screen) -> None:
+def _distrust(spec: RunSpec, result: Result, screen: Screen) -> None:
     """Warn if the best skill recites items, where right answers are there to compare with."""
-    environment = brief.world.environment
+    environment = spec.environment
     best, initial = result.state.best.skill, result.state.initial.skill
     if best == initial or not isinstance(environment, TellsGold):
         return
@@ -134,27 +134,27 @@ def _distrust(brief: RunSpec, result: Result, screen: Screen) -> None:
             screen.warn(told)
 
 
-async def _train(brief: RunSpec, screen: Screen, secrets: Secrets) -> Result:
+async def _train(spec: RunSpec, screen: Screen, secrets: Secrets) -> Result:
     found: list[ReuseCount] = []
     with reporting(screen) as watch:
 
         def see(event: Event | Signal) -> None:
             watch(event)
-            if isinstance(event, Begun) and brief.config.evaluation.calibrate:
-                _calibration(brief, event, screen)
+            if isinstance(event, Begun) and spec.config.evaluation.calibrate:
+                _calibration(spec, event, screen)
 
         def opened(training: Training) -> None:
             found.append(training.reused)
             before = replay(training.run.sink.record.events())
-            val = len(validation_tasks(brief.config, brief.world.environment))
-            watch.follow(RunProgress(brief.plan, val, training.meter, before))
+            val = len(validation_tasks(spec.config, spec.environment))
+            watch.follow(RunProgress(spec.plan, val, training.meter, before))
             _recall(training, before, screen)
 
         try:
             result = await run_training(
-                brief, watch=see, warn=screen.warn, opened=opened, secrets=secrets
+                spec, watch=see, warn=screen.warn, opened=opened, secrets=secrets
             )
-            if brief.plan.out_of_patience(result.state):
+            if spec.plan.out_of_patience(result.state):
                 tried = count(result.state.memory.fruitless, "step")
                 screen.tell(f"stopped early: {tried} in a row changed nothing (train.patience)")
             return result
@@ -164,32 +164,32 @@ async def _train(brief: RunSpec, screen: Screen, secrets: Secrets) -> Result:
                     screen.tell(told)
 
 
-def _calibration(brief: RunSpec, begun: Begun, screen: Screen) -> None:
-    found = noise(brief, begun.initial.evaluation)
+def _calibration(spec: RunSpec, begun: Begun, screen: Screen) -> None:
+    found = noise(spec, begun.initial.evaluation)
     if found is not None:
-        screen.show(*report(found, terms(brief)), "")
+        screen.show(*report(found, terms(spec)), "")
 
 
-def _introduce(brief: RunSpec, screen: Screen) -> None:
-    config, moves = brief.config, brief.plan.moves
-    sizes = Counter({name: len(getattr(brief.world.splits, name)) for name in ("train", "val")})
+def _introduce(spec: RunSpec, screen: Screen) -> None:
+    config, moves = spec.config, spec.plan.moves
+    sizes = Counter({name: len(getattr(spec.splits, name)) for name in ("train", "val")})
     steps = sum(isinstance(move, Step) for move in moves)
-    tested = f", {len(brief.world.splits.test)} test" if config.evaluation.eval_test else ""
+    tested = f", {len(spec.splits.test)} test" if config.evaluation.eval_test else ""
     target, optimizer = config.model.role("target"), config.model.role("optimizer")
     screen.tell(
         f"skillopt {__version__}: {config.env.name}, {sizes['train']} train, {sizes['val']} val"
         f"{tested} items; {count(steps, 'step')} in {count(config.train.num_epochs, 'epoch')}"
     )
-    if cut := told_cut(brief.world.splits):
+    if cut := describe_cut(spec.splits):
         screen.tell(cut)
     screen.tell(f"target {target.model}, optimizer {optimizer.model}")
-    if files := brief.skill.references:
+    if files := spec.skill.references:
         screen.tell(f"skill SKILL.md with {count(len(files), 'reference')}")
-    screen.tell(f"run directory {brief.out}")
+    screen.tell(f"run directory {spec.out}")
     if config.optimizer.use_slow_update:
         screen.tell(f"[slow update] acceptance={_acceptance(config)}")
     with suppress(RolloutError):  # a task that cannot be opened is the run's own matter
-        screen.tell(f"estimate for the whole run: {one_line(estimated(brief))}")
+        screen.tell(f"estimate for the whole run: {one_line(estimated(spec))}")
 
 
 def _acceptance(config: Config) -> str:
@@ -210,7 +210,7 @@ def _recall(training: Training, before: State | None, screen: Screen) -> None:
         if paid:
             screen.tell(f"resuming: {count(paid, 'call')} already paid")
         return
-    plan = training.brief.plan
+    plan = training.spec.plan
     move = plan.next(before)
     if move is None:
         screen.tell("this run is already finished; nothing is called or paid again")

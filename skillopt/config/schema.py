@@ -39,7 +39,6 @@ from skillopt.core.ports import Gate
 from skillopt.errors import ConfigError
 
 __all__ = [
-    "RETIRED",
     "Config",
     "EngineSection",
     "EnvSection",
@@ -81,8 +80,6 @@ _MAY_CHANGE: Final = frozenset(
     )
 )
 """What may differ when a run is continued; documents and data are compared by content."""
-RETIRED: Final = frozenset(("train.train_size",))
-"""What older versions counted as part of a run's identity, and which no longer does."""
 _REQUESTS: Final = ("model.rewrite_reasoning_effort", "model.rewrite_max_completion_tokens")
 """What is asked of a model. All else in its section makes the model, which has a fingerprint."""
 

@@ -156,12 +156,12 @@ async def test_attempts_of_a_lost_worker_are_failures_and_a_later_run_makes_them
 
 
 def spec_of(brief: RunSpec, **changes: str) -> RolloutSpec:
-    task = brief.world.environment.tasks("train")[0]
+    task = brief.environment.tasks("train")[0]
     spec = RolloutSpec(
         task=task,
         skill=brief.skill,
         digest=brief.skill.digest,
-        environment=brief.world.environment.fingerprint,
+        environment=brief.environment.fingerprint,
         harness="",
     )
     return replace(spec, **changes)

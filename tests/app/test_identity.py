@@ -12,9 +12,9 @@ from support_gguf import write_model
 from support_wire import WireServer, completion, says
 
 import skillopt
-from skillopt.app.evaluation import EvalRequest, evaluate
+from skillopt.app.evaluation import evaluate
 from skillopt.app.models import ModelFactory
-from skillopt.app.run_spec import prepare
+from skillopt.app.run_spec import SuppliedParts, prepare
 from skillopt.app.training import identity_of
 from skillopt.config.load import load_config
 from skillopt.config.secrets import Secrets
@@ -201,8 +201,9 @@ async def test_the_model_that_is_asked_is_the_model_that_is_told(
         config = load_config(overrides=[*own, *more])
         secrets = Secrets(variables)
         if backend != "claude_chat":  # whose answers have another shape
-            examinee = EvalRequest(skill=Skill(), name="", split="val")
-            await evaluate(config, examinee, lambda _: None, secrets)
+            await evaluate(
+                config, SuppliedParts(skill=Skill()), lambda _: None, secrets, split="val"
+            )
             assert {seen.body["model"] for seen in server.seen} == {name}
     brief = prepare(config, secrets=secrets)
     assert brief.config.model.role("target").model == name

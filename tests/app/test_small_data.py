@@ -47,7 +47,7 @@ def test_fewer_than_200_rows_are_cut_into_thirds(count: int, sizes: tuple[int, i
 
 
 def test_a_ratio_that_the_user_gives_is_kept_whatever_the_number_of_rows(tmp_path: Path) -> None:
-    splits = brief_of(tmp_path, many(60), split_ratio="2:1:7").world.splits
+    splits = brief_of(tmp_path, many(60), split_ratio="2:1:7").splits
     assert (len(splits.train), len(splits.val), len(splits.test)) == (12, 6, 42)
 
 
@@ -58,9 +58,9 @@ def test_a_run_that_was_cut_2_1_7_by_default_is_still_the_same_run(tmp_path: Pat
 
 
 def test_fewer_than_20_val_items_are_warned_about(tmp_path: Path) -> None:
-    (told,) = brief_of(tmp_path, many(30)).world.warnings
+    (told,) = brief_of(tmp_path, many(30)).data_warnings
     assert "val has only 10 items" in told
-    assert brief_of(tmp_path, many(60)).world.warnings == ()
+    assert brief_of(tmp_path, many(60)).data_warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_fewer_than_20_val_items_are_warned_about(tmp_path: Path) -> None:
 def test_advice_on_a_small_val_would_help(
     count: int, env: dict[str, object], advice: str, tmp_path: Path
 ) -> None:
-    (told,) = brief_of(tmp_path, many(count), **env).world.warnings
+    (told,) = brief_of(tmp_path, many(count), **env).data_warnings
     assert told.endswith(f"Use at least 20 val items{advice}")
 
 
@@ -99,7 +99,7 @@ def test_advice_on_a_small_val_of_a_split_folder_leaves_the_ratio_out(
         (tmp_path / "data" / name).mkdir(parents=True)
         lines = "\n".join(json.dumps(each) for each in part)
         (tmp_path / "data" / name / "items.jsonl").write_text(lines, encoding="utf-8")
-    (told,) = prepare(settings(tmp_path, {"data_path": str(tmp_path / "data")})).world.warnings
+    (told,) = prepare(settings(tmp_path, {"data_path": str(tmp_path / "data")})).data_warnings
     assert told.endswith(f"Use at least 20 val items: {advice}")
 
 
@@ -125,9 +125,9 @@ def test_all_duplicates_are_told_at_once_with_their_lines(tmp_path: Path) -> Non
 
 def test_bad_rows_are_dropped_if_asked_for_and_named(tmp_path: Path) -> None:
     rows = [*many(60), *many(2), {"input": "no answer", "answer": ""}]
-    world = brief_of(tmp_path, rows, drop_bad_rows=True).world
+    world = brief_of(tmp_path, rows, drop_bad_rows=True)
     assert sum(len(world.environment.tasks(each)) for each in ("train", "val", "test")) == 60
-    (told,) = [each for each in world.warnings if "drop_bad_rows" in each]
+    (told,) = [each for each in world.data_warnings if "drop_bad_rows" in each]
     assert "3 bad rows" in told
     assert "tickets.jsonl:63" in told
 
@@ -135,9 +135,9 @@ def test_bad_rows_are_dropped_if_asked_for_and_named(tmp_path: Path) -> None:
 def test_an_item_without_an_id_is_called_by_its_place_and_known_by_its_content(
     tmp_path: Path,
 ) -> None:
-    tasks = brief_of(tmp_path, many(60)).world.environment.tasks("train")
+    tasks = brief_of(tmp_path, many(60)).environment.tasks("train")
     shifted = [{"input": "one more", "answer": "x"}, *many(60)]
-    after = brief_of(tmp_path, shifted).world.environment
+    after = brief_of(tmp_path, shifted).environment
     again = {each.id: each for split in ("train", "val", "test") for each in after.tasks(split)}
     for task in tasks:
         line = int(task.told.rpartition("tickets.jsonl:")[2])
@@ -148,7 +148,7 @@ def test_an_item_without_an_id_is_called_by_its_place_and_known_by_its_content(
 
 def test_an_item_with_an_id_is_called_by_it(tmp_path: Path) -> None:
     rows = [{"id": f"t{n}", **each} for n, each in enumerate(many(60))]
-    tasks = brief_of(tmp_path, rows).world.environment.tasks("val")
+    tasks = brief_of(tmp_path, rows).environment.tasks("val")
     assert all(task.told == task.id for task in tasks)
 
 
@@ -159,6 +159,6 @@ def test_a_folder_of_splits_is_recognised_as_data_path(tmp_path: Path) -> None:
         part = "\n".join(json.dumps(each) for each in rows[3 * index : 3 * index + 3])
         (tmp_path / "data" / split / "items.jsonl").write_text(part, encoding="utf-8")
     brief = prepare(settings(tmp_path, {"data_path": str(tmp_path / "data")}))
-    assert [row.data for row in brief.world.splits.val] == rows[3:6]
-    assert brief.world.splits.ratio == ""
+    assert [row.data for row in brief.splits.val] == rows[3:6]
+    assert brief.splits.ratio == ""
     assert not Layout(brief.out).root.exists()

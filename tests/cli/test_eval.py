@@ -33,6 +33,23 @@ async def test_each_split_is_told_with_score_number_interval_failures_and_cost(
     assert (summary["n_items"], summary["hard"]) == (32, 1.0)
 
 
+async def test_a_training_does_not_mix_its_files_with_those_of_an_evaluation(
+    tmp_path: Path,
+) -> None:
+    async with Simulator(noise=0) as simulator:
+        make_project(tmp_path, simulator.url)
+        (tmp_path / "good.md").write_text(stated_skill(), encoding="utf-8")
+        command = ("eval", "c.yaml", "--skill", "good.md", "--split", "val")
+        done = await skillopt(*command, "--out_root", "ev", cwd=tmp_path)
+        assert done.code == 0, done.err
+        before = sorted(tmp_path.joinpath("ev").rglob("*"))
+        done = await skillopt("train", "c.yaml", "--out_root", "ev", cwd=tmp_path)
+    assert done.code == 1
+    assert "ev holds the results of `skillopt eval`" in done.err
+    assert "choose another env.out_root" in done.err
+    assert sorted(tmp_path.joinpath("ev").rglob("*")) == before
+
+
 async def test_replicates_are_made_and_told_as_mean_and_share_passed_every_time(
     tmp_path: Path,
 ) -> None:

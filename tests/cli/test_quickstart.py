@@ -66,7 +66,7 @@ def test_the_first_job_is_sound_and_asks_the_model_for_every_rule(tmp_path: Path
     assert longest * 4 < config.model.role("target").max_tokens * 3
     found = asyncio.run(check(config))
     assert [each for each in found if each.verdict == "bad"] == []
-    assert not prepare(config).world.warnings
+    assert not prepare(config).data_warnings
 
 
 def test_the_simulated_run_says_who_proposed_what(call: Call, tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_the_example_of_a_soft_gate_is_ready_to_run() -> None:
     config = load_config(CONFIGS / "examples/soft_gate.yaml")
     brief = prepare(config)
     assert config.evaluation.gate_metric == "soft"
-    assert len(brief.world.environment.tasks("train")) == 24
+    assert len(brief.environment.tasks("train")) == 24
     assert brief.skill.body.startswith("# Reading customers' notes")
 
 

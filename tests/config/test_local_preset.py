@@ -24,4 +24,4 @@ def test_the_preset_and_a_csv_are_a_whole_configuration(tmp_path: Path) -> None:
         assert (role.backend, role.model) == ("local", "qwen2.5-coder-1.5b")
     assert config.gradient.proposer == ("instruct",)
     assert config.optimizer.select_mode == "trial"
-    assert len(prepare(config).world.environment.tasks("train")) == 30
+    assert len(prepare(config).environment.tasks("train")) == 30

@@ -177,4 +177,4 @@ def test_the_manifest_of_the_original_is_read_whole(tmp_path: Path) -> None:
             "skill_init": "blank",
         }
     )
-    assert len(prepare(config).world.environment.tasks("test")) == 1400
+    assert len(prepare(config).environment.tasks("test")) == 1400
