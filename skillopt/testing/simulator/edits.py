@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from skillopt.core.tokens import estimate
-from skillopt.testing.simulator.office import BY_LABEL
-from skillopt.testing.simulator.reading import read_rules
+from skillopt.testing.simulator.reading import fields_named, read_rules
 
 _FILE = re.compile(r"<!-- FILE (\S+) -->\n(.*?)<!-- END OF FILE \1 -->", re.DOTALL)
 _AIMS = {"append": "add_rule", "insert_after": "add_rule", "replace": "clarify"}
@@ -116,9 +115,13 @@ def file_for(skill: str, target: str, rule: str) -> str | None:
     """
     if target and target in _FILE.sub("", skill):
         return None
-    subjects = [BY_LABEL[label].subject for label in read_rules(rule).by_field]
+    labels = read_rules(rule).by_field
     for path, text in _FILE.findall(skill):
-        if (target in text) if target else any(subject.search(text) for subject in subjects):
+        if (
+            (target in text)
+            if target
+            else any(field.label in labels for field in fields_named(text))
+        ):
             return path
     return None
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import TypeAlias
 
-Write: TypeAlias = Callable[[re.Match[str]], str]
+Value: TypeAlias = re.Match[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,32 +21,40 @@ class FieldForm:
     """One way to write a field."""
 
     name: str
-    write: Write
-    shown: re.Pattern[str]
-    """What a rule must say or show for this form to be understood."""
-    rules: tuple[str, ...]
-    """Ways in which a person would state it."""
+    template: str
+    shown: str
+    """What a rule must say or show for this form to be understood (an expression)."""
+
+    @property
+    def rules(self) -> Sequence[str]:
+        """Ways in which a person would state it."""
+        return _RULES[self.name]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
     """Something that a request asks for."""
 
     label: str
-    subject: re.Pattern[str]
-    """How a rule names the field."""
-    raw: re.Pattern[str]
-    """How a request gives the value."""
+    subject: str
+    """How a rule names the field (an expression)."""
+    raw: str
+    """How a request gives the value (an expression)."""
+    values: Callable[[Value], Mapping[str, object]]
+    """What the templates of the forms are filled with."""
+    forms: tuple[FieldForm, ...]
+    """The more specific first: a rule counts for the first form that it shows."""
+    plain: Callable[[Value], str] = lambda v: v[0]
+    """What one answers without knowing the house's form."""
     draw: Callable[[Random], str]
     notes: tuple[str, ...]
     """Sentences around a drawn value, each with one `{}`."""
-    forms: tuple[FieldForm, ...]
-    """The more specific first: a rule counts for the first form that it shows."""
-    plain: Write
-    """What one answers without knowing the house's form."""
 
     def form(self, name: str) -> FieldForm:
         return next(form for form in self.forms if form.name == name)
+
+    def write(self, form: str, value: Value) -> str:
+        return self.form(form).template.format_map(self.values(value))
 
 
 _STATED = """
@@ -110,40 +118,10 @@ military: Write start times in military form, such as 1645 hours.
 """Rules as a person would state them, each after the name of its form."""
 
 
-def _rules_by_form() -> dict[str, list[str]]:
-    rules: defaultdict[str, list[str]] = defaultdict(list)
-    for line in _STATED.strip().splitlines():
-        form, _, rule = line.partition(": ")
-        rules[form].append(rule)
-    return rules
-
-
-_RULES = _rules_by_form()
-
-
-def _field(
-    label: str,
-    values: Callable[[re.Match[str]], Mapping[str, object]],
-    forms: Mapping[str, tuple[str, str]],
-    *,
-    subject: str,
-    raw: str,
-    draw: Callable[[Random], str],
-    notes: tuple[str, ...],
-    plain: Write = lambda v: v[0],
-) -> Field:
-    """A field; each of the forms is a template for the `values` and what a rule must show."""
-
-    def made(name: str, template: str, shown: str) -> FieldForm:
-        def write(value: re.Match[str]) -> str:
-            return template.format_map(values(value))
-
-        return FieldForm(name, write, re.compile(shown), tuple(_RULES[name]))
-
-    made_forms = tuple(made(name, *form) for name, form in forms.items())
-    named = re.compile(subject, re.IGNORECASE)
-    return Field(label, named, re.compile(raw), draw, notes, made_forms, plain)
-
+_RULES: defaultdict[str, list[str]] = defaultdict(list)
+for _line in _STATED.strip().splitlines():
+    _name, _, _rule = _line.partition(": ")
+    _RULES[_name].append(_rule)
 
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
 _FIRST = "Maria|Jonas|Aisha|Peter|Lucia|Omar|Helen|Tomas|Nadia|Victor|Ingrid|Samuel"
@@ -161,21 +139,21 @@ def _one(names: str, rng: Random) -> str:
     return rng.choice(names.split("|"))
 
 
-def _amount(value: re.Match[str]) -> Mapping[str, object]:
+def _amount(value: Value) -> Mapping[str, object]:
     dollars, cents = value[1].replace(",", ""), value[2]
     return {"dollars": dollars, "cents": cents, "rounded": round(float(f"{dollars}.{cents}"))}
 
 
-def _minutes(value: re.Match[str]) -> int:
+def _minutes(value: Value) -> int:
     return int(value[1]) * 60 + int(value[2])
 
 
-def _time_spent(value: re.Match[str]) -> Mapping[str, object]:
+def _time_spent(value: Value) -> Mapping[str, object]:
     minutes = _minutes(value)
     return {"quarters": -(-minutes // 15) / 4, "halves": -(-minutes // 30) / 2, "minutes": minutes}
 
 
-def _signed(value: re.Match[str]) -> Mapping[str, object]:
+def _signed(value: Value) -> Mapping[str, object]:
     letter, digit, truth = ("Y", 1, "TRUE") if value[1] == "already" else ("N", 0, "FALSE")
     return {"letter": letter, "digit": digit, "truth": truth}
 
@@ -183,33 +161,37 @@ def _signed(value: re.Match[str]) -> Mapping[str, object]:
 _ODD_MINUTES = [minute for minute in range(1, 60) if minute % 15]
 
 FIELDS: tuple[Field, ...] = (
-    _field(
-        "delivery date",
-        lambda v: {"month": _position(v[1], _MONTHS), "day": int(v[2]), "year": v[3]},
-        {
-            "iso": (
+    Field(
+        label="delivery date",
+        values=lambda v: {"month": _position(v[1], _MONTHS), "day": int(v[2]), "year": v[3]},
+        forms=(
+            FieldForm(
+                "iso",
                 "{year}-{month:02}-{day:02}",
                 r"\bISO\b|(?i:yyyy-mm-dd)|(?i:year-month-day)|\b20\d\d-\d\d-\d\d\b",
             ),
-            "day_first": (
+            FieldForm(
+                "day_first",
                 "{day:02}/{month:02}/{year}",
                 r"(?i:dd/mm/yyyy)|\b\d\d/\d\d/20\d\d\b|(?i:day first)",
             ),
-            "dotted": ("{day}.{month}.{year}", r"\b\d{1,2}\.\d{1,2}\.20\d\d\b|(?i:with dots)"),
-        },
+            FieldForm(
+                "dotted", "{day}.{month}.{year}", r"\b\d{1,2}\.\d{1,2}\.20\d\d\b|(?i:with dots)"
+            ),
+        ),
         subject=r"\bdates?\b",
         raw=rf"({_MONTHS}) (\d{{1,2}}), (20\d\d)",
         draw=lambda r: f"{_one(_MONTHS, r)} {r.randint(1, 28)}, {r.randint(2021, 2027)}",
         notes=("The parcel arrives on {}.", "The supplier promises {}.", "The goods are due {}."),
     ),
-    _field(
-        "invoice amount",
-        _amount,
-        {
-            "cents": ("{dollars}{cents} ct", r"(?i)\bcents?\b|\bct\b"),
-            "currency_code": ("USD {dollars}.{cents}", r"\bUSD\b"),
-            "whole": ("{rounded} dollars", r"(?i)whole dollars|nearest dollar"),
-        },
+    Field(
+        label="invoice amount",
+        values=_amount,
+        forms=(
+            FieldForm("cents", "{dollars}{cents} ct", r"(?i)\bcents?\b|\bct\b"),
+            FieldForm("currency_code", "USD {dollars}.{cents}", r"\bUSD\b"),
+            FieldForm("whole", "{rounded} dollars", r"(?i)whole dollars|nearest dollar"),
+        ),
         subject=r"\bamounts?\b|\bmoney\b|\bprices?\b|\binvoices?\b|\bsums?\b",
         raw=r"\$([\d,]+)\.(\d\d)",
         draw=lambda r: f"${r.randint(20, 9800):,}.{r.randint(0, 99):02}",
@@ -219,74 +201,83 @@ FIELDS: tuple[Field, ...] = (
             "The total at the bottom says {}.",
         ),
     ),
-    _field(
-        "ticket queue",
-        lambda v: {"code": v[1][:3].upper(), "team": v[1].lower()},
-        {
-            "code": (
+    Field(
+        label="ticket queue",
+        values=lambda v: {"code": v[1][:3].upper(), "team": v[1].lower()},
+        forms=(
+            FieldForm(
+                "code",
                 "Q-{code}",
                 r"\bQ-[A-Z]{3}\b|(?i:first three letters)|(?i:three-letter code)",
             ),
-            "desk": ("{team}-desk", r"-desk\b"),
-        },
+            FieldForm("desk", "{team}-desk", r"-desk\b"),
+        ),
         subject=r"\btickets?\b|\bqueues?\b|\brout(?:e|ing)\b",
         raw=rf"\b({_TEAMS}) team\b",
         plain=lambda v: v[1],
         draw=lambda r: f"{_one(_TEAMS, r)} team",
         notes=("The {} has to look at it.", "This is for the {}.", "Only the {} can solve this."),
     ),
-    _field(
-        "contact name",
-        lambda v: {"first": v[1], "last": v[2], "initial": v[1][0], "LAST": v[2].upper()},
-        {
-            "surname_first": (
+    Field(
+        label="contact name",
+        values=lambda v: {"first": v[1], "last": v[2], "initial": v[1][0], "LAST": v[2].upper()},
+        forms=(
+            FieldForm(
+                "surname_first",
                 "{LAST}, {first}",
                 r"\b[A-Z]{3,}, [A-Z][a-z]"
                 r"|(?i:(?:sur|last |family )names? (?:comes )?(?:first|in capitals|in upper))",
             ),
-            "initial": ("{initial}. {last}", r"(?i:\binitials?\b)|\b[A-Z]\. [A-Z][a-z]"),
-        },
+            FieldForm("initial", "{initial}. {last}", r"(?i:\binitials?\b)|\b[A-Z]\. [A-Z][a-z]"),
+        ),
         subject=r"\b(?:sur)?names?\b|\bcontacts?\b|\bpersons?\b|\bpeople\b",
         raw=rf"\b({_FIRST}) ({_LAST})\b",
         draw=lambda r: f"{_one(_FIRST, r)} {_one(_LAST, r)}",
         notes=("Please ask for {}.", "It was sent by {}.", "{} will answer questions."),
     ),
-    _field(
-        "phone number",
-        lambda v: {"area": v[1], "exchange": v[2], "line": v[3]},
-        {
-            "dots": (
+    Field(
+        label="phone number",
+        values=lambda v: {"area": v[1], "exchange": v[2], "line": v[3]},
+        forms=(
+            FieldForm(
+                "dots",
                 "+1.{area}.{exchange}.{line}",
                 r"(?i)\+1\.\d|\+1\b.*\bdots?\b|\bdots?\b.*\+1\b",
             ),
-            "dashes": ("1-{area}-{exchange}-{line}", r"(?i)\d{3}-\d{3}-\d{4}|dashes|hyphens"),
-        },
+            FieldForm(
+                "dashes", "1-{area}-{exchange}-{line}", r"(?i)\d{3}-\d{3}-\d{4}|dashes|hyphens"
+            ),
+        ),
         subject=r"\b(?:tele)?phones?\b|\bphone numbers?\b",
         raw=r"\((\d{3})\) (\d{3})-(\d{4})",
         draw=lambda r: f"({r.randint(201, 989)}) 555-01{r.randint(0, 99):02}",
         notes=("You can call back at {}.", "The card shows {}.", "Reach them under {}."),
     ),
-    _field(
-        "priority level",
-        lambda v: {"rank": (rank := _position(v[1], _LEVELS)), "severity": 5 - rank},
-        {"p_codes": ("P{rank}", r"\bP[1-4]\b"), "s_codes": ("S{severity}", r"\bS[1-4]\b")},
+    Field(
+        label="priority level",
+        values=lambda v: {"rank": (rank := _position(v[1], _LEVELS)), "severity": 5 - rank},
+        forms=(
+            FieldForm("p_codes", "P{rank}", r"\bP[1-4]\b"),
+            FieldForm("s_codes", "S{severity}", r"\bS[1-4]\b"),
+        ),
         subject=r"\bpriorit|\burgen|\bseverit",
         raw=rf"marked (?:it )?(?:as )?({_LEVELS})\b",
         plain=lambda v: v[1],
         draw=lambda r: _one(_LEVELS, r),
         notes=("The request is marked as {}.", "Someone marked it as {}.", "It came in marked {}."),
     ),
-    _field(
-        "shelf length",
-        lambda v: {"m": (metres := int(v[1]) * 0.3048), "cm": round(metres * 100)},
-        {
-            "centimetres": ("{cm} cm", r"(?i)\bcm\b|centimet"),
-            "one_decimal": ("{m:.1f} m", r"(?i)(?:one|1|single) decimal|\b\d+\.\d m\b"),
-            "two_decimals": (
+    Field(
+        label="shelf length",
+        values=lambda v: {"m": (metres := int(v[1]) * 0.3048), "cm": round(metres * 100)},
+        forms=(
+            FieldForm("centimetres", "{cm} cm", r"(?i)\bcm\b|centimet"),
+            FieldForm("one_decimal", "{m:.1f} m", r"(?i)(?:one|1|single) decimal|\b\d+\.\d m\b"),
+            FieldForm(
+                "two_decimals",
                 "{m:.2f} m",
                 r"(?i)(?:two|2) decimals|\b\d+\.\d\d m\b|\bmetric\b|\bmet(?:er|re)s\b",
             ),
-        },
+        ),
         subject=r"\blengths?\b|\bmeasure|\bdistances?\b|\bfeet\b|\bunits?\b",
         raw=r"\b(\d+) ft\b",
         draw=lambda r: f"{r.randint(3, 95)} ft",
@@ -296,16 +287,17 @@ FIELDS: tuple[Field, ...] = (
             "There is space for {} of boards.",
         ),
     ),
-    _field(
-        "room code",
-        lambda v: {"room": int(v[1]), "floor": v[2], "letter": v[3][0]},
-        {
-            "letter_first": (
+    Field(
+        label="room code",
+        values=lambda v: {"room": int(v[1]), "floor": v[2], "letter": v[3][0]},
+        forms=(
+            FieldForm(
+                "letter_first",
                 "{letter}{floor}-{room:02}",
                 r"\b[NSEW]\d-\d\d\b|(?i:building(?:'s)? (?:first )?letter)",
             ),
-            "floor_first": ("{floor}.{room:02}.{letter}", r"\b\d\.\d\d\.[NSEW]\b"),
-        },
+            FieldForm("floor_first", "{floor}.{room:02}.{letter}", r"\b\d\.\d\d\.[NSEW]\b"),
+        ),
         subject=r"\brooms?\b|\bmeeting places?\b",
         raw=rf"room (\d{{1,2}}) on floor (\d) of the ({_SIDES}) building",
         plain=lambda v: f"{v[3]} building, floor {v[2]}, room {v[1]}",
@@ -318,14 +310,14 @@ FIELDS: tuple[Field, ...] = (
             "The workshop is in {} building.",
         ),
     ),
-    _field(
-        "approval flag",
-        _signed,
-        {
-            "letters": ("{letter}", r"\bY\b"),
-            "digits": ("{digit}", r"\b1\b.*\b0\b"),
-            "truth": ("{truth}", r"(?i)\btrue\b"),
-        },
+    Field(
+        label="approval flag",
+        values=_signed,
+        forms=(
+            FieldForm("letters", "{letter}", r"\bY\b"),
+            FieldForm("digits", "{digit}", r"\b1\b.*\b0\b"),
+            FieldForm("truth", "{truth}", r"(?i)\btrue\b"),
+        ),
         subject=r"\bflags?\b|\bapprov|\byes[/ ](?:or )?no\b|\bbooleans?\b",
         raw=r"has (already|not yet) signed",
         plain=lambda v: "yes" if v[1] == "already" else "no",
@@ -336,41 +328,43 @@ FIELDS: tuple[Field, ...] = (
             "Finance has {} signed the sheet.",
         ),
     ),
-    _field(
-        "planning week",
-        lambda v: {"week": int(v[1]), "year": v[2], "yy": v[2][2:]},
-        {
-            "short": ("{yy}W{week:02}", r"\b\d\dW\d\d\b|\bYYWww\b"),
-            "iso_week": ("{year}-W{week:02}", r"\b20\d\d-W\d\d\b"),
-            "calendar_week": ("CW{week:02}", r"\bCW ?\d\d\b"),
-        },
+    Field(
+        label="planning week",
+        values=lambda v: {"week": int(v[1]), "year": v[2], "yy": v[2][2:]},
+        forms=(
+            FieldForm("short", "{yy}W{week:02}", r"\b\d\dW\d\d\b|\bYYWww\b"),
+            FieldForm("iso_week", "{year}-W{week:02}", r"\b20\d\d-W\d\d\b"),
+            FieldForm("calendar_week", "CW{week:02}", r"\bCW ?\d\d\b"),
+        ),
         subject=r"\bweeks?\b",
         raw=r"week (\d{1,2}) of (20\d\d)",
         draw=lambda r: f"week {r.randint(1, 52)} of {r.randint(2021, 2027)}",
         notes=("Work is planned for {}.", "They start in {}.", "The slot is {}."),
     ),
-    _field(
-        "billable time",
-        _time_spent,
-        {
-            "quarters_up": ("{quarters:.2f} h", r"(?i)\bquarter|\b0\.25\b|\b15[- ]min"),
-            "halves_up": ("{halves:.1f} hrs", r"(?i)\bhalf\b"),
-            "minutes": ("{minutes} min", r"(?i)\bin (?:whole |total )?minutes\b"),
-        },
+    Field(
+        label="billable time",
+        values=_time_spent,
+        forms=(
+            FieldForm("quarters_up", "{quarters:.2f} h", r"(?i)\bquarter|\b0\.25\b|\b15[- ]min"),
+            FieldForm("halves_up", "{halves:.1f} hrs", r"(?i)\bhalf\b"),
+            FieldForm("minutes", "{minutes} min", r"(?i)\bin (?:whole |total )?minutes\b"),
+        ),
         subject=r"\bbillable\b|\bdurations?\b|\bhours? worked\b|\btime spent\b",
         raw=r"\b(\d) h (\d{1,2}) min\b",
         plain=lambda v: f"{_minutes(v) / 60:.2f}",
         draw=lambda r: f"{r.randint(1, 7)} h {r.choice(_ODD_MINUTES)} min",
         notes=("The repair took {}.", "They worked {} on it.", "The log shows {}."),
     ),
-    _field(
-        "start time",
-        lambda v: {"hour": int(v[1]) % 12 + (12 if v[3] == "pm" else 0), "minute": v[2]},
-        {
-            "h_between": ("{hour:02}h{minute}", r"\b\d\dh\d\d\b|\bHHhMM\b"),
-            "colon": ("{hour:02}:{minute} hrs", r"(?i:24[- ]hour)|\b(?:1[3-9]|2[0-3]):\d\d\b"),
-            "military": ("{hour:02}{minute} hours", r"(?i:military)|\b\d{4} hours\b"),
-        },
+    Field(
+        label="start time",
+        values=lambda v: {"hour": int(v[1]) % 12 + (12 if v[3] == "pm" else 0), "minute": v[2]},
+        forms=(
+            FieldForm("h_between", "{hour:02}h{minute}", r"\b\d\dh\d\d\b|\bHHhMM\b"),
+            FieldForm(
+                "colon", "{hour:02}:{minute} hrs", r"(?i:24[- ]hour)|\b(?:1[3-9]|2[0-3]):\d\d\b"
+            ),
+            FieldForm("military", "{hour:02}{minute} hours", r"(?i:military)|\b\d{4} hours\b"),
+        ),
         subject=r"\bstart(?:ing)? times?\b|\bclock\b|\btimes? of (?:the )?day\b|\btimes\b",
         raw=r"\b(\d{1,2}):(\d\d) (am|pm)\b",
         draw=lambda r: (

@@ -64,7 +64,7 @@ def _account(wanted: Wanted, answered: str, reading: Reading) -> str:
     match reading.by_field.get(label, ()):
         case ():
             return f"I found no rule on the {label} and wrote it as the note has it."
-        case (form,) if wanted.field.form(form).write(wanted.value) == answered:
+        case (form,) if wanted.write(form) == answered:
             return f"I followed the rule on the {label}."
         case (_,):
             return f"There is a rule on the {label}, {_OVERLOOKED}."

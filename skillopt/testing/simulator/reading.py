@@ -64,13 +64,13 @@ def _stated_rules(text: str) -> Iterator[StatedRule]:
             fields = fields_named(statement) or fields_named(f"{heading} {line}")
             meant = _NEGATED.sub(" ", statement)
             for field in fields:
-                form = next((form for form in field.forms if form.shown.search(meant)), None)
+                form = next((form for form in field.forms if re.search(form.shown, meant)), None)
                 if form:
                     yield StatedRule(field.label, form.name, statement.strip())
 
 
 def fields_named(text: str) -> list[Field]:
-    return [field for field in FIELDS if field.subject.search(text)]
+    return [field for field in FIELDS if re.search(field.subject, text, re.IGNORECASE)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,9 @@ class Wanted:
     field: Field
     value: re.Match[str]
 
+    def write(self, form: str) -> str:
+        return self.field.write(form, self.value)
+
 
 def read_request(text: str) -> tuple[Wanted, ...]:
     """What a request of this world asks for, in order; empty for any other text."""
@@ -87,7 +90,7 @@ def read_request(text: str) -> tuple[Wanted, ...]:
     wanted: list[Wanted] = []
     for label in filter(None, asked.groups()) if asked else ():
         field = BY_LABEL.get(label)
-        value = field.raw.search(text) if field else None
+        value = re.search(field.raw, text) if field else None
         if field is None or value is None:
             return ()
         wanted.append(Wanted(field, value))
@@ -145,7 +148,7 @@ def infer(attempts: Iterable[Attempt]) -> list[Insight]:
         for wanted, expected in _wrong_fields(attempt):
             label = wanted.field.label
             before = possible.get(label, wanted.field.forms)
-            possible[label] = [form for form in before if form.write(wanted.value) == expected]
+            possible[label] = [form for form in before if wanted.write(form.name) == expected]
             tasks.setdefault(label, []).append(attempt.id)
     insights = [
         Insight(BY_LABEL[label], forms[0], tuple(sorted(set(tasks[label]))))

@@ -57,7 +57,7 @@ class SimulatedTarget:
         if not forms:
             return wanted.field.plain(wanted.value)
         name = forms[0] if len(forms) == 1 else pick(forms, self.seed, "torn", label, user)
-        return wanted.field.form(name).write(wanted.value)
+        return wanted.write(name)
 
 
 def _skill(system: str) -> str:

@@ -105,4 +105,4 @@ def _request(fields: list[Field], rng: Random) -> str:
 
 def _right_answer(text: str, house: Mapping[str, str]) -> str:
     wanted = read_request(text)
-    return " | ".join(each.field.form(house[each.field.label]).write(each.value) for each in wanted)
+    return " | ".join(each.write(house[each.field.label]) for each in wanted)
