@@ -7,7 +7,8 @@ import pytest
 
 from skillopt.core.chat import Model, Reply, Request, Usage
 from skillopt.model.scripted import Scripted
-from skillopt.testing.contracts.models import ContractBroken, check_model
+from skillopt.testing.contracts import ContractBroken
+from skillopt.testing.contracts.models import check_model
 
 
 @dataclass

@@ -17,6 +17,7 @@ from skillopt.core.chat import Message
 from skillopt.core.ports import Environment, TellsGold
 from skillopt.core.rollout import Score, Trajectory
 from skillopt.core.task import Split, Task
+from skillopt.testing.contracts import expect
 
 Check: TypeAlias = Callable[[Environment], Awaitable[None]]
 
@@ -26,9 +27,9 @@ _SAMPLE = 5
 
 async def names_itself(environment: Environment) -> None:
     """Name and fingerprint are not empty and do not change."""
-    _promise(bool(environment.name), "an environment has a name")
-    _promise(bool(environment.fingerprint), "an environment has a fingerprint")
-    _promise(environment.fingerprint == environment.fingerprint, "the fingerprint is stable")
+    expect(bool(environment.name), "an environment has a name")
+    expect(bool(environment.fingerprint), "an environment has a fingerprint")
+    expect(environment.fingerprint == environment.fingerprint, "the fingerprint is stable")
 
 
 async def lists_the_same_tasks_each_time(environment: Environment) -> None:
@@ -36,9 +37,9 @@ async def lists_the_same_tasks_each_time(environment: Environment) -> None:
     for split in _SPLITS:
         first = [task.digest for task in environment.tasks(split)]
         again = [task.digest for task in environment.tasks(split)]
-        _promise(first == again, f"the {split} split lists the same tasks each time")
+        expect(first == again, f"the {split} split lists the same tasks each time")
     for split in _SPLITS[:2]:
-        _promise(len(environment.tasks(split)) > 0, f"the {split} split has tasks")
+        expect(len(environment.tasks(split)) > 0, f"the {split} split has tasks")
 
 
 async def gives_every_task_its_own_id(environment: Environment) -> None:
@@ -46,12 +47,12 @@ async def gives_every_task_its_own_id(environment: Environment) -> None:
     seen: dict[str, Split] = {}
     for split in _SPLITS:
         for task in environment.tasks(split):
-            _promise(
+            expect(
                 task.id not in seen,
                 f"ids are unique: {task.id!r} is in {seen.get(task.id)} and in {split}",
             )
             safe = task.id and not task.id.startswith(".") and not set(task.id) & set("/\\\0")
-            _promise(bool(safe), f"an id names files: {task.id!r} could leave its folder")
+            expect(bool(safe), f"an id names files: {task.id!r} could leave its folder")
             seen[task.id] = split
 
 
@@ -63,9 +64,9 @@ async def opens_a_task_to_the_same_brief(environment: Environment) -> None:
             first = episode.brief
         async with environment.open(task) as episode:
             again = episode.brief
-        _promise(bool(first.strip()), f"task {task.id!r} has a brief")
-        _promise(first == again, f"task {task.id!r} has the same brief each time")
-        _promise(task.digest == before, f"opening task {task.id!r} does not change it")
+        expect(bool(first.strip()), f"task {task.id!r} has a brief")
+        expect(first == again, f"task {task.id!r} has the same brief each time")
+        expect(task.digest == before, f"opening task {task.id!r} does not change it")
 
 
 async def gives_all_tasks_the_same_instructions(environment: Environment) -> None:
@@ -74,7 +75,7 @@ async def gives_all_tasks_the_same_instructions(environment: Environment) -> Non
     for task in _some(environment):
         async with environment.open(task) as episode:
             found.add(episode.instructions)
-    _promise(len(found) == 1, "instructions are the same for all tasks")
+    expect(len(found) == 1, "instructions are the same for all tasks")
 
 
 async def scores_any_answer(environment: Environment) -> None:
@@ -83,8 +84,8 @@ async def scores_any_answer(environment: Environment) -> None:
         for answer in ("", "\N{SNOWMAN} no idea \N{SNOWMAN}"):
             score = await _score(environment, task, answer)
             what = f"the answer {answer!r} to task {task.id!r}"
-            _promise(not score.passed, f"{what} does not pass")
-            _promise(bool(score.feedback), f"{what} gets feedback")
+            expect(not score.passed, f"{what} does not pass")
+            expect(bool(score.feedback), f"{what} gets feedback")
 
 
 async def scores_the_same_attempt_alike(environment: Environment) -> None:
@@ -92,7 +93,7 @@ async def scores_the_same_attempt_alike(environment: Environment) -> None:
     for task in _some(environment):
         first = await _score(environment, task, "something")
         again = await _score(environment, task, "something")
-        _promise(first == again, f"the same answer to task {task.id!r} gets the same score")
+        expect(first == again, f"the same answer to task {task.id!r} gets the same score")
 
 
 async def gives_full_marks_to_the_gold_it_tells(environment: Environment) -> None:
@@ -103,7 +104,7 @@ async def gives_full_marks_to_the_gold_it_tells(environment: Environment) -> Non
         gold = environment.gold(task)
         if gold is not None and gold.reply is not None:
             score = await _score(environment, task, gold.reply)
-            _promise(score.passed, f"the gold answer to task {task.id!r} passes")
+            expect(score.passed, f"the gold answer to task {task.id!r} passes")
 
 
 ENVIRONMENT_CHECKS: tuple[Check, ...] = (
@@ -133,8 +134,3 @@ async def _score(environment: Environment, task: Task, answer: str) -> Score:
     async with environment.open(task) as episode:
         asked = (Message("user", episode.brief), Message("assistant", answer))
         return await episode.score(Trajectory(asked, answer))
-
-
-def _promise(kept: bool, promise: str) -> None:  # noqa: FBT001
-    if not kept:
-        raise AssertionError(promise)

@@ -13,18 +13,15 @@ from dataclasses import replace
 from typing import cast
 
 from skillopt.aio import map_all
-from skillopt.core.chat import Image, Message, Model, Reply, Request, Tool
+from skillopt.core.chat import Image, Message, Model, Reply, Request, Tool, Usage
 from skillopt.errors import Refused
+from skillopt.testing.contracts import expect
 
 AT_ONCE = 8
-_DOT = bytes.fromhex(
+DOT = bytes.fromhex(
     "47494638396101000100800000ffffff00000021f90401000000002c00000000010001000002024401003b"
 )
 """An image of one pixel."""
-
-
-class ContractBroken(AssertionError):
-    """A model does not do what its protocol requires."""
 
 
 async def check_model(model: Model, *, secret: str | None = None) -> None:
@@ -41,15 +38,15 @@ async def check_model(model: Model, *, secret: str | None = None) -> None:
 def check_fingerprint(model: Model) -> None:
     """The fingerprint is not empty and does not change."""
     first = model.fingerprint
-    _expect(bool(first.strip()), "the fingerprint is blank")
-    _expect(model.fingerprint == first, "the fingerprint changes from one reading to the next")
+    expect(bool(first.strip()), "the fingerprint is blank")
+    expect(model.fingerprint == first, "the fingerprint changes from one reading to the next")
 
 
 async def check_answer(model: Model) -> None:
     """A request gets a valid reply and does not change the fingerprint."""
     before = model.fingerprint
     _check_reply(await model.complete(_question(0)))
-    _expect(model.fingerprint == before, "asking changes the fingerprint")
+    expect(model.fingerprint == before, "asking changes the fingerprint")
 
 
 async def check_many_at_once(model: Model) -> None:
@@ -65,7 +62,7 @@ async def check_cancelled(model: Model) -> None:
     await asyncio.sleep(0)
     call.cancel()
     await asyncio.wait([call], timeout=5)
-    _expect(call.done(), "a cancelled call goes on")
+    expect(call.done(), "a cancelled call goes on")
     _check_reply(await model.complete(_question(1)))
 
 
@@ -74,7 +71,7 @@ async def check_demands(model: Model) -> None:
     look = Tool("look", "Looks around.", {"type": "object", "properties": {}})
     schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
     plain = _question(0)
-    shown = replace(plain.messages[-1], images=(Image.of(_DOT, "image/gif"),))
+    shown = replace(plain.messages[-1], images=(Image.of(DOT, "image/gif"),))
     for request in (
         replace(plain, tools=(look,)),
         replace(plain, schema=schema),
@@ -85,13 +82,13 @@ async def check_demands(model: Model) -> None:
         except Refused:
             continue
         _check_reply(reply)
-        _expect(not reply.calls or bool(request.tools), "a tool is called that was not offered")
+        expect(not reply.calls or bool(request.tools), "a tool is called that was not offered")
 
 
 def check_secret(model: Model, secret: str) -> None:
     """Neither repr nor fingerprint contains the key."""
-    _expect(secret not in repr(model), "the repr shows the key")
-    _expect(secret not in model.fingerprint, "the fingerprint shows the key")
+    expect(secret not in repr(model), "the repr shows the key")
+    expect(secret not in model.fingerprint, "the fingerprint shows the key")
 
 
 def _question(replicate: int) -> Request:
@@ -100,15 +97,14 @@ def _question(replicate: int) -> Request:
 
 
 def _check_reply(reply: Reply) -> None:
-    _expect(isinstance(cast("object", reply.text), str), "the text of the reply is not a string")
-    _expect(reply.stop in ("end", "length", "tool", "filter"), f"unknown stop {reply.stop!r}")
-    used = reply.usage
+    expect(isinstance(cast("object", reply.text), str), "the text of the reply is not a string")
+    expect(reply.stop in ("end", "length", "tool", "filter"), f"unknown stop {reply.stop!r}")
+    check_usage(reply.usage)
+
+
+def check_usage(used: Usage) -> None:
+    """No number of a usage is below zero, and parts are not more than the whole."""
     for name in ("calls", "input", "output", "cached", "dollars", "estimated"):
-        _expect(getattr(used, name) >= 0, f"usage.{name} is below zero")
-    _expect(used.estimated <= used.calls, "more calls were estimated than made")
-    _expect(used.cached <= used.input, "more tokens came from the cache than were sent")
-
-
-def _expect(kept: bool, broken: str) -> None:  # noqa: FBT001 - reads as an assertion
-    if not kept:
-        raise ContractBroken(broken)
+        expect(getattr(used, name) >= 0, f"usage.{name} is below zero")
+    expect(used.estimated <= used.calls, "more calls were estimated than made")
+    expect(used.cached <= used.input, "more tokens came from the cache than were sent")
