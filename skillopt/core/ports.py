@@ -12,7 +12,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from skillopt.core.chat import Image, Model, Reply, Tool, ToolCall, Usage
 from skillopt.core.episode import EpisodeLimits, EpisodeNeed, ToolResult, Workspace
@@ -51,41 +51,34 @@ class TakesEmpty(Protocol):
     """
 
     @property
-    def empty_ok(self) -> bool:
-        """Whether an empty reply is an answer."""
-        ...
+    def empty_ok(self) -> bool: ...
 
 
 @runtime_checkable
 class TellsDetails(Protocol):
-    """Optional for an episode: further values for the files of a run."""
+    """Optional for an episode: further values for the files of a run.
 
-    def details(self, trajectory: Trajectory) -> Mapping[str, object]:
-        """Values of a scored attempt as JSON: question, gold_answers, em and so on.
+    They are JSON values of a scored attempt: question, gold_answers, em and so on. They are
+    written to `results.jsonl` and shown to no model.
+    """
 
-        They are written to `results.jsonl` and shown to no model.
-        """
-        ...
+    def details(self, trajectory: Trajectory) -> Mapping[str, object]: ...
 
 
 @runtime_checkable
 class ShowsImages(Protocol):
-    """Optional for an episode: images that belong to the brief."""
+    """Optional for an episode: images that belong to the brief, in order; they may be none."""
 
     @property
-    def images(self) -> Sequence[Image]:
-        """The images, in the order in which they are shown; they may be none."""
-        ...
+    def images(self) -> Sequence[Image]: ...
 
 
 @runtime_checkable
 class OffersTools(Protocol):
-    """Optional for an episode: tools that the agent may call."""
+    """Optional for an episode: tools that the agent may call; they may be none."""
 
     @property
-    def tools(self) -> Sequence[Tool]:
-        """The tools, with a JSON schema for the arguments of each; they may be none."""
-        ...
+    def tools(self) -> Sequence[Tool]: ...
 
     async def call(self, call: ToolCall) -> str | ToolResult:
         """The result of a call of one of these tools; its arguments are a JSON object.
@@ -98,22 +91,18 @@ class OffersTools(Protocol):
 
 @runtime_checkable
 class HasWorkspace(Protocol):
-    """Optional for an episode: a folder in which the agent works."""
+    """Optional for an episode: a folder in which the agent works; None: it needs no folder."""
 
     @property
-    def workspace(self) -> Workspace | None:
-        """Files to put in and files to read out; None: this episode needs no folder."""
-        ...
+    def workspace(self) -> Workspace | None: ...
 
 
 @runtime_checkable
 class HasLimits(Protocol):
-    """Optional for an episode: limits of one attempt."""
+    """Optional for an episode: limits of one attempt on turns, seconds and tokens."""
 
     @property
-    def limits(self) -> EpisodeLimits:
-        """Turns, seconds and tokens."""
-        ...
+    def limits(self) -> EpisodeLimits: ...
 
 
 @runtime_checkable
@@ -141,21 +130,20 @@ class Environment(Protocol):
 
 @runtime_checkable
 class TellsGold(Protocol):
-    """Optional for an environment: right answers, for the checks of data and scorer."""
+    """Optional for an environment: right answers, for the checks of data and scorer.
 
-    def gold(self, task: Task) -> Gold | None:
-        """The right answer; None if it is not known."""
-        ...
+    None: the answer to this task is not known.
+    """
+
+    def gold(self, task: Task) -> Gold | None: ...
 
 
 @runtime_checkable
 class TellsNeeds(Protocol):
-    """Optional for an environment: what its episodes need, so that it is known before a run."""
+    """Optional for an environment: all that its episodes may need beyond text, before a run."""
 
     @property
-    def needs(self) -> Collection[EpisodeNeed]:
-        """Everything beyond text that an episode of it may need from a harness."""
-        ...
+    def needs(self) -> Collection[EpisodeNeed]: ...
 
 
 @runtime_checkable
@@ -193,9 +181,7 @@ class TellsServed(Protocol):
     """Optional for a harness: what it can serve beyond text. Without it: nothing."""
 
     @property
-    def serves(self) -> Collection[EpisodeNeed]:
-        """Images, tools, a workspace."""
-        ...
+    def serves(self) -> Collection[EpisodeNeed]: ...
 
 
 class Executor(Protocol):
@@ -233,7 +219,11 @@ class TargetProbe(Protocol):
 
 @runtime_checkable
 class Proposer(Protocol):
-    """Makes findings with proposals from attempts: the first stage of an optimizer."""
+    """Makes findings with proposals from attempts: the first stage of an optimizer.
+
+    Each batch is read completely and in order; it may be read more than once. `budget` is the
+    maximum number of proposals per finding; None: no limit.
+    """
 
     async def __call__(
         self,
@@ -242,16 +232,11 @@ class Proposer(Protocol):
         memory: Memory,
         *,
         budget: int | None,
-    ) -> tuple[Finding, ...]:
-        """Read each batch completely and in order; it may be read more than once.
-
-        `budget` is the maximum number of proposals per finding; None: no limit.
-        """
-        ...
+    ) -> tuple[Finding, ...]: ...
 
 
 class Optimizer(Protocol):
-    """Makes candidates from the attempts of a step."""
+    """Makes candidates from the attempts of a step, if possible; reads them in their order."""
 
     async def propose(
         self,
@@ -260,32 +245,26 @@ class Optimizer(Protocol):
         memory: Memory,
         *,
         budget: int | None,
-    ) -> Draft:
-        """Read each micro-batch in its fixed order and make a candidate, if possible."""
-        ...
+    ) -> Draft: ...
 
 
 class MetaReflector(Protocol):
-    """Reviews everything that an epoch tried, and proposes further edits."""
+    """Reviews everything that an epoch tried, and proposes further edits, if possible."""
 
     async def rethink(
         self, skill: Skill, memory: Memory, *, epoch: int, budget: int | None
-    ) -> Draft:
-        """Make a candidate from the edits of the epoch, if possible."""
-        ...
+    ) -> Draft: ...
 
 
 class Pruner(Protocol):
-    """Finds rules without effect."""
+    """Finds rules without effect on training tasks; `events` is the event log so far."""
 
     @property
     def gate(self) -> CompleteGate:
         """The gate for a pruned skill."""
         ...
 
-    async def cut(self, skill: Skill, sample: Sequence[Task], events: Iterable[Event]) -> Cut:
-        """Find rules without effect on training tasks; `events` is the event log so far."""
-        ...
+    async def cut(self, skill: Skill, sample: Sequence[Task], events: Iterable[Event]) -> Cut: ...
 
 
 class Shortener(Protocol):
@@ -302,13 +281,11 @@ class Shortener(Protocol):
 
 
 class Reviewer(Protocol):
-    """Reviews an epoch."""
+    """Reviews an epoch: writes guidance for the skill and, unless it is the last one, lessons."""
 
     async def review(
         self, before: Skill, after: Skill, pairs: Sequence[Pair], memory: Memory, *, last: bool
-    ) -> Review:
-        """Write guidance for the skill and, unless this is the last epoch, lessons."""
-        ...
+    ) -> Review: ...
 
 
 @runtime_checkable
@@ -335,9 +312,7 @@ class RanksSkills(Protocol):
     Without it, skills are ranked by the metric of the run (`evaluation.gate_metric`).
     """
 
-    def value(self, skill: Skill, evaluation: Evaluation) -> float:
-        """The score of a skill in the metric of the gate."""
-        ...
+    def value(self, skill: Skill, evaluation: Evaluation) -> float: ...
 
 
 @runtime_checkable
@@ -381,53 +356,52 @@ class Curtails(Protocol):
 
 @runtime_checkable
 class Forces(Protocol):
-    """Optional for a gate: may accept what is not better. Without it, a gate does not."""
+    """Optional for a gate: whether every candidate becomes current, better or not.
+
+    Without it, only what is better is accepted.
+    """
 
     @property
-    def forced(self) -> bool:
-        """Whether every candidate becomes current, better or not."""
-        ...
+    def forced(self) -> bool: ...
 
 
 @runtime_checkable
 class Decisive(Protocol):
-    """Optional for a gate: is it ever inconclusive? Without it, a gate may be."""
+    """Optional for a gate: whether it is never inconclusive, so that replicates are never added.
+
+    Without it, a gate may be inconclusive.
+    """
 
     @property
-    def decisive(self) -> bool:
-        """Whether the gate is never inconclusive, so that replicates are never added."""
-        ...
+    def decisive(self) -> bool: ...
 
 
 @runtime_checkable
 class LooksRepeatedly(Protocol):
-    """Optional for a gate: divides its level by the number of times it looks at a candidate."""
+    """Optional for a gate: divides its level by how often it looks at a candidate at most."""
 
     @property
-    def looks(self) -> int:
-        """How often it looks at most, as replicates are added."""
-        ...
+    def looks(self) -> int: ...
 
 
 @runtime_checkable
 class SuggestsLooser(Protocol):
-    """Optional for a gate: knows settings under which it accepts after fewer wins."""
+    """Optional for a gate: settings under which it accepts after fewer wins.
 
-    def looser(self, level: float) -> Iterable[str]:
-        """Each of these settings, with the number of wins: `evaluation.KEY VALUE (7 wins)`."""
-        ...
+    Each is told with the number of wins: `evaluation.KEY VALUE (7 wins)`.
+    """
+
+    def looser(self, level: float) -> Iterable[str]: ...
 
 
 @runtime_checkable
 class AcceptsShorter(Protocol):
-    """Optional for a gate: its conditions for candidates that only remove rules.
+    """Optional for a gate: the gate for candidates that only remove rules.
 
     Without it, such a candidate needs a mean that is not lower.
     """
 
-    def for_shorter(self) -> Gate:
-        """The gate for a candidate that is the current skill without some of its rules."""
-        ...
+    def for_shorter(self) -> Gate: ...
 
 
 @runtime_checkable
@@ -509,7 +483,5 @@ class Reservations(Protocol):
         ...
 
 
-class Watcher(Protocol):
-    """Called with every event. Must be fast and must not raise."""
-
-    def __call__(self, event: Event | Signal, /) -> None: ...
+Watcher: TypeAlias = Callable[[Event | Signal], None]
+"""Called with every event. Must be fast and must not raise."""
