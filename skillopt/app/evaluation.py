@@ -31,7 +31,7 @@ from skillopt.core.sink import EventSink
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
 from skillopt.datasets.splits import SPLITS, resolve_split
-from skillopt.engine.rollout_group import Attempts
+from skillopt.engine.rollouts import Attempts
 from skillopt.gates.compared import Metric
 from skillopt.store.events import NullLog
 from skillopt.store.files import BackgroundWriter, write_atomic, write_json

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
@@ -114,6 +115,13 @@ class RolloutSpec:
     harness: str
     """The fingerprint of the harness, with its model."""
 
+    @property
+    def key(self) -> str:
+        """Name of the attempt by everything that may change its outcome."""
+        replicate = str(self.replicate)
+        parts = (self.environment, self.task.digest, self.digest, self.harness, replicate)
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
     def rollout(
         self,
         outcome: Outcome,
@@ -182,6 +190,10 @@ class Evaluation:
     def replicates(self) -> tuple[Mapping[str, Score], ...]:
         """Every attempt at every task, round by round."""
         return self.rounds or (self.scores,)
+
+    def scored(self, task: str, replicate: int) -> bool:
+        rounds = self.replicates
+        return replicate < len(rounds) and task in rounds[replicate]
 
     def plus(self, number: int, more: Evaluation) -> Evaluation:
         """The same skill with further attempts, of the round with this number (from 0).

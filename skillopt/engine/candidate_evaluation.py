@@ -11,7 +11,7 @@ from skillopt.core.ports import CompleteGate
 from skillopt.core.rollout import Evaluation, Score
 from skillopt.core.skill import Skill
 from skillopt.core.task import Task
-from skillopt.engine.rollouts import Comparison, Incumbent, RolloutRunner
+from skillopt.engine.rollouts import RolloutRunner
 
 _LOOKS = 64
 """About how often a gate that tests looks at a candidate; a look takes up to some milliseconds."""
@@ -92,9 +92,18 @@ class CandidateEvaluation:
         def enough(evaluation: Evaluation) -> bool:
             return bool(self.replication.block) and look(evaluation) is not None
 
-        reference = Incumbent(incumbent.skill, incumbent.evaluation)
-        comparison = Comparison(reference, self.replication.block, enough)
-        evaluation = await self._measure(skill, order, comparison)
+        tasks = {task.id: task for task in self.tasks}
+        evaluation = await self.runner.measure(
+            skill,
+            "val",
+            [tasks[task] for task in order],
+            "evaluate",
+            replicates=range(self.replication.replicates),
+            against=incumbent,
+            block=self.replication.block,
+            enough=enough,
+        )
+        evaluation = evaluation.ordered(list(tasks))
         if foreseen is not None:
             left = _left(order, evaluation)
             saved = len(left) * self.replication.replicates
@@ -104,20 +113,6 @@ class CandidateEvaluation:
             # Smaller blocks would have ended there.
             return replace(heard, verdict=replace(heard.verdict, finding=first.finding))
         return heard
-
-    async def _measure(
-        self, skill: Skill, order: Sequence[str], comparison: Comparison
-    ) -> Evaluation:
-        tasks = {each.id: each for each in self.tasks}
-        evaluation = await self.runner.measure(
-            skill,
-            "val",
-            [tasks[each] for each in order],
-            "evaluate",
-            replicates=range(self.replication.replicates),
-            against=comparison,
-        )
-        return evaluation.ordered(list(tasks))
 
     def _foresee(
         self, candidate: Measured, incumbent: Measured, left: Sequence[str]
@@ -187,16 +182,21 @@ class CandidateEvaluation:
         number = len(candidate.evaluation.replicates)
 
         async def once_more(known: Measured) -> Evaluation:
-            have = known.evaluation.replicates[number : number + 1]
-            missing = [each for each in tasks if not any(each.id in marks for marks in have)]
+            missing = [task for task in tasks if not known.evaluation.scored(task.id, number)]
             if not missing:
                 return known.evaluation
-            phase = f"replicate {number + 1} {known.skill.digest[:6]}"
-            # Failures of the candidate are settled below.
-            max_failed = 1.0 if known is candidate else None
-            return await self.runner.repeat(
-                known.evaluation, known.skill, missing, phase, number, max_failed=max_failed
+            more = await self.runner.measure(
+                known.skill,
+                known.evaluation.split,
+                missing,
+                f"replicate {number + 1} {known.skill.digest[:6]}",
+                replicates=(number,),
+                # They may be few, so a share of failures is one of everything that is known.
+                beside=known.evaluation.n,
+                # Failures of the candidate are settled below.
+                max_failed=1.0 if known is candidate else None,
             )
+            return known.evaluation.plus(number, more)
 
         def valued(known: Measured, evaluation: Evaluation) -> Measured:
             if evaluation is known.evaluation:
@@ -210,8 +210,8 @@ class CandidateEvaluation:
             ours,
             candidate.skill,
             tasks,
-            Incumbent(second.skill, theirs),
-            self.runner.tally(len(tasks), beside=candidate.evaluation.n),
+            second,
+            self.runner.failure_counter(len(tasks), beside=candidate.evaluation.n),
             replicates=(number,),
         )
         return valued(candidate, ours.ordered([each.id for each in self.tasks])), second

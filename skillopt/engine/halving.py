@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import TypeAlias
 
 from skillopt.core.events import Measured
 from skillopt.core.ports import CompleteGate
 from skillopt.core.proposal import Round
-from skillopt.core.rollout import EQUAL, Evaluation, Rollout
+from skillopt.core.rollout import EQUAL, Evaluation
 from skillopt.core.seeds import blocks, drawn, shuffled
 from skillopt.core.skill import Skill
-from skillopt.core.task import Split, Task
-from skillopt.engine.rollouts import Incumbent, RolloutRunner
+from skillopt.core.task import Task
+from skillopt.engine.rollouts import RolloutRunner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,25 +81,10 @@ def _half(gains: Mapping[str, float]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """Tasks of a split, and a skill that has met all of them."""
+    """Tasks, and a skill that has met all of them."""
 
-    split: Split
-    tasks: Mapping[str, Task]
-    skill: Skill
-    known: Evaluation
-
-    @classmethod
-    def val(cls, tasks: Sequence[Task], incumbent: Measured) -> Baseline:
-        """The validation tasks, and the skill that is to be beaten there."""
-        return cls("val", _named(tasks), incumbent.skill, incumbent.evaluation)
-
-    @classmethod
-    def train(
-        cls, batches: Sequence[Sequence[Task]], skill: Skill, rollouts: Iterable[Rollout]
-    ) -> Baseline:
-        """The tasks of a step, and how the skill it set out from did on them."""
-        known = Evaluation.of(skill.digest, "train", rollouts)
-        return cls("train", _named(chain(*batches)), skill, known)
+    tasks: Sequence[Task]
+    measured: Measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +119,14 @@ class SuccessiveHalving:
         and the first of the screening meets the gate.
         """
         schedule = self.schedule
-        screening = schedule.screening(practice.known)
+        screening = schedule.screening(practice.measured.evaluation)
         rounds = await self._rounds(
             "screen", field, practice, screening, schedule.screened, least=1
         )
         ahead = {name: field[name] for name in rounds[-1].kept} if rounds else {}
         blocks: Sequence[Sequence[str]] = ()
         if len(ahead) > 1 and worth(len(ahead)):
-            blocks = schedule.blocks(list(final.tasks), step)
+            blocks = schedule.blocks([task.id for task in final.tasks], step)
         rounds += await self._rounds("race", ahead, final, blocks, schedule.halved, least=2)
         return HalvingResult(next(iter(rounds[-1].kept if rounds else ()), None), tuple(rounds))
 
@@ -157,30 +141,31 @@ class SuccessiveHalving:
         least: int,
     ) -> list[Round]:
         """One after another, while so many are left."""
-        found = {name: Evaluation(each.digest, ground.split, {}) for name, each in field.items()}
+        known = ground.measured.evaluation
+        tasks = {task.id: task for task in ground.tasks}
+        results = {name: Evaluation(skill.digest, known.split, {}) for name, skill in field.items()}
         rounds: list[Round] = []
         for block in blocks:
             if len(field) < least:
                 break
-            tasks = [ground.tasks[each] for each in block]
-            trials = [(skill, tasks) for skill in field.values()]
-            reference = Incumbent(ground.skill, ground.known)
-            results = await self.runner.measure_each(trials, ground.split, phase, against=reference)
-            for name, result in zip(field, results, strict=True):
-                found[name] = found[name].joined(result)
-            gains = {name: self._gain(skill, found[name], ground) for name, skill in field.items()}
+            trials = [(skill, [tasks[task] for task in block]) for skill in field.values()]
+            measured = await self.runner.measure_each(
+                trials, known.split, phase, against=ground.measured
+            )
+            for name, result in zip(field, measured, strict=True):
+                results[name] = results[name].joined(result)
+            gains = {
+                name: self._gain(skill, results[name], ground.measured)
+                for name, skill in field.items()
+            }
             kept = tuple(keep(gains))
-            rounds.append(Round(ground.split, len(block), gains, kept))
+            rounds.append(Round(known.split, len(block), gains, kept))
             field = {name: field[name] for name in kept}
         return rounds
 
-    def _gain(self, skill: Skill, found: Evaluation, ground: Baseline) -> float:
-        new, old = found.beside(ground.known)
-        return self.gate.value(skill, new) - self.gate.value(ground.skill, old)
-
-
-def _named(tasks: Iterable[Task]) -> dict[str, Task]:
-    return {each.id: each for each in tasks}
+    def _gain(self, skill: Skill, evaluation: Evaluation, parent: Measured) -> float:
+        new, old = evaluation.beside(parent.evaluation)
+        return self.gate.value(skill, new) - self.gate.value(parent.skill, old)
 
 
 ParentChoice: TypeAlias = Callable[[Sequence[Measured], int], Measured]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 
 from skillopt.aio import map_all
@@ -24,7 +25,6 @@ from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
 from skillopt.engine.halving import Baseline, HalvingResult
 from skillopt.engine.plan import EpochEnd, FinalTest, MetaReflection, Pruning, Step
-from skillopt.engine.rollouts import Incumbent
 from skillopt.engine.run import TrainingRun, check_same_run
 
 
@@ -85,7 +85,8 @@ async def step(run: TrainingRun, state: State, move: Step) -> State:
     async with run.runner.attempts(move.batches, skill, "rollout") as attempts:
         draft = await run.optimizer.propose(skill, attempts, state.memory, budget=move.budget)
         rollouts = [await some.all() for some in attempts]
-    practice = Baseline.train(move.batches, skill, chain(*rollouts))
+    practised = Evaluation.of(skill.digest, "train", chain(*rollouts))
+    practice = Baseline(list(chain(*move.batches)), replace(parent, evaluation=practised))
     async with run.prefetching(state, move):
         draft, halving = await run.choose(state, await run.fit(state, draft), practice, move.number)
         tried = halving.ahead is not None and draft.fitting != skill
@@ -193,10 +194,10 @@ async def final_test(run: TrainingRun, state: State, move: FinalTest) -> State:
         )
 
     results = dict(zip(skills, await map_all(measure, list(skills.values())), strict=True))
-    reference = Incumbent(initial, results[initial.digest])
+    reference = replace(state.initial, evaluation=results[initial.digest])
     for digest, skill in skills.items():
         if digest != initial.digest:
-            tally = run.runner.tally(len(move.tasks) * run.replication.replicates)
+            tally = run.runner.failure_counter(len(move.tasks) * run.replication.replicates)
             found = results[digest]
             found = await run.runner.settle(found, skill, move.tasks, reference, tally)
             results[digest] = found.ordered([each.id for each in move.tasks])

@@ -6,25 +6,14 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import chain
 
 from skillopt.aio import TaskGroup
 from skillopt.core.events import Prefetched
 from skillopt.core.skill import Skill
-from skillopt.core.task import Task
 from skillopt.engine.plan import Step
-from skillopt.engine.rollout_group import RolloutKey
 from skillopt.engine.rollouts import RolloutRunner
 from skillopt.errors import SkilloptError
-
-
-@dataclass(slots=True)
-class _NextStep:
-    """A step that may come, and its tasks that nobody has begun."""
-
-    move: str
-    rollout_key: RolloutKey
-    left: deque[Task]
-    begun: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,29 +31,29 @@ class Prefetch:
     @asynccontextmanager
     async def of(self, step: Step, skill: Skill) -> AsyncGenerator[None, None]:
         """Begin attempts of a step for the length of this block."""
-        tasks = deque(task for batch in step.batches for task in batch)
-        guess = _NextStep(step.id, self.runner.rollout_key(skill), tasks)
+        waiting = deque(self.runner.specs(skill, list(chain(*step.batches))))
+        begun = 0
+
+        async def work() -> None:
+            nonlocal begun
+            while waiting:
+                async with self.runner.worker_pool.idle():
+                    if not waiting:
+                        return
+                    begun += 1
+                    try:
+                        made = await self.runner.prefetch(waiting.popleft(), step.id)
+                    except SkilloptError:
+                        # Whoever needs the attempt will meet the error; more are of no use.
+                        waiting.clear()
+                    else:
+                        begun -= not made
+
         for _ in range(self.runner.workers // 2):
-            self.group.start(self._work_on(guess))
+            self.group.start(work())
         try:
             yield
         finally:
-            guess.left.clear()
-        if guess.begun:
-            self.runner.sink.note(Prefetched(step.id, guess.begun))
-
-    async def _work_on(self, guess: _NextStep) -> None:
-        while guess.left:
-            async with self.runner.worker_pool.idle():
-                if guess.left:
-                    await self._attempt(guess, guess.left.popleft())
-
-    async def _attempt(self, guess: _NextStep, task: Task) -> None:
-        guess.begun += 1
-        try:
-            made = await self.runner.prefetch(task, guess.rollout_key, guess.move)
-        except SkilloptError:
-            # Whoever needs the attempt will meet the error; there is no use in more of them.
-            guess.left.clear()
-        else:
-            guess.begun -= not made
+            waiting.clear()
+        if begun:
+            self.runner.sink.note(Prefetched(step.id, begun))

@@ -2,58 +2,200 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from skillopt.aio import map_all
+from skillopt.aio import map_all, task_group
+from skillopt.core.events import Measured
 from skillopt.core.ports import Environment, Executor, Harness, RolloutCache
-from skillopt.core.rollout import Evaluation, Failure, Rollout, Score, failure_of
+from skillopt.core.rollout import Evaluation, Failure, Rollout, RolloutSpec, Score, failure_of
 from skillopt.core.seeds import blocks
-from skillopt.core.sink import EventSink
+from skillopt.core.sink import EventSink, Phase
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
 from skillopt.engine.executor import LocalExecutor
-from skillopt.engine.rollout_group import (
-    Attempts,
-    FailureCounter,
-    RolloutGroup,
-    RolloutKey,
-    WorkerPool,
-)
-from skillopt.errors import RolloutError
+from skillopt.errors import Pending, RolloutError, SkilloptError, Unmeasurable
 
 _CHECKS = 1_000_000
 """Replicate numbers from here on are attempts that only check whether a task can be scored."""
 
 
-def _never(_: Evaluation) -> bool:
-    return False
+@dataclass(slots=True)
+class WorkerPool:
+    """`async with pool.place()` waits for a place, and only for others who do the same.
+
+    Work that nobody has asked for yet takes what is `idle`. It is never waited for: whoever needs
+    a place gets it beside such work.
+    """
+
+    size: int
+    _places: asyncio.Semaphore = field(init=False)
+    _busy: int = 0
+    """Those who have a place or wait for one."""
+    _idle: int = 0
+    """Those who took a place because it was idle."""
+    _freed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self._places = asyncio.Semaphore(self.size)
+
+    @asynccontextmanager
+    async def place(self) -> AsyncGenerator[None, None]:
+        self._busy += 1
+        try:
+            async with self._places:
+                yield
+        finally:
+            self._busy -= 1
+            self._wake()
+
+    @asynccontextmanager
+    async def idle(self) -> AsyncGenerator[None, None]:
+        """Wait for a place that nobody needs at the moment."""
+        while self._busy + self._idle >= self.size:
+            await self._freed.wait()
+        self._idle += 1
+        try:
+            yield
+        finally:
+            self._idle -= 1
+            self._wake()
+
+    def _wake(self) -> None:
+        self._freed.set()
+        self._freed = asyncio.Event()
+
+
+def _future() -> asyncio.Future[None]:
+    return asyncio.get_running_loop().create_future()
+
+
+@dataclass(slots=True)
+class FailureCounter:
+    """Counts failed attempts, and tells readers at once when the rest is not worth waiting for."""
+
+    total: int
+    max_failed: float
+    """The share of failures above which a result means nothing; 1: any may fail."""
+    beside: int = 0
+    """Attempts made earlier that the share of failures is counted among as well."""
+    started: int = 0
+    done: int = 0
+    failed: int = 0
+    trouble: SkilloptError | None = None
+    pending: Pending | None = None
+    """Attempts that wait for somebody's answer; told when all others under way are done."""
+    halted: asyncio.Future[None] = field(default_factory=_future)
+
+    def count(self, message: str) -> None:
+        """One more attempt has failed."""
+        self.failed += 1
+        total = self.total + self.beside
+        if self.failed > self.max_failed * total:
+            # The others were stopped, so that more of them might have failed.
+            least = f"at least {self.failed} of {total}" if self.failed < total else f"all {total}"
+            text = (
+                f"{least} attempts failed, more than "
+                f"{self.max_failed:.0%} (evaluation.max_failure_share), so the result would be "
+                f"meaningless. Last failure: {message}. "
+                "Finished work is saved: fix the cause and run the same command again."
+            )
+            self.halt(Unmeasurable(text))
+
+    def wait(self, error: Pending) -> None:
+        """One more attempt waits for an answer."""
+        self.pending = error if self.pending is None else self.pending + error
+
+    def finish(self) -> None:
+        """One more attempt is over, however it went."""
+        self.done += 1
+        if self.done == self.started and self.pending is not None:
+            self.halt(self.pending)
+
+    def halt(self, error: SkilloptError) -> None:
+        """Give every reader this error instead of further rollouts."""
+        if self.trouble is None:
+            self.halted.set_result(None)
+        elif not (isinstance(self.trouble, Unmeasurable) and isinstance(error, Unmeasurable)):
+            return
+        # Until somebody reads it, further failures are counted in.
+        self.trouble = error
 
 
 @dataclass(frozen=True, slots=True)
-class Incumbent:
-    """The skill that another one is compared with, and how it did."""
+class Attempts:
+    """Attempts under way, read in order, as often as wanted."""
 
-    skill: Skill
-    evaluation: Evaluation
+    running: Sequence[asyncio.Task[Rollout]]
+    failures: FailureCounter
 
-    def scored(self, task: str, replicate: int) -> bool:
-        """Whether this attempt has a score."""
-        rounds = self.evaluation.replicates
-        return replicate < len(rounds) and task in rounds[replicate]
+    async def __aiter__(self) -> AsyncIterator[Rollout]:
+        """Each rollout as soon as it and all before it are done."""
+        for task in self.running:
+            if not task.done():
+                both = (task, self.failures.halted)
+                await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            if not task.cancelled() and task.done() and isinstance(task.exception(), Pending):
+                await asyncio.wait((self.failures.halted,))
+            if self.failures.trouble is not None:
+                raise self.failures.trouble
+            yield task.result()
+
+    async def all(self) -> list[Rollout]:
+        return [rollout async for rollout in self]
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """How a skill is measured that is compared with another one."""
+class RolloutGroup:
+    """Attempts that are told as one, started in one go or in several; failures add up."""
 
-    reference: Incumbent
-    block: int = 0
-    """So many tasks at a time; 0: all of them."""
-    enough: Callable[[Evaluation], bool] = _never
-    """Asked before each block about all attempts until then; True: no more are started."""
+    runner: RolloutRunner
+    progress: Phase
+    failures: FailureCounter
+
+    @asynccontextmanager
+    async def start(
+        self, batches: Sequence[Sequence[RolloutSpec]]
+    ) -> AsyncGenerator[list[Attempts], None]:
+        """Start batches of attempts, each to be read in order; all are done at the end."""
+        self.failures.started += sum(map(len, batches))
+        async with task_group() as group:
+            yield [
+                Attempts([group.start(self._one(spec)) for spec in batch], self.failures)
+                for batch in batches
+            ]
+
+    async def evaluate(
+        self, skill: Skill, split: Split, tasks: Sequence[Task], replicates: Sequence[int]
+    ) -> Evaluation:
+        async with self.start([self.runner.specs(skill, tasks, replicates)]) as (attempts,):
+            return Evaluation.of(skill.digest, split, await attempts.all())
+
+    async def _one(self, spec: RolloutSpec) -> Rollout:
+        """One attempt, reported and counted."""
+        failures = self.failures
+        try:
+            rollout, reused = await self.runner.attempt(spec)
+        except Pending as error:
+            failures.wait(error)
+            raise
+        except SkilloptError as error:
+            failures.halt(error)
+            raise
+        finally:
+            failures.finish()
+        match rollout.outcome:
+            case Score(hard):
+                self.progress.tick("reused" if reused else "done", hard)
+            case Failure(_, message):
+                self.progress.tick("failed")
+                failures.count(message)
+        if failures.done == failures.total:
+            self.progress.finish()
+        return rollout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,31 +214,28 @@ class RolloutRunner:
     executor: Executor | None = None
     """Makes the attempts; None: they are made in this process."""
     worker_pool: WorkerPool = field(init=False)
-    _executor: Executor = field(init=False)
+    """One limit for everything that runs at the same time."""
 
     def __post_init__(self) -> None:
-        """One limit for everything that runs at the same time."""
-        local = LocalExecutor(self.environment, self.harness, self.score_timeout)
-        object.__setattr__(self, "_executor", self.executor or local)
         object.__setattr__(self, "worker_pool", WorkerPool(self.workers))
 
     @asynccontextmanager
     async def attempts(
         self,
-        tasks: Sequence[Sequence[Task]],
+        batches: Sequence[Sequence[Task]],
         skill: Skill,
         phase: str,
         *,
         replicates: Sequence[int] = (0,),
     ) -> AsyncGenerator[list[Attempts], None]:
-        """Start a skill on groups of tasks; each group is then read in its own fixed order.
+        """Start a skill on batches of tasks; each batch is then read in its own fixed order.
 
         What was attempted before is not attempted again. As soon as too many attempts have failed
         to mean anything, reading raises `Unmeasurable` and the rest is cancelled.
         """
-        total = sum(map(len, tasks)) * len(replicates)
-        with self._series(phase, total, replicates) as series:
-            async with series.start(tasks, self.rollout_key(skill)) as attempts:
+        specs = [self.specs(skill, tasks, replicates) for tasks in batches]
+        with self._group(phase, sum(map(len, specs))) as group:
+            async with group.start(specs) as attempts:
                 yield attempts
 
     async def measure(
@@ -107,29 +246,32 @@ class RolloutRunner:
         phase: str,
         *,
         replicates: Sequence[int] = (0,),
-        against: Comparison | None = None,
+        against: Measured | None = None,
+        block: int = 0,
+        enough: Callable[[Evaluation], bool] | None = None,
         max_failed: float | None = None,
+        beside: int = 0,
     ) -> Evaluation:
         """Evaluate a skill on tasks of a split, each attempted once per replicate.
 
-        In a comparison, failures are settled. Otherwise too many of them are refused.
+        Compared `against` another skill, failures are settled. Otherwise too many are refused:
+        more than `max_failed` of these attempts and of those made earlier (`beside`). With a
+        `block`, so many tasks are started at a time; before each, `enough` is asked about all
+        attempts until then, and True ends the evaluation.
         """
         total = len(tasks) * len(replicates)
-        if against is not None:
-            max_failed = 1.0
-        tally = self.tally(total)
+        unsettled = self.failure_counter(total)
         evaluation = Evaluation(skill.digest, split, {})
-        block = against.block if against is not None and against.block else max(1, len(tasks))
-        with self._series(phase, total, replicates, max_failed=max_failed) as series:
-            for some in blocks(tasks, block):
-                if against is not None and against.enough(evaluation):
+        allowed = max_failed if against is None else 1.0
+        with self._group(phase, total, allowed, beside) as group:
+            for part in blocks(tasks, block or max(1, len(tasks))):
+                if enough is not None and enough(evaluation):
                     break
-                async with series.start([some], self.rollout_key(skill)) as (attempts,):
-                    part = Evaluation.of(skill.digest, split, await attempts.all())
+                result = await group.evaluate(skill, split, part, replicates)
                 if against is not None:
-                    part = await self.settle(part, skill, some, against.reference, tally)
-                evaluation = evaluation.joined(part)
-        return evaluation.ordered([each.id for each in tasks])
+                    result = await self.settle(result, skill, part, against, unsettled)
+                evaluation = evaluation.joined(result)
+        return evaluation.ordered([task.id for task in tasks])
 
     async def measure_each(
         self,
@@ -138,7 +280,7 @@ class RolloutRunner:
         phase: str,
         *,
         replicates: Sequence[int] = (0,),
-        against: Incumbent | Literal["first"] | None = None,
+        against: Measured | Literal["first"] | None = None,
     ) -> list[Evaluation]:
         """Evaluate several skills side by side, each on its own tasks of a split.
 
@@ -146,32 +288,30 @@ class RolloutRunner:
         settled.
         """
         total = sum(len(tasks) for _, tasks in trials) * len(replicates)
-        max_failed = None if against is None else 1.0
-        with self._series(phase, total, replicates, max_failed=max_failed) as series:
+        with self._group(phase, total, None if against is None else 1.0) as group:
 
             async def one(trial: tuple[Skill, Sequence[Task]]) -> Evaluation:
-                skill, tasks = trial
-                async with series.start([tasks], self.rollout_key(skill)) as (attempts,):
-                    return Evaluation.of(skill.digest, split, await attempts.all())
+                return await group.evaluate(trial[0], split, trial[1], replicates)
 
-            found = await map_all(one, trials)
+            results = await map_all(one, trials)
         if against is None:
-            return found
+            return results
         if against == "first":
-            against = Incumbent(trials[0][0], found[0])
-        tally = self.tally(total)
-        return [
-            (await self.settle(each, skill, tasks, against, tally)).ordered([t.id for t in tasks])
-            for each, (skill, tasks) in zip(found, trials, strict=True)
-        ]
+            against = Measured(trials[0][0], results[0], results[0].hard, "", 0)
+        unsettled = self.failure_counter(total)
+        settled: list[Evaluation] = []
+        for result, (skill, tasks) in zip(results, trials, strict=True):
+            found = await self.settle(result, skill, tasks, against, unsettled)
+            settled.append(found.ordered([task.id for task in tasks]))
+        return settled
 
     async def settle(
         self,
-        found: Evaluation,
+        evaluation: Evaluation,
         skill: Skill,
         tasks: Sequence[Task],
-        against: Incumbent,
-        tally: FailureCounter,
+        against: Measured,
+        unsettled: FailureCounter,
         replicates: Sequence[int] | None = None,
     ) -> Evaluation:
         """The same evaluation of tasks that were all attempted, each failure put down to its cause.
@@ -179,140 +319,119 @@ class RolloutRunner:
         What has a score with the other skill and none with this one is tried again. If it fails
         again, the other skill is tried once more on the same task. If that has a score, this skill
         is the cause, and the attempt counts as 0. If it fails too, no skill is the cause, and the
-        attempt stays without a score; the `tally` refuses too many of these.
+        attempt stays without a score; the counter refuses too many of these.
         """
-        for number in range(len(found.replicates)) if replicates is None else replicates:
-            lost = [each for each in tasks if each.id not in found.replicates[number]]
-            comparable = [each for each in lost if against.scored(each.id, number)]
-            for each in lost:
-                if each not in comparable:
-                    tally.count(_message(found.failures.get(each.id)))
-            if tally.trouble is not None:
-                raise tally.trouble
+        rounds = range(len(evaluation.replicates)) if replicates is None else replicates
+        for replicate in rounds:
+            comparable: list[Task] = []
+            for task in tasks:
+                if evaluation.scored(task.id, replicate):
+                    continue
+                if against.evaluation.scored(task.id, replicate):
+                    comparable.append(task)
+                    continue
+                failure = evaluation.failures.get(task.id)
+                unsettled.count("an attempt failed" if failure is None else failure.message)
+            if unsettled.trouble is not None:
+                raise unsettled.trouble
             if comparable:
-                again = await self._settled(found, skill, comparable, number, against, tally)
-                found = found.plus(number, again)
-        return found
+                again = await self._try_again(
+                    skill, evaluation.split, comparable, replicate, against, unsettled
+                )
+                evaluation = evaluation.plus(replicate, again)
+        return evaluation
 
-    async def _settled(
+    async def _try_again(
         self,
-        found: Evaluation,
         skill: Skill,
+        split: Split,
         tasks: Sequence[Task],
-        number: int,
-        against: Incumbent,
-        tally: FailureCounter,
+        replicate: int,
+        against: Measured,
+        unsettled: FailureCounter,
     ) -> Evaluation:
         """A second attempt at each of these, and what its failure means."""
-        free = self.tally(len(tasks), 1.0)
-        rollouts = await self._once("failed attempts again", skill, tasks, number, free)
-        again = Evaluation.of(skill.digest, found.split, rollouts)
+        any_may_fail = self.failure_counter(len(tasks), 1.0)
+        with self.sink.phase("failed attempts again", len(tasks)) as progress:
+            group = RolloutGroup(self, progress, any_may_fail)
+            again = await group.evaluate(skill, split, tasks, (replicate,))
         # Where the other skill counts as 0 for the same reason, nothing has to be found out.
         known = against.evaluation.own_failures
-        asked = [each for each in tasks if each.id in again.failures and each.id not in known]
-        # A number of its own for every skill: an earlier check says nothing about this moment.
-        check = _CHECKS + int(skill.digest[:6], 16) + number
-        checks = await self._once("failed attempts compared", against.skill, asked, check, tally)
-        cleared = {each.task for each in checks if isinstance(each.outcome, Failure)}
-        own = {task: each for task, each in again.failures.items() if task not in cleared}
-        lost = {task: each for task, each in again.failures.items() if task in cleared}
+        doubtful = [task for task in tasks if task.id in again.failures and task.id not in known]
+        cleared = Evaluation("", split, {})
+        if doubtful:
+            # A number of its own for every skill: an earlier check says nothing about this moment.
+            check = _CHECKS + int(skill.digest[:6], 16) + replicate
+            with self.sink.phase("failed attempts compared", len(doubtful)) as progress:
+                group = RolloutGroup(self, progress, unsettled)
+                cleared = await group.evaluate(against.skill, split, doubtful, (check,))
+        failures = again.failures.items()
+        own = {task: failure for task, failure in failures if task not in cleared.failures}
+        lost = {task: failure for task, failure in failures if task in cleared.failures}
         scores = {**again.scores, **dict.fromkeys(own, Score(0, 0))}
-        return Evaluation(skill.digest, found.split, scores, lost, own_failures=own)
-
-    async def _once(
-        self, phase: str, skill: Skill, tasks: Sequence[Task], number: int, tally: FailureCounter
-    ) -> list[Rollout]:
-        if not tasks:
-            return []
-        with self.sink.phase(phase, len(tasks)) as progress:
-            series = RolloutGroup(self._kept, (number,), progress, tally)
-            async with series.start([tasks], self.rollout_key(skill)) as (attempts,):
-                return await attempts.all()
-
-    async def repeat(
-        self,
-        known: Evaluation,
-        skill: Skill,
-        tasks: Sequence[Task],
-        phase: str,
-        replicate: int,
-        *,
-        max_failed: float | None = None,
-    ) -> Evaluation:
-        """What is known of a skill, together with one more attempt at each of these tasks.
-
-        They may be few, so a share of failures is one of everything that is known.
-        """
-        with self._series(
-            phase, len(tasks), (replicate,), beside=known.n, max_failed=max_failed
-        ) as series:
-            async with series.start([tasks], self.rollout_key(skill)) as (attempts,):
-                rollouts = await attempts.all()
-        return known.plus(replicate, Evaluation.of(skill.digest, known.split, rollouts))
+        return Evaluation(skill.digest, split, scores, lost, own_failures=own)
 
     async def try_out(self, skill: Skill, tasks: Sequence[Task]) -> list[Rollout]:
         """Attempts at a few tasks, outside of any evaluation; failures are the caller's to read."""
-        rollout_key = self.rollout_key(skill)
+        return [rollout for rollout, _ in await map_all(self.attempt, self.specs(skill, tasks))]
 
-        async def one(task: Task) -> Rollout:
-            rollout, _ = await self._kept(task, 0, rollout_key)
-            return rollout
+    async def attempt(self, spec: RolloutSpec) -> tuple[Rollout, bool]:
+        """One attempt in a place of the pool, and whether it was finished before."""
 
-        return await map_all(one, tasks)
+        async def make() -> Rollout:
+            async with self.worker_pool.place():
+                return await self._make(spec)
 
-    async def prefetch(self, task: Task, rollout_key: RolloutKey, move: str) -> bool:
-        """An attempt for a move that may come, in a slot that the caller has; False: it was kept.
+        return await self.cache.rollout(spec.key, make)
+
+    async def prefetch(self, spec: RolloutSpec, move: str) -> bool:
+        """An attempt for a move that may come, in a place that the caller has; False: it was kept.
 
         It is reported and counted when somebody needs it.
         """
 
         async def make() -> Rollout:
-            return await self._roll(task, 0, rollout_key)
+            return await self._make(spec)
 
-        key = rollout_key.key(task)
-        _, there = await self.cache.rollout(key, make, prefetch_for=move)
-        return not there
+        _, reused = await self.cache.rollout(spec.key, make, prefetch_for=move)
+        return not reused
 
-    @contextmanager
-    def _series(
-        self,
-        phase: str,
-        total: int,
-        replicates: Sequence[int],
-        *,
-        beside: int = 0,
-        max_failed: float | None = None,
-    ) -> Generator[RolloutGroup, None, None]:
-        tally = self.tally(total, max_failed, beside)
-        with self.sink.phase(phase, total) as progress:
-            yield RolloutGroup(self._kept, replicates, progress, tally)
-
-    def tally(self, total: int, max_failed: float | None = None, beside: int = 0) -> FailureCounter:
-        """Which share of failures is too much; 1.0: none is."""
-        return FailureCounter(total, self.max_failed if max_failed is None else max_failed, beside)
-
-    async def _kept(
-        self, task: Task, replicate: int, rollout_key: RolloutKey
-    ) -> tuple[Rollout, bool]:
-        async def make() -> Rollout:
-            async with self.worker_pool:
-                return await self._roll(task, replicate, rollout_key)
-
-        return await self.cache.rollout(rollout_key.key(task, replicate), make)
-
-    async def _roll(self, task: Task, replicate: int, rollout_key: RolloutKey) -> Rollout:
-        spec = rollout_key.spec(task, replicate)
+    async def _make(self, spec: RolloutSpec) -> Rollout:
+        executor = self.executor
+        if executor is None:
+            executor = LocalExecutor(self.environment, self.harness, self.score_timeout)
         try:
-            return await self._executor.run(spec)
+            return await executor.run(spec)
         except RolloutError as error:
             return spec.rollout(failure_of(error))
 
-    def rollout_key(self, skill: Skill) -> RolloutKey:
-        """Under which tasks are attempted with a skill."""
-        return RolloutKey(
-            skill, skill.digest, self.environment.fingerprint, self.harness.fingerprint
-        )
+    def specs(
+        self, skill: Skill, tasks: Sequence[Task], replicates: Sequence[int] = (0,)
+    ) -> list[RolloutSpec]:
+        """The attempts at these tasks, in order; what they share is worked out once."""
+        digest = skill.digest
+        environment, harness = self.environment.fingerprint, self.harness.fingerprint
+        return [
+            RolloutSpec(
+                task=task,
+                skill=skill,
+                digest=digest,
+                replicate=replicate,
+                environment=environment,
+                harness=harness,
+            )
+            for task in tasks
+            for replicate in replicates
+        ]
 
+    def failure_counter(
+        self, total: int, max_failed: float | None = None, beside: int = 0
+    ) -> FailureCounter:
+        return FailureCounter(total, self.max_failed if max_failed is None else max_failed, beside)
 
-def _message(failure: Failure | None) -> str:
-    return "an attempt failed" if failure is None else failure.message
+    @contextmanager
+    def _group(
+        self, phase: str, total: int, max_failed: float | None = None, beside: int = 0
+    ) -> Generator[RolloutGroup, None, None]:
+        with self.sink.phase(phase, total) as progress:
+            yield RolloutGroup(self, progress, self.failure_counter(total, max_failed, beside))

@@ -38,7 +38,7 @@ from skillopt.engine.halving import (
 )
 from skillopt.engine.plan import Plan, Step
 from skillopt.engine.prefetch import Prefetch
-from skillopt.engine.rollouts import Comparison, Incumbent, RolloutRunner
+from skillopt.engine.rollouts import RolloutRunner
 from skillopt.errors import StoreError
 
 
@@ -149,7 +149,7 @@ class TrainingRun:
         self, state: State, draft: Draft, practice: Baseline, step: int
     ) -> tuple[Draft, HalvingResult]:
         """The draft, led by the candidate that did best on the step's and a few val tasks."""
-        known = {state.current.skill.digest, practice.skill.digest}
+        known = {state.current.skill.digest, practice.measured.skill.digest}
         field: dict[str, Skill] = {}
         for take in draft.takes:
             if take.fitting is not None and take.fitting.digest not in known:
@@ -161,7 +161,7 @@ class TrainingRun:
         def worth(rivals: int) -> bool:
             return self._hopeless(state, self.gate, rivals) is None
 
-        final = Baseline.val(self.val, state.current)
+        final = Baseline(self.val, state.current)
         halving = await self.race.run(field, practice, final, step, worth)
         return draft if halving.ahead is None else draft.leading_with(halving.ahead), halving
 
@@ -246,7 +246,7 @@ class TrainingRun:
             self.val,
             "evaluate",
             replicates=rounds,
-            against=Comparison(Incumbent(best, state.best.evaluation)),
+            against=state.best,
         )
         value = self.slow_gate.value(guided, evaluation)
         known = decision.candidate
@@ -282,10 +282,9 @@ class TrainingRun:
     async def _beside(self, candidate: Measured, best: Measured, gate: CompleteGate) -> Measured:
         """The candidate, with what fails only with it and not with the best skill counted as 0."""
         skill, known = candidate.skill, candidate.evaluation
-        reference = Incumbent(best.skill, best.evaluation)
         rounds = range(self.replication.replicates)
-        free = self.runner.tally(len(self.val) * len(rounds), 1.0)
-        found = await self.runner.settle(known, skill, self.val, reference, free, rounds)
+        any_may_fail = self.runner.failure_counter(len(self.val) * len(rounds), 1.0)
+        found = await self.runner.settle(known, skill, self.val, best, any_may_fail, rounds)
         if found is known:
             return candidate
         found = found.ordered([each.id for each in self.val])

@@ -44,7 +44,7 @@ class LiveTargetProbe:
         self._refuse(rollout, question)
         asked = (*_recalled(rollout, skill), Message("user", question))
         try:
-            async with self.runner.worker_pool:
+            async with self.runner.worker_pool.place():
                 reply = await self.target.complete(Request(stage="probe", messages=asked))
         except ModelError as error:
             raise Unusable(f"the target gave no explanation: {error}") from error

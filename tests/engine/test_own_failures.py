@@ -22,7 +22,6 @@ from skillopt.engine.candidate_evaluation import CandidateEvaluation, CandidateR
 from skillopt.engine.halving import Baseline, HalveByGain, SuccessiveHalving
 from skillopt.engine.loop import train
 from skillopt.engine.plan import PlanSettings
-from skillopt.engine.rollouts import Comparison, Incumbent
 from skillopt.errors import AccessError, ModelError, Unmeasurable
 from skillopt.gates.compared import Always, Metric, NoRegression, Strict
 from skillopt.gates.tested import Paired, Sequential
@@ -72,8 +71,8 @@ def proposing(request: Request) -> str:
             return teacher(request)
 
 
-def beside(skill: Skill, evaluation: Evaluation) -> Comparison:
-    return Comparison(Incumbent(skill, evaluation))
+def beside(skill: Skill, evaluation: Evaluation) -> Measured:
+    return Measured(skill, evaluation, evaluation.hard, "beside", 0)
 
 
 async def hear(
@@ -274,13 +273,11 @@ async def test_a_race_is_not_won_by_failing() -> None:
         runner=runner, schedule=HalveByGain(marks=Metric().marks, screen=0, block=4), gate=STRICT
     )
 
-    async def ground(split: Split) -> Evaluation:
-        return await runner.measure(OLD, split, env.tasks(split), "evaluate")
+    async def baseline(split: Split) -> Baseline:
+        tasks = env.tasks(split)
+        return Baseline(tasks, beside(OLD, await runner.measure(OLD, split, tasks, "evaluate")))
 
-    practice = Baseline(
-        "train", {each.id: each for each in env.tasks("train")}, OLD, await ground("train")
-    )
-    final = Baseline("val", {each.id: each for each in env.tasks("val")}, OLD, await ground("val"))
+    practice, final = await baseline("train"), await baseline("val")
     raced = await race.run(skills, practice, final, 1, lambda _: True)
     assert raced.ahead == "calm"
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillopt.aio import task_group
-from skillopt.engine.rollout_group import WorkerPool
+from skillopt.engine.rollouts import WorkerPool
 
 WORK = st.lists(st.tuples(st.booleans(), st.integers(0, 5)), max_size=30)
 
@@ -22,7 +22,8 @@ def test_needed_work_never_waits_for_idle_work_which_starts_only_where_nobody_el
         nonlocal needed, wanting
         wanting += 1
         free = needed < size and wanting == 1
-        entered = asyncio.ensure_future(worker_pool.__aenter__())
+        place = worker_pool.place()
+        entered = asyncio.ensure_future(place.__aenter__())
         if free:
             await asyncio.sleep(0)
             assert entered.done()
@@ -33,7 +34,7 @@ def test_needed_work_never_waits_for_idle_work_which_starts_only_where_nobody_el
         for _ in range(turns):
             await asyncio.sleep(0)
         needed -= 1
-        await worker_pool.__aexit__(None, None, None)
+        await place.__aexit__(None, None, None)
 
     async def spare(turns: int) -> None:
         nonlocal idle
@@ -54,10 +55,10 @@ def test_needed_work_never_waits_for_idle_work_which_starts_only_where_nobody_el
 
 async def test_who_stops_waiting_is_waited_for_by_nobody() -> None:
     worker_pool = WorkerPool(1)
-    async with worker_pool:
-        waiting = asyncio.ensure_future(worker_pool.__aenter__())
+    async with worker_pool.place():
+        waiting = asyncio.ensure_future(worker_pool.place().__aenter__())
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.wait((waiting,))
-    async with worker_pool.idle(), worker_pool:
+    async with worker_pool.idle(), worker_pool.place():
         pass

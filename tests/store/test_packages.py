@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support_runs import Job, make_data
 
+from skillopt.core.rollout import RolloutSpec
 from skillopt.core.skill import MAIN, MOST, Reference, Skill, Text
 from skillopt.core.task import Task
-from skillopt.engine.rollout_group import RolloutKey
 from skillopt.errors import SkillError, StoreError
 from skillopt.store.cache import SqliteCache
 from skillopt.store.events import EventFile
@@ -162,6 +162,12 @@ def test_the_digest_and_the_cache_key_of_a_document_are_what_they_were() -> None
         "---\nname: x\n---\n# Rules\r\n- é\n"
         "<!-- SLOW_UPDATE_START -->\ng\n<!-- SLOW_UPDATE_END -->\n"
     )
-    key = RolloutKey(skill, skill.digest, "env/1", "chat/1/m").key(Task("t", "k", {"a": "b"}))
+    spec = RolloutSpec(
+        task=Task("t", "k", {"a": "b"}),
+        skill=skill,
+        digest=skill.digest,
+        environment="env/1",
+        harness="chat/1/m",
+    )
     assert skill.digest == "9a4dd6afc58e305b"
-    assert key == "90814a2525f1bd71ecbf63b9d129a378f5500e458844e1db1dc0bcce3c03cb44"
+    assert spec.key == "90814a2525f1bd71ecbf63b9d129a378f5500e458844e1db1dc0bcce3c03cb44"
