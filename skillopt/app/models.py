@@ -10,7 +10,7 @@ from typing import TypeGuard
 from urllib.parse import urlsplit
 
 from skillopt.app.costs import price_of, told_price
-from skillopt.config.legacy import AS_TEXT, BACKENDS
+from skillopt.config.model_section import AS_TEXT, BACKENDS
 from skillopt.config.registry import Registry
 from skillopt.config.schema import Config, Role, RoleModel
 from skillopt.config.secrets import Secrets

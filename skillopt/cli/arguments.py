@@ -128,22 +128,22 @@ class _Walk:
 
     def _override(self, word: str) -> None:
         """Take a `key=value`, which goes before a flag for the same setting that came earlier."""
-        from skillopt.config.overrides import flat_flags, resolve
+        from skillopt.config.names import NAMES, resolve
 
         self.overrides.append(word)
         parts = word.partition("=")[0].strip().split(".")
         key = resolve(parts) if len(parts) <= 2 else None
-        for name in [each for each in self.flags if flat_flags()[each] == key]:
+        for name in [each for each in self.flags if NAMES[each] == key]:
             del self.flags[name]
 
     def _take_flag(self, written: str, value: str | None) -> None:
-        from skillopt.config.overrides import flat_flags
+        from skillopt.config.names import NAMES
         from skillopt.config.redaction import names_secret
 
         name = written[2:].replace("-", "_")
-        key = flat_flags().get(name)
+        key = NAMES.get(name)
         if key is None or names_secret(name):
-            known = [*flat_flags(), *(each[2:] for each in self.own)]
+            known = [*NAMES, *(each[2:] for each in self.own)]
             raise _unknown(written, name, known, self.ctx)
         if value is None:
             value = self._next_value(written, key)
@@ -178,10 +178,10 @@ def _is_switch(key: str) -> bool:
 def _variable_for(flag: str) -> str:
     """The environment variable that holds what a refused flag was meant for."""
     from skillopt.cli.doctor import key_variables
-    from skillopt.config.overrides import flat_flags
+    from skillopt.config.names import NAMES
 
     # A key of one backend is read from the variable of the same name, for a role as well.
-    setting = flat_flags().get(flag, flag).rpartition(".")[2].upper()
+    setting = NAMES.get(flag, flag).rpartition(".")[2].upper()
     if setting in key_variables() or "AZURE_OPENAI" in setting:
         return setting
     return (

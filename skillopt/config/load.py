@@ -7,16 +7,18 @@ from pathlib import Path
 from typing import cast
 
 from skillopt.config.given import GivenValue, merge, read
-from skillopt.config.legacy import DERIVED
 from skillopt.config.local_models import local_defaults
-from skillopt.config.overrides import NAMES, read_flags, read_overrides, read_values, resolve
+from skillopt.config.names import NAMES, resolve
+from skillopt.config.redaction import redact, shown_value
 from skillopt.config.schema import Config, configure
 from skillopt.config.sections import SECTIONS
-from skillopt.config.yaml12 import FileEntry, read_entries
+from skillopt.config.yaml12 import FileEntry, read_entries, read_value
 from skillopt.core.nearest import did_you_mean
 from skillopt.errors import ConfigError
 
 _BASE = "_base_"
+_DERIVED = ("steps_per_epoch", "batches_per_epoch", "samples_per_epoch")
+"""What a run writes beside its settings, because it follows from them and the data."""
 
 
 def load_config(
@@ -38,9 +40,8 @@ def load_config(
         ConfigError: With every mistake on a line of its own: key, reason, nearest key, origin.
     """
     settings = _read_file(path, ()) if path is not None else {}
-    settings = merge(settings, read_overrides(overrides))
-    settings = merge(settings, read_flags(flags or {}))
-    settings = merge(settings, read_values(values or {}))
+    settings = merge(settings, _typed(overrides, flags or {}))
+    settings = merge(settings, _values(values or {}))
     config = configure(settings)
     chosen = local_defaults(config)
     return configure({**settings, **chosen}) if chosen else config
@@ -56,15 +57,59 @@ def load_kept(
 
     Names that are no keys of the schema are the environment's own.
     """
-    settings = read_values(
+    settings = _values(
         {
-            name if "." in name or name in NAMES else f"env.{name}": kept[name]
-            for name in kept
-            if name not in DERIVED
+            name if "." in name or name in NAMES else f"env.{name}": value
+            for name, value in kept.items()
+            if name not in _DERIVED
         }
     )
-    settings = merge(settings, read_overrides(overrides))
-    return configure(merge(settings, read_flags(flags or {})))
+    return configure(merge(settings, _typed(overrides, flags or {})))
+
+
+def _typed(overrides: Iterable[str], flags: Mapping[str, str]) -> dict[str, GivenValue]:
+    """Settings from `key=value` texts and, after them, from flags; later ones win."""
+    settings: dict[str, GivenValue] = {}
+    wrong: list[str] = []
+    for text in overrides:
+        name, equals, value = text.partition("=")
+        parts = name.strip().split(".")
+        if equals and all(parts):
+            origin = f"command line ({name.strip()}={_hidden(parts[-1], value)})"
+            settings = merge(settings, _setting(parts, read_value(value), origin))
+        else:
+            wrong.append(
+                f"{redact(text)!r} is not an override; write key=value, as in train.num_epochs=2"
+            )
+    if wrong:
+        raise ConfigError("\n".join(wrong))
+    for flag, text in flags.items():
+        name = flag.lstrip("-").replace("-", "_")
+        origin = f"command line (--{name} {_hidden(name, text)})"
+        settings = merge(settings, _setting([name], read_value(text), origin))
+    return settings
+
+
+def _values(values: Mapping[str, object]) -> dict[str, GivenValue]:
+    """Settings from Python values by dotted or flat name."""
+    settings: dict[str, GivenValue] = {}
+    for name, value in values.items():
+        settings = merge(settings, _setting(name.split("."), value, f"argument {name}"))
+    return settings
+
+
+def _setting(parts: Sequence[str], value: object, origin: str) -> dict[str, GivenValue]:
+    if parts[0] == "env" and len(parts) > 2:
+        for part in reversed(parts[2:]):
+            value = {part: value}
+        return {f"env.{parts[1]}": GivenValue(value, origin)}
+    key = resolve(parts) if len(parts) <= 2 else None
+    return {".".join(parts) if key is None else key: GivenValue(value, origin)}
+
+
+def _hidden(name: str, value: str) -> str:
+    text = shown_value(name, value.strip())
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _read_file(path: Path, above: tuple[Path, ...]) -> dict[str, GivenValue]:

@@ -7,32 +7,28 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeVar, cast
+from typing import TypeVar, cast
 
 from pydantic import TypeAdapter
 
 from skillopt.config import yaml12
 from skillopt.config.given import GivenValue, Settings, read
-from skillopt.config.legacy import IGNORED, NOT_YET, flat_name
-from skillopt.config.overrides import suggestion
+from skillopt.config.keys import Key, described
+from skillopt.config.model_section import MODEL, ModelSection, Role, RoleModel, Section
+from skillopt.config.names import IGNORED, flat_name, suggestion
 from skillopt.config.parts import PARTS
 from skillopt.config.problems import check
 from skillopt.config.redaction import HIDDEN, names_secret, redact
 from skillopt.config.sections import (
     KEYS,
-    MODEL,
     SECTIONS,
     EngineSection,
     EnvSection,
     EvaluationSection,
     GradientSection,
     LimitsSection,
-    ModelSection,
     OptimizerSection,
     RateControl,
-    Role,
-    RoleModel,
-    Section,
     TrainSection,
 )
 from skillopt.core.ports import Gate
@@ -56,32 +52,6 @@ __all__ = [
 ]
 
 S = TypeVar("S")
-
-_MAY_CHANGE: Final = frozenset(
-    (
-        "train.num_epochs",
-        "train.train_size",
-        "train.patience",
-        "gradient.analyst_workers",
-        "evaluation.eval_test",
-        "evaluation.test_env_num",
-        "engine.speculate",
-        "limits.dollars",
-        "limits.tokens",
-        "limits.calls",
-        "limits.minutes",
-        "env.workers",
-        "env.exec_timeout",
-        "env.out_root",
-        "env.split_output_dir",
-        "env.skill_init",
-        "env.data_path",
-        "env.split_dir",
-    )
-)
-"""What may differ when a run is continued; documents and data are compared by content."""
-_REQUESTS: Final = ("model.rewrite_reasoning_effort", "model.rewrite_max_completion_tokens")
-"""What is asked of a model. All else in its section makes the model, which has a fingerprint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +123,7 @@ class Config:
         return {
             key: json.dumps(_harmless(key, _simple(value)), ensure_ascii=False, sort_keys=True)
             for key, value in values.items()
-            if key in _REQUESTS or not (key.startswith("model.") or key in _MAY_CHANGE)
+            if _changes_results(key)
         }
 
     def dump(self) -> str:
@@ -165,7 +135,9 @@ class Config:
         return yaml12.write(document)
 
 
-_DEFAULTS: Final = Config().values()
+def _changes_results(key: str) -> bool:
+    about = described(KEYS[key]) if key in KEYS else Key()
+    return about.asks if key.startswith("model.") else not about.may_change
 
 
 def configure(given: Settings) -> Config:
@@ -210,7 +182,11 @@ def _without_effect(config: Config) -> Iterator[str]:
     for key, why in IGNORED.items():
         if key in given:
             yield _line(key, f"has no effect: {why}", given)
-    unused = [key for key in NOT_YET if key in given and values[key] != _DEFAULTS[key]]
+    unused = [
+        key
+        for key, field in KEYS.items()
+        if described(field).of_agents and key in given and values[key] != field.default
+    ]
     if unused:
         places = sorted({given[key].origin for key in unused})
         yield (

@@ -4,47 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, TypeAlias, cast, get_args
+from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PlainValidator,
     ValidationInfo,
-    create_model,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 
-from skillopt.config.backends import (
-    Amount,
-    Count,
-    Name,
-    Positive,
-    Seconds,
-    Share,
-    Variable,
-    fields,
-    for_roles,
-    general,
-    own_settings,
-)
-from skillopt.config.legacy import backend_of, pair_policy_of, update_mode_of
+from skillopt.config.keys import Count, Dollars, Key, Name, Positive, Seconds, Share
+from skillopt.config.legacy import pair_policy_of, update_mode_of
+from skillopt.config.model_section import MODEL, Section
 from skillopt.config.parts import GATES, PROPOSERS
 from skillopt.config.problems import shown
 from skillopt.config.registry import Registry
 from skillopt.core.ports import Gate, Proposer
-from skillopt.errors import ConfigError
 
-Role: TypeAlias = Literal["optimizer", "target", "judge"]
 RateControl: TypeAlias = Literal["fixed", "autonomous", "none", "volatility"]
 """Who decides the learning rate."""
-Effort: TypeAlias = Literal["", "none", "minimal", "low", "medium", "high", "xhigh", "max"]
-UseSdk: TypeAlias = Literal["auto", "sdk", "cli"] | bool | None
-"""How a coding agent is started: through its Python package or as a program."""
+_MAY_CHANGE: Final = Key(may_change=True)
 
 
 def _ratio(text: str) -> str:
@@ -125,184 +107,14 @@ LeadingWords: TypeAlias = Annotated[
 ]
 
 
-class Section(BaseModel):
-    """Part of a configuration."""
-
-    # Strict, because a batch size of `true` or a seed of "42 " is a mistake and not a number.
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoleModel:
-    """The model of one role, with shared and role-specific settings put together."""
-
-    role: Role
-    lender: Role
-    """The role whose key and address count where this one has no variables of its own."""
-    backend: str
-    """A registered name or `module:Name`; aliases are resolved."""
-    model: str
-    base_url: str
-    api_key_env: str
-    temperature: float | None
-    max_tokens: int
-    timeout_seconds: float
-    retries: int
-    outage_seconds: float
-    max_concurrency: int | None
-    requests_per_minute: int | None
-    tokens_per_minute: int | None
-    reasoning_effort: str
-    own_reasoning_effort: str | None
-    """Given for this role alone, so that it is meant for just this model."""
-    input_price: float | None
-    output_price: float | None
-    cached_input_price: float | None
-    extra: Mapping[str, object]
-    """Keys that only this backend understands, without its name in front."""
-    left_open: frozenset[str]
-    """Settings that have their default, so that a backend may know better."""
-
-
-_SHARED: Final = (
-    "base_url",
-    "api_key_env",
-    "temperature",
-    "max_tokens",
-    "timeout_seconds",
-    "retries",
-    "outage_seconds",
-    "max_concurrency",
-    "requests_per_minute",
-    "tokens_per_minute",
-    "reasoning_effort",
-    "input_price",
-    "output_price",
-    "cached_input_price",
-)
-_DEFAULT_BACKEND: Final = "openai_chat"
-
-
-_ADDRESS: Final = ("backend", "base_url")
-"""What makes a judge's server another one than the optimizer's."""
-
-
-class ModelSection(Section):
-    """Which models play the roles. `optimizer_X`, `target_X`, `judge_X` go before a shared `X`."""
-
-    backend: Name = "azure_openai"
-    optimizer: Name = "gpt-5.5"
-    target: Name = "gpt-5.5"
-    optimizer_backend: Name = _DEFAULT_BACKEND
-    target_backend: Name = _DEFAULT_BACKEND
-    judge: Name | None = None
-    judge_backend: Name | None = None
-
-    base_url: str = ""
-    api_key_env: Variable = ""
-    temperature: Amount | None = None
-    max_tokens: Positive = 16384
-    timeout_seconds: Seconds = 300.0
-    retries: Count = 5
-    outage_seconds: Amount = 600.0
-    max_concurrency: Positive | None = None
-    requests_per_minute: Positive | None = None
-    tokens_per_minute: Positive | None = None
-    reasoning_effort: Effort = "medium"
-    rewrite_reasoning_effort: Effort = ""
-    rewrite_max_completion_tokens: Positive = 64000
-    input_price: Amount | None = None
-    output_price: Amount | None = None
-    cached_input_price: Amount | None = None
-
-    local_threads: Positive | None = None
-    local_parallel: Positive = 1
-    local_slots: Positive = 4
-    local_context: Positive = 8192
-    local_batch: Positive = 256
-
-    claude_code_exec_path: str = ""
-    claude_code_exec_profile: str = ""
-    claude_code_exec_use_sdk: UseSdk = "auto"
-    claude_code_exec_effort: Effort = "medium"
-    claude_code_exec_max_thinking_tokens: Count = 16384
-    codex_exec_path: str = ""
-    codex_exec_profile: str = ""
-    codex_exec_sandbox: Literal["", "read-only", "workspace-write", "danger-full-access"] = ""
-    codex_exec_reasoning_effort: Effort = ""
-    codex_exec_use_sdk: UseSdk = None
-    codex_exec_network_access: bool | None = None
-    codex_exec_web_search: bool | None = None
-    codex_exec_approval_policy: Literal["", "untrusted", "on-failure", "on-request", "never"] = ""
-    codex_trace_to_optimizer: bool = True
-    cursor_exec_path: str = ""
-    cursor_exec_sandbox: Literal["", "enabled", "disabled"] = ""
-    copilot_exec_path: str = ""
-    copilot_exec_home: str = ""
-    copilot_exec_allow_all_tools: bool | None = None
-    copilot_chat_optimizer_model: str = ""
-    copilot_chat_target_model: str = ""
-    copilot_chat_timeout: Seconds | None = None
-
-    def role(self, name: Role) -> RoleModel:
-        """The model of a role.
-
-        `backend` fills a role unless the role's own backend differs from its default. A judge is
-        the optimizer as far as it is not told otherwise; on a server of its own it shares nothing.
-        """
-        values = self.model_dump()
-        alone = name != "judge" or any(values.get(f"judge_{key}") is not None for key in _ADDRESS)
-        lender: Role = name if alone else "optimizer"
-        backend = backend_of(self._label(name), name)
-        extra = own_settings(backend, (lender, name), values)
-        special = general(backend, extra)
-        named = values.get(f"{backend}_{name}_model") or special.get("model")
-        model = named or values[name] or values[lender]
-        if model is None:
-            raise ConfigError(
-                "model.judge: should name the judge's model, because it has a server of its own"
-            )
-
-        def setting(key: str) -> object:
-            """The first of the backend's, the role's, its lender's and the shared one."""
-            ranked = (special.get(key), values.get(f"{name}_{key}"), values.get(f"{lender}_{key}"))
-            return next((value for value in ranked if value is not None), values[key])
-
-        settings = cast("dict[str, Any]", {key: setting(key) for key in _SHARED})
-        settings["model"] = model
-        own_effort = values.get(f"{name}_reasoning_effort")
-        return RoleModel(
-            role=name,
-            lender=lender,
-            backend=backend,
-            own_reasoning_effort=values.get(f"{lender}_reasoning_effort")
-            if own_effort is None
-            else own_effort,
-            extra=extra,
-            left_open=frozenset(key for key, each in settings.items() if each == _default(key)),
-            **settings,
-        )
-
-    def _label(self, role: Role) -> str:
-        if role == "judge" and self.judge_backend is not None:
-            return self.judge_backend
-        own = self.target_backend if role == "target" else self.optimizer_backend
-        return self.backend if own == _DEFAULT_BACKEND else own
-
-
-def _default(key: str) -> object:
-    """What a setting of a role is when nobody sets it."""
-    return ModelSection.model_fields["target" if key == "model" else key].default
-
-
 class TrainSection(Section):
     """How long and on what to train."""
 
-    num_epochs: Positive = 4
-    train_size: Count = 0
+    num_epochs: Annotated[Positive, _MAY_CHANGE] = 4
+    train_size: Annotated[Count, _MAY_CHANGE] = 0
     batch_size: Positive = 40
     accumulation: Positive = 1
-    patience: Count = 0
+    patience: Annotated[Count, _MAY_CHANGE] = 0
     seed: int = 42
 
 
@@ -311,9 +123,9 @@ class GradientSection(Section):
 
     minibatch_size: Positive = 8
     merge_batch_size: Annotated[int, Field(ge=2)] = 8
-    analyst_workers: Positive = 16
+    analyst_workers: Annotated[Positive, _MAY_CHANGE] = 16
     failure_only: bool = False
-    proposer: Proposers = ("analyst",)
+    proposer: Annotated[Proposers, Key(also=("optimizer.proposer",))] = ("analyst",)
     portfolio_after: Count = 0
     explore_turns: Annotated[int, Field(ge=2)] = 12
     samples: Positive = 3
@@ -331,8 +143,8 @@ class GradientSection(Section):
 class OptimizerSection(Section):
     """How proposals become candidates."""
 
-    learning_rate: Count = 4
-    min_learning_rate: Count = 2
+    learning_rate: Annotated[Count, Key(flat="edit_budget")] = 4
+    min_learning_rate: Annotated[Count, Key(flat="min_edit_budget")] = 2
     lr_scheduler: Literal["constant", "linear", "cosine", "autonomous"] = "cosine"
     lr_control_mode: RateControl = "fixed"
     select_mode: Literal["ranking", "trial"] = "ranking"
@@ -371,8 +183,8 @@ class EvaluationSection(Section):
     must_pass: Annotated[tuple[str, ...], BeforeValidator(_several)] = ()
     max_broken: Share = 0.0
     sel_env_num: Count = 0
-    test_env_num: Count = 0
-    eval_test: bool = True
+    test_env_num: Annotated[Count, _MAY_CHANGE] = 0
+    eval_test: Annotated[bool, _MAY_CHANGE] = True
     gate_metric: Literal["hard", "soft", "mixed"] = "hard"
     gate_mixed_weight: Share = 0.5
     use_semantic_density: bool = False
@@ -397,47 +209,39 @@ class EvaluationSection(Section):
 class EngineSection(Section):
     """How the work is done, whatever its outcome."""
 
-    speculate: bool = False
+    speculate: Annotated[bool, _MAY_CHANGE] = False
 
 
 class LimitsSection(Section):
     """What a run may spend at most."""
 
-    dollars: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    tokens: Positive | None = None
-    calls: Positive | None = None
-    minutes: Seconds | None = None
+    dollars: Annotated[Dollars | None, _MAY_CHANGE] = None
+    tokens: Annotated[Positive | None, _MAY_CHANGE] = None
+    calls: Annotated[Positive | None, _MAY_CHANGE] = None
+    minutes: Annotated[Seconds | None, _MAY_CHANGE] = None
 
 
 class EnvSection(Section):
     """The environment, its data, the harness, and the keys that only these two know."""
 
-    name: str = ""
-    skill_init: str = ""
+    name: Annotated[str, Key(flat="env")] = ""
+    skill_init: Annotated[str, _MAY_CHANGE] = ""
     split_mode: Literal["ratio", "split_dir"] = "ratio"
     split_ratio: Annotated[str, AfterValidator(_ratio)] = "auto"
     split_seed: int = 42
-    split_dir: str = ""
-    data_path: str = ""
-    split_output_dir: str = ""
+    split_dir: Annotated[str, _MAY_CHANGE] = ""
+    data_path: Annotated[str, _MAY_CHANGE] = ""
+    split_output_dir: Annotated[str, _MAY_CHANGE] = ""
     drop_bad_rows: bool = False
     limit: Count = 0
-    workers: Positive = 24
-    exec_timeout: Seconds = 120.0
-    out_root: str = ""
+    workers: Annotated[Positive, _MAY_CHANGE] = 24
+    exec_timeout: Annotated[Seconds, _MAY_CHANGE] = 120.0
+    out_root: Annotated[str, _MAY_CHANGE] = ""
     prompts: str = ""
     harness: Name = "chat"
     own: Mapping[str, object] = Field(default_factory=dict[str, object])
     """Not a key: what was given beyond the keys above, to be checked by `settings_for`."""
 
-
-MODEL: Final = create_model(
-    "MODEL",
-    __base__=ModelSection,
-    **for_roles(ModelSection, _SHARED, get_args(Role)),
-    **fields(get_args(Role)),
-)
-"""The section with every shared key for each role, and with the keys of each backend."""
 
 SECTIONS: Final[Mapping[str, type[Section]]] = {
     "model": MODEL,
@@ -449,10 +253,10 @@ SECTIONS: Final[Mapping[str, type[Section]]] = {
     "limits": LimitsSection,
     "env": EnvSection,
 }
-KEYS: Final = tuple(
-    f"{name}.{key}"
+KEYS: Final[Mapping[str, FieldInfo]] = {
+    f"{name}.{key}": field
     for name, section in SECTIONS.items()
-    for key in section.model_fields
+    for key, field in section.model_fields.items()
     if key != "own"
-)
+}
 """Every key of the schema, dotted, in order."""

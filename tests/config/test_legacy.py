@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from skillopt.config.load import load_config
-from skillopt.config.overrides import flat_flags
+from skillopt.config.names import NAMES
 from skillopt.config.sections import KEYS
 from skillopt.errors import ConfigError
 
@@ -66,11 +66,11 @@ def test_a_name_means_the_same_in_yaml_overrides_flags_and_arguments(
 
 
 def test_every_key_of_the_schema_has_a_flat_flag() -> None:
-    assert set(KEYS) <= set(flat_flags().values())
+    assert set(KEYS) <= set(NAMES.values())
 
 
 def test_every_role_flag_has_its_older_name() -> None:
-    flags = flat_flags()
+    flags = NAMES
     for new, old in (("optimizer", "teacher"), ("target", "student")):
         names = [name for name in flags if name.startswith(f"{new}_")]
         assert len(names) >= 15

@@ -15,8 +15,8 @@ from support_agents import PLANTED, User, installed, make_user, processes_in
 from support_cli import until
 
 from skillopt.app.models import provider_model
+from skillopt.config.model_section import ModelSection
 from skillopt.config.secrets import Secrets
-from skillopt.config.sections import ModelSection
 from skillopt.core.chat import Message, Model, Request
 from skillopt.errors import AccessError, ModelError, Refused
 from skillopt.model.http import Http

@@ -1,0 +1,348 @@
+"""The section `model`: which models play the roles, with the keys of each backend."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Final, Literal, TypeAlias, cast, get_args, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from skillopt.config.keys import Amount, Count, Key, Name, Positive, Seconds, Variable
+from skillopt.errors import ConfigError
+
+Role: TypeAlias = Literal["optimizer", "target", "judge"]
+Effort: TypeAlias = Literal["", "none", "minimal", "low", "medium", "high", "xhigh", "max"]
+UseSdk: TypeAlias = Literal["auto", "sdk", "cli"] | bool | None
+"""How a coding agent is started: through its Python package or as a program."""
+AzureMode: TypeAlias = Literal[
+    "",
+    "api_key",
+    "key",
+    "azure_cli",
+    "cli",
+    "managed_identity",
+    "aad",
+    "azure_ad",
+    "openai_compatible",
+    "compat",
+    "openai",
+]
+Thinking: TypeAlias = Literal["", "adaptive", "disabled"] | Annotated[int, Field(ge=1024)]
+
+
+class Section(BaseModel):
+    """Part of a configuration."""
+
+    # Strict, because a batch size of `true` or a seed of "42 " is a mistake and not a number.
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleModel:
+    """The model of one role, with shared and role-specific settings put together."""
+
+    role: Role
+    lender: Role
+    """The role whose key and address count where this one has no variables of its own."""
+    backend: str
+    """A registered name or `module:Name`; aliases are resolved."""
+    model: str
+    base_url: str
+    api_key_env: str
+    temperature: float | None
+    max_tokens: int
+    timeout_seconds: float
+    retries: int
+    outage_seconds: float
+    max_concurrency: int | None
+    requests_per_minute: int | None
+    tokens_per_minute: int | None
+    reasoning_effort: str
+    own_reasoning_effort: str | None
+    """Given for this role alone, so that it is meant for just this model."""
+    input_price: float | None
+    output_price: float | None
+    cached_input_price: float | None
+    extra: Mapping[str, object]
+    """Keys that only this backend understands, without its name in front."""
+    left_open: frozenset[str]
+    """Settings that have their default, so that a backend may know better."""
+
+
+_DEFAULT_BACKEND: Final = "openai_chat"
+_ADDRESS: Final = ("backend", "base_url")
+"""What makes a judge's server another one than the optimizer's."""
+_AGENT: Final = Key(of_agents=True)
+_ASKS: Final = Key(asks=True)
+
+
+class ModelSection(Section):
+    """Which models play the roles. `optimizer_X`, `target_X`, `judge_X` go before a shared `X`."""
+
+    backend: Annotated[Name, Key(flat="model_backend")] = "azure_openai"
+    optimizer: Annotated[Name, Key(flat="optimizer_model")] = "gpt-5.5"
+    target: Annotated[Name, Key(flat="target_model")] = "gpt-5.5"
+    optimizer_backend: Name = _DEFAULT_BACKEND
+    target_backend: Name = _DEFAULT_BACKEND
+    judge: Annotated[Name | None, Key(flat="judge_model", also=("env.judge_model",))] = None
+    judge_backend: Name | None = None
+
+    base_url: str = ""
+    api_key_env: Variable = ""
+    temperature: Amount | None = None
+    max_tokens: Positive = 16384
+    timeout_seconds: Seconds = 300.0
+    retries: Count = 5
+    outage_seconds: Amount = 600.0
+    max_concurrency: Positive | None = None
+    requests_per_minute: Positive | None = None
+    tokens_per_minute: Positive | None = None
+    reasoning_effort: Effort = "medium"
+    rewrite_reasoning_effort: Annotated[Effort, _ASKS] = ""
+    rewrite_max_completion_tokens: Annotated[Positive, _ASKS] = 64000
+    input_price: Amount | None = None
+    output_price: Amount | None = None
+    cached_input_price: Amount | None = None
+
+    local_threads: Positive | None = None
+    local_parallel: Positive = 1
+    local_slots: Positive = 4
+    local_context: Positive = 8192
+    local_batch: Positive = 256
+
+    claude_code_exec_path: str = ""
+    claude_code_exec_profile: Annotated[str, _AGENT] = ""
+    claude_code_exec_use_sdk: Annotated[UseSdk, _AGENT] = "auto"
+    claude_code_exec_effort: Annotated[Effort, _AGENT] = "medium"
+    claude_code_exec_max_thinking_tokens: Annotated[Count, _AGENT] = 16384
+    codex_exec_path: Annotated[str, Key(also=("codex_path", "codex_cli_bin", "codex_bin"))] = ""
+    codex_exec_profile: str = ""
+    codex_exec_sandbox: Annotated[
+        Literal["", "read-only", "workspace-write", "danger-full-access"],
+        Key(also=("sandbox", "codex_sandbox"), of_agents=True),
+    ] = ""
+    codex_exec_reasoning_effort: Annotated[Effort, _AGENT] = ""
+    codex_exec_use_sdk: Annotated[UseSdk, _AGENT] = None
+    codex_exec_network_access: Annotated[bool | None, _AGENT] = None
+    codex_exec_web_search: Annotated[bool | None, _AGENT] = None
+    codex_exec_approval_policy: Annotated[
+        Literal["", "untrusted", "on-failure", "on-request", "never"], _AGENT
+    ] = ""
+    codex_trace_to_optimizer: Annotated[bool, _AGENT] = True
+    cursor_exec_path: Annotated[str, _AGENT] = ""
+    cursor_exec_sandbox: Annotated[Literal["", "enabled", "disabled"], _AGENT] = ""
+    copilot_exec_path: str = ""
+    copilot_exec_home: str = ""
+    copilot_exec_allow_all_tools: Annotated[bool | None, _AGENT] = None
+    copilot_chat_optimizer_model: str = ""
+    copilot_chat_target_model: str = ""
+    copilot_chat_timeout: Seconds | None = None
+
+    def role(self, name: Role) -> RoleModel:
+        """The model of a role.
+
+        `backend` fills a role unless the role's own backend differs from its default. A judge is
+        the optimizer as far as it is not told otherwise; on a server of its own it shares nothing.
+        """
+        values = self.model_dump()
+        alone = name != "judge" or any(values.get(f"judge_{key}") is not None for key in _ADDRESS)
+        lender: Role = name if alone else "optimizer"
+        backend = _backend(self._label(name), name)
+        extra = _own_settings(backend, (lender, name), values)
+        special = _general(backend, extra)
+        named = values.get(f"{backend}_{name}_model") or special.get("model")
+        model = named or values[name] or values[lender]
+        if model is None:
+            raise ConfigError(
+                "model.judge: should name the judge's model, because it has a server of its own"
+            )
+
+        def setting(key: str) -> object:
+            """The first of the backend's, the role's, its lender's and the shared one."""
+            ranked = (special.get(key), values.get(f"{name}_{key}"), values.get(f"{lender}_{key}"))
+            return next((value for value in ranked if value is not None), values[key])
+
+        settings = cast("dict[str, Any]", {key: setting(key) for key in _SHARED})
+        settings["model"] = model
+        own_effort = values.get(f"{name}_reasoning_effort")
+        return RoleModel(
+            role=name,
+            lender=lender,
+            backend=backend,
+            own_reasoning_effort=values.get(f"{lender}_reasoning_effort")
+            if own_effort is None
+            else own_effort,
+            extra=extra,
+            left_open=frozenset(key for key, each in settings.items() if each == _default(key)),
+            **settings,
+        )
+
+    def _label(self, role: Role) -> str:
+        if role == "judge" and self.judge_backend is not None:
+            return self.judge_backend
+        own = self.target_backend if role == "target" else self.optimizer_backend
+        return self.backend if own == _DEFAULT_BACKEND else own
+
+
+_SHARED: Final = [
+    each.name
+    for each in fields(RoleModel)
+    if each.name in ModelSection.model_fields and each.name != "backend"
+]
+"""The keys that every role has once more for itself."""
+
+
+def _default(key: str) -> object:
+    """What a setting of a role is when nobody sets it."""
+    return ModelSection.model_fields["target" if key == "model" else key].default
+
+
+class BackendKeys(BaseModel):
+    """Each key with its type and default."""
+
+    openai_chat_api: Literal["auto", "chat", "responses"] = "auto"
+    azure_openai_endpoint: Annotated[str, Key(also=("azure_endpoint",))] = ""
+    azure_openai_api_version: Annotated[str, Key(also=("azure_api_version",))] = ""
+    azure_openai_api_key: Annotated[Variable, Key(also=("azure_api_key",))] = ""
+    azure_openai_auth_mode: AzureMode = ""
+    azure_openai_ad_scope: str = ""
+    azure_openai_managed_identity_client_id: str = ""
+    claude_chat_thinking: Thinking = ""
+    openai_compatible_base_url: str = ""
+    openai_compatible_api_key: Variable = ""
+    openai_compatible_model: str = ""
+    openai_compatible_temperature: Amount | None = None
+    openai_compatible_max_tokens: Positive | None = None
+    openai_compatible_timeout_seconds: Seconds | None = None
+    qwen_chat_base_url: str = ""
+    qwen_chat_api_key: Variable = ""
+    qwen_chat_model: str = ""
+    qwen_chat_temperature: Amount | None = None
+    qwen_chat_max_tokens: Positive | None = None
+    qwen_chat_timeout_seconds: Seconds | None = None
+    qwen_chat_thinking_mode: Literal["", "server_default", "enabled", "disabled"] = ""
+    qwen_chat_enable_thinking: bool | None = None
+    qwen_chat_use_max_completion_tokens: bool | None = None
+    minimax_region: Literal["", "global_en", "cn_zh"] = ""
+    minimax_base_url: str = ""
+    minimax_api_key: Variable = ""
+    minimax_model: str = ""
+    minimax_temperature: Amount | None = None
+    minimax_max_tokens: Positive | None = None
+    minimax_timeout_seconds: Seconds | None = None
+    minimax_enable_thinking: bool | None = None
+
+
+_FAMILIES: Final = {
+    "openai_chat": ("openai_chat", "azure_openai"),
+    "minimax_chat": ("minimax",),
+    "claude_cli": ("claude_code_exec",),
+    "codex_cli": ("codex_exec",),
+    "copilot_chat": ("copilot_exec", "copilot_chat"),
+}
+"""Beginnings of a backend's keys, where they are not its name."""
+
+_GENERAL: Final = {"model": "model", "base_url": "base_url", "api_key": "api_key_env"} | {
+    name: name for name in ("temperature", "max_tokens", "timeout_seconds")
+}
+"""A backend's own word for a setting that every model has."""
+
+
+def _own_settings(backend: str, roles: Sequence[str], values: Mapping[str, Any]) -> dict[str, Any]:
+    """What was set for this backend, without its name in front; the last role's value wins.
+
+    A blank value of a role is unset, so that a file may write every key out.
+    """
+    found: dict[str, Any] = {}
+    for family in _FAMILIES.get(backend, (backend,)):
+        for start in (f"{family}_", *(f"{role}_{family}_" for role in roles)):
+            found |= {
+                key.removeprefix(start): value
+                for key, value in values.items()
+                if key.startswith(start) and (start == f"{family}_" or value not in (None, ""))
+            }
+    return found
+
+
+def _general(backend: str, own: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a backend's own settings that every model has, under its general names."""
+    if backend == "openai_chat":
+        return {}  # Its keys are Azure's, and count only where Azure is used.
+    return {
+        _GENERAL[name]: value
+        for name, value in own.items()
+        if name in _GENERAL and value is not None and value != ""
+    }
+
+
+BACKENDS: Final = {
+    "azure": "openai_chat",
+    "azure_openai": "openai_chat",
+    "openai": "openai_chat",
+    "compat": "openai_compatible",
+    "openai-compatible": "openai_compatible",
+    "anthropic": "claude_chat",
+    "claude": "claude_chat",
+    "claude_code": "claude_code_exec",
+    "codex": "codex_exec",
+    "copilot": "copilot_chat",
+    "copilot_cli": "copilot_chat",
+    "github_copilot": "copilot_chat",
+    "cursor": "cursor_exec",
+    "cursor_agent": "cursor_exec",
+    "qwen": "qwen_chat",
+    "minimax": "minimax_chat",
+}
+"""Other names of backends."""
+
+AS_TEXT: Final = {
+    "claude_code_exec": "claude_cli",
+    "codex_exec": "codex_cli",
+    "copilot_exec": "copilot_chat",
+}
+"""Programs that work on tasks as agents: a role that only writes text uses them as text models."""
+
+
+def _backend(label: str, role: Role) -> str:
+    """The registered name of a role's backend, which may be given by another name."""
+    name = BACKENDS.get(label, label)
+    return name if role == "target" else AS_TEXT.get(name, name)
+
+
+_OF_ROLES: Final = {
+    "judge_max_tokens": ("judge_max_completion_tokens", "env.judge_max_completion_tokens"),
+    "judge_retries": ("env.judge_retries",),
+    "target_max_tokens": ("env.max_completion_tokens",),
+}
+"""Other names of the keys of one role."""
+
+
+def _annotations(section: type[BaseModel]) -> dict[str, Any]:
+    # Any, because these are annotations for pydantic, of whatever form.
+    kinds = get_type_hints(section, include_extras=True)
+    return {name: kinds[name] for name in section.model_fields}
+
+
+def _for_roles(section: type[BaseModel], names: Collection[str]) -> dict[str, Any]:
+    """These keys of a section once more for each role, where null is unset."""
+    kinds = _annotations(section)
+    return {
+        key: (Annotated[kinds[name] | None, Key(also=_OF_ROLES.get(key, ()))], None)
+        for role in get_args(Role)
+        for name in names
+        if (key := f"{role}_{name}")
+    }
+
+
+MODEL: Final = create_model(
+    "MODEL",
+    __base__=ModelSection,
+    **_for_roles(ModelSection, _SHARED),
+    **{
+        name: (kind, BackendKeys.model_fields[name].default)
+        for name, kind in _annotations(BackendKeys).items()
+    },
+    **_for_roles(BackendKeys, BackendKeys.model_fields),
+)
+"""The section with every shared key for each role, and with the keys of each backend."""
