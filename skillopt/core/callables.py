@@ -13,6 +13,7 @@ import dis
 import functools
 import hashlib
 import importlib.util
+import inspect
 import sys
 import sysconfig
 import threading
@@ -25,10 +26,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias, cast
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 Anything: TypeAlias = Callable[..., object]
-Many: TypeAlias = "tuple[object, ...]"
+T = TypeVar("T")
 
 _MOST: Final = 200_000
 """Values that are looked at; who carries more should be given a name."""
@@ -57,8 +58,6 @@ class NotReusedWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True)
 class CallableIdentity:
-    """Who a callable is."""
-
     name: str
     """Module and qualified name, for people."""
     text: str
@@ -74,19 +73,28 @@ class _Parts(NamedTuple):
     uses: bytes
 
 
-@dataclass(slots=True)
-class _Used:
-    """A callable at the end of its last use."""
+class _ByObject(Generic[T]):
+    """Values of living objects, by name: a new object at the same address has none."""
 
-    alive: weakref.ref[object]
-    identity: CallableIdentity
-    now: str
-    """What its identity would be, were it met now for the first time."""
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, str], tuple[weakref.ref[object], T]] = {}
+
+    def get(self, owner: object, name: str) -> T | None:
+        alive, value = self._kept.get((id(owner), name), (None, None))
+        return value if alive is not None and alive() is owner else None
+
+    def put(self, owner: object, name: str, value: T) -> None:
+        """Nothing is kept of an object of which nobody can tell when it is gone."""
+        for place in [place for place, (alive, _) in self._kept.items() if alive() is None]:
+            del self._kept[place]
+        with suppress(TypeError):
+            self._kept[id(owner), name] = (weakref.ref(owner), value)
 
 
-_lives: dict[int, tuple[weakref.ref[object], str]] = {}
-_used: dict[tuple[int, str], _Used] = {}
-_told: set[str] = set()
+_lives: Final = _ByObject[str]()
+_after_use: Final = _ByObject[tuple[CallableIdentity, str]]()
+"""Of a callable that was in use: who it was, and what it would be called if it were new."""
+_warned: Final = set[str]()
 
 
 def identify(function: Anything) -> CallableIdentity:
@@ -95,33 +103,27 @@ def identify(function: Anything) -> CallableIdentity:
     What a callable changes itself while it is in use (a counter, a cache) does not make it another
     one, if `used` was told; what anybody else changes does.
     """
-    found = _identify(function)
-    before = _used.get(_place(function))
-    if before is not None and before.alive() is not None and before.now == found.text:
-        found = before.identity
-    if found.doubt and found.text not in _told:
-        _told.add(found.text)
+    identity = _identify(function)
+    before = _after_use.get(_holder(function), identity.name)
+    if before is not None and before[1] == identity.text:
+        identity = before[0]
+    if identity.doubt and identity.text not in _warned:
+        _warned.add(identity.text)
         warnings.warn(
-            f"{found.name}: finished work is reused in this process only, because it uses "
-            f"{found.doubt}, which cannot be compared between processes. To continue a run "
+            f"{identity.name}: finished work is reused in this process only, because it uses "
+            f"{identity.doubt}, which cannot be compared between processes. To continue a run "
             "elsewhere, give the callable a text attribute `fingerprint`, and change that text "
             "whenever its answers may change.",
             NotReusedWarning,
             stacklevel=3,
         )
-    return found
+    return identity
 
 
 def used(function: Anything, identity: CallableIdentity) -> None:
     """The work with this callable is over: what it has become, it became by itself."""
-    holder = _holder(function)
-    try:
-        alive = weakref.ref(holder)
-    except TypeError:
-        return
-    for place in [place for place, each in _used.items() if each.alive() is None]:
-        del _used[place]
-    _used[_place(function)] = _Used(alive, identity, _identify(function).text)
+    now = _identify(function)
+    _after_use.put(_holder(function), now.name, (identity, now.text))
 
 
 def name_of(function: Anything) -> str:
@@ -143,10 +145,6 @@ def _holder(function: Anything) -> object:
     return function.__self__ if isinstance(function, types.MethodType) else function
 
 
-def _place(function: Anything) -> tuple[int, str]:
-    return id(_holder(function)), name_of(function)
-
-
 def _identify(function: Anything) -> CallableIdentity:
     name = name_of(function)
     if declared := _declared(function) or _declared(_holder(function)):
@@ -156,10 +154,8 @@ def _identify(function: Anything) -> CallableIdentity:
         parts = look.parts(function)
     except (RecursionError, _TooLarge):
         parts = _Parts(b"", look.unlike(function), b"")
-    told = "/".join(
-        f"{what}={found.hex()[:_SHORT]}" for what, found in zip(parts._fields, parts, strict=True)
-    )
-    text = f"{name}/{told}/{sys.implementation.cache_tag}"
+    digests = [f"{part}={digest.hex()[:_SHORT]}" for part, digest in parts._asdict().items()]
+    text = "/".join([name, *digests, str(sys.implementation.cache_tag)])
     return CallableIdentity(name, text, look.doubts[0] if look.doubts else "")
 
 
@@ -172,24 +168,6 @@ def _declared(value: object) -> str:
     except Exception:  # noqa: BLE001 - somebody's property; then there is none
         return ""
     return found if isinstance(found, str) else ""
-
-
-def _method(value: object, name: str) -> object:
-    """A method as the class of an object has it, not bound to the object."""
-    return getattr(type(value), name, None)
-
-
-def _life(value: object) -> str:
-    """A name that no other object ever had or will have."""
-    known = _lives.get(id(value))
-    if known is not None and known[0]() is value:
-        return known[1]
-    for place in [place for place, each in _lives.items() if each[0]() is None]:
-        del _lives[place]
-    name = uuid.uuid4().hex
-    with suppress(TypeError):  # else nobody can tell when it is gone: each time is another
-        _lives[id(value)] = (weakref.ref(value), name)
-    return name
 
 
 def _digest(tag: str, parts: Iterable[bytes]) -> bytes:
@@ -234,15 +212,13 @@ class _Look:
                 bound = (inner.state, self.of(whole.args), self.of(whole.keywords))
                 return inner._replace(state=_digest("partial", bound))
             case _:
-                return self._instance(function)
-
-    def _instance(self, value: object) -> _Parts:
-        """An object that can be called; a class, or what is not written in Python, as a whole."""
-        call = None if isinstance(value, type) else _method(value, "__call__")
-        if not isinstance(call, types.FunctionType) or _package_of(call):
-            return _Parts(self.of(value), b"", b"")
-        inner = self.parts(call)
-        return inner._replace(state=_digest("on", (inner.state, self.of(value))))
+                called = None if isinstance(function, type) else type(function)
+                call = inspect.getattr_static(called, "__call__", None)
+                if not isinstance(call, types.FunctionType) or _package_of(call):
+                    # A class, or what is not written in Python, counts as a whole.
+                    return _Parts(self.of(function), b"", b"")
+                inner = self.parts(call)
+                return inner._replace(state=_digest("on", (inner.state, self.of(function))))
 
     def of(self, value: object) -> bytes:
         """A digest of a value; the same in every process, or noted as a doubt."""
@@ -265,10 +241,12 @@ class _Look:
         return found
 
     def unlike(self, value: object) -> bytes:
-        """A value that can be compared with nothing but itself."""
+        """A value that can be compared with nothing but itself: it gets a name of its own."""
         kind = type(value)
         self.doubts.append(f"an object of {kind.__module__}.{kind.__qualname__}")
-        return _digest("only", (_life(value).encode(),))
+        name = _lives.get(value, "") or uuid.uuid4().hex
+        _lives.put(value, "", name)
+        return _digest("only", (name.encode(),))
 
     def _met(self, value: object) -> bytes:
         if (declared := _declared(value)) and not isinstance(value, types.MethodType):
@@ -325,7 +303,9 @@ class _Look:
         """The attributes of an object, in whatever order they were set."""
         match state:
             case tuple():
-                return _digest("slots", [self._state(each) for each in cast("Many", state)])
+                return _digest(
+                    "slots", [self._state(each) for each in cast("tuple[object, ...]", state)]
+                )
             case dict():
                 found = cast("dict[object, object]", state).items()
                 named = sorted(found, key=lambda each: _bytes(each[0]))
