@@ -51,7 +51,7 @@ class CandidateResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateEvaluation:
-    """What it takes to hear a candidate."""
+    """Gathers evidence on a candidate until the gate has a verdict."""
 
     runner: RolloutRunner
     tasks: Sequence[Task]
@@ -63,16 +63,14 @@ class CandidateEvaluation:
         self, skill: Skill, origin: str, step: int, incumbent: Measured
     ) -> CandidateResult:
         """Measure until the gate is certain, or all is measured; buy replicates if it asks."""
+        tasks = {task.id: task for task in self.tasks}
+        order = self.gate.order(list(tasks), skill.digest, incumbent.evaluation)
+        every = max(1, len(order) // _LOOKS)
+        looked, foreseen = -every, None
 
         def measured(evaluation: Evaluation, left: Sequence[str] = ()) -> Measured:
             value = self.gate.value(skill, evaluation.granting(left) if left else evaluation)
             return Measured(skill, evaluation, value, origin, step)
-
-        order = self.gate.order(
-            [each.id for each in self.tasks], skill.digest, incumbent.evaluation
-        )
-        every = max(1, len(order) // _LOOKS)
-        looked, foreseen = -every, None
 
         def look(evaluation: Evaluation) -> GateVerdict | None:
             """What is certain after the tasks so far."""
@@ -92,7 +90,6 @@ class CandidateEvaluation:
         def enough(evaluation: Evaluation) -> bool:
             return bool(self.replication.block) and look(evaluation) is not None
 
-        tasks = {task.id: task for task in self.tasks}
         evaluation = await self.runner.measure(
             skill,
             "val",
@@ -108,11 +105,11 @@ class CandidateEvaluation:
             left = _left(order, evaluation)
             saved = len(left) * self.replication.replicates
             return CandidateResult(measured(evaluation, left), incumbent, foreseen, saved)
-        heard = await self._repeat_until_decided(measured(evaluation), incumbent)
-        if heard.verdict.finding == "not_better" and (first := look(evaluation)) is not None:
+        result = await self._repeat_until_decided(measured(evaluation), incumbent)
+        if result.verdict.finding == "not_better" and (first := look(evaluation)) is not None:
             # Smaller blocks would have ended there.
-            return replace(heard, verdict=replace(heard.verdict, finding=first.finding))
-        return heard
+            return replace(result, verdict=replace(result.verdict, finding=first.finding))
+        return result
 
     def _foresee(
         self, candidate: Measured, incumbent: Measured, left: Sequence[str]
@@ -129,8 +126,8 @@ class CandidateEvaluation:
     ) -> CandidateResult:
         verdict = self.gate.judge(candidate, incumbent, level=self.level)
         while verdict.finding == "inconclusive" and self._may_repeat(candidate):
-            tasks = self._worth_repeating(candidate, incumbent)
-            if not self._may_tell(candidate, incumbent, tasks):
+            tasks = self._worth_repeating(candidate.evaluation, incumbent.evaluation)
+            if not self._could_decide(candidate, incumbent, tasks):
                 break
             candidate, incumbent = await self._repeat(candidate, incumbent, tasks)
             verdict = self.gate.judge(candidate, incumbent, level=self.level)
@@ -140,23 +137,7 @@ class CandidateEvaluation:
         have = max(self.replication.replicates, len(candidate.evaluation.replicates))
         return have < self.replication.most
 
-    def _may_tell(self, candidate: Measured, incumbent: Measured, tasks: Sequence[Task]) -> bool:
-        """Whether the gate would be sure if all that can be bought went the candidate's way."""
-
-        def granted(known: Measured, mark: float) -> Measured:
-            evaluation = known.evaluation
-            marks = {each.id: Score(mark, mark) for each in tasks}
-            more = Evaluation(evaluation.skill, evaluation.split, marks)
-            have = len(candidate.evaluation.replicates)
-            for number in range(have, self.replication.most):
-                if number >= len(evaluation.replicates):
-                    evaluation = evaluation.plus(number, more)
-            return replace(known, evaluation=evaluation)
-
-        best = self.gate.judge(granted(candidate, 1), granted(incumbent, 0), level=self.level)
-        return best.finding == "better"
-
-    def _worth_repeating(self, candidate: Measured, incumbent: Measured) -> Sequence[Task]:
+    def _worth_repeating(self, ours: Evaluation, theirs: Evaluation) -> Sequence[Task]:
         """Where more evidence is bought.
 
         Whether two attempts differ is the same with the sides exchanged. So, if the candidate is
@@ -165,15 +146,31 @@ class CandidateEvaluation:
         """
         if not self.replication.changed_only:
             return self.tasks
-        ours, theirs = candidate.evaluation.replicates, incumbent.evaluation.replicates
-        rounds = list(zip(ours, theirs, strict=False))
+        rounds = list(zip(ours.replicates, theirs.replicates, strict=False))
 
         def differ(task: str) -> bool:
             """One that has no score is not known to be alike."""
             changed = any(task in new and new[task] != old.get(task) for new, old in rounds)
-            return changed or task not in ours[0]
+            return changed or not ours.scored(task, 0)
 
-        return [each for each in self.tasks if differ(each.id)]
+        return [task for task in self.tasks if differ(task.id)]
+
+    def _could_decide(
+        self, candidate: Measured, incumbent: Measured, tasks: Sequence[Task]
+    ) -> bool:
+        """Whether the gate would be sure if all that can be bought went the candidate's way."""
+
+        def granted(skill: Measured, mark: float) -> Measured:
+            evaluation = skill.evaluation
+            scores = {task.id: Score(mark, mark) for task in tasks}
+            more = Evaluation(evaluation.skill, evaluation.split, scores)
+            for number in range(len(candidate.evaluation.replicates), self.replication.most):
+                if number >= len(evaluation.replicates):
+                    evaluation = evaluation.plus(number, more)
+            return replace(skill, evaluation=evaluation)
+
+        best = self.gate.judge(granted(candidate, 1), granted(incumbent, 0), level=self.level)
+        return best.finding == "better"
 
     async def _repeat(
         self, candidate: Measured, incumbent: Measured, tasks: Sequence[Task]
@@ -205,22 +202,18 @@ class CandidateEvaluation:
             return replace(known, evaluation=evaluation, value=value)
 
         ours, theirs = await map_all(once_more, (candidate, incumbent))
-        second = valued(incumbent, theirs)
+        incumbent = valued(incumbent, theirs)
+        failures = self.runner.failure_counter(len(tasks), beside=candidate.evaluation.n)
         ours = await self.runner.settle(
-            ours,
-            candidate.skill,
-            tasks,
-            second,
-            self.runner.failure_counter(len(tasks), beside=candidate.evaluation.n),
-            replicates=(number,),
+            ours, candidate.skill, tasks, incumbent, failures, replicates=(number,)
         )
-        return valued(candidate, ours.ordered([each.id for each in self.tasks])), second
+        return valued(candidate, ours.ordered([task.id for task in self.tasks])), incumbent
 
 
 def _left(order: Sequence[str], evaluation: Evaluation) -> list[str]:
     """The tasks that have not been met yet."""
     met = evaluation.scores.keys() | evaluation.failures.keys()
-    return [each for each in order if each not in met]
+    return [task for task in order if task not in met]
 
 
 def out_of_reach(
@@ -239,7 +232,11 @@ def out_of_reach(
     if not gate.alpha:
         return None
     known = incumbent.evaluation
-    rounds = [*_worst(known, replication.replicates), *_bought(known, replication, tasks)]
+    have = known.replicates
+    failed = dict.fromkeys(tasks, Score(0, 0))
+    rounds = [_worst(have[: replication.replicates])] * len(have[: replication.replicates])
+    for number in range(replication.replicates, replication.most):
+        rounds.append({**failed, **(have[number] if number < len(have) else {})})
     least = Evaluation.over(known.skill, "val", rounds, {})
     full = dict.fromkeys(tasks, Score(1, 1))
     most = Evaluation.over("", "val", [full] * len(rounds), {})
@@ -251,28 +248,14 @@ def out_of_reach(
     return GateVerdict(best.finding, f"no candidate can be accepted: at best {best.reason}")
 
 
-def _worst(known: Evaluation, replicates: int) -> list[Mapping[str, Score]]:
-    """The attempts that are there, each the worst at its task.
+def _worst(rounds: Sequence[Mapping[str, Score]]) -> dict[str, Score]:
+    """Of each task the worst attempt.
 
     A candidate that loses an attempt to a failure is compared with the incumbent's others.
     """
-    first = known.replicates[:replicates]
-    marks: dict[str, list[Score]] = {}
-    for each in first:
-        for task, score in each.items():
-            marks.setdefault(task, []).append(score)
-    worst = {
-        task: Score(min(each.hard for each in some), min(each.soft for each in some))
-        for task, some in marks.items()
-    }
-    return [worst] * len(first)
-
-
-def _bought(
-    known: Evaluation, replication: Replication, tasks: Sequence[str]
-) -> list[Mapping[str, Score]]:
-    """The further attempts that may be bought: those that are there, and failures."""
-    failed = dict.fromkeys(tasks, Score(0, 0))
-    numbers = range(replication.replicates, replication.most)
-    have = known.replicates
-    return [{**failed, **(have[n] if n < len(have) else {})} for n in numbers]
+    worst: dict[str, Score] = {}
+    for scores in rounds:
+        for task, score in scores.items():
+            known = worst.get(task, score)
+            worst[task] = Score(min(known.hard, score.hard), min(known.soft, score.soft))
+    return worst
