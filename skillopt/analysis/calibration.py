@@ -94,7 +94,6 @@ class Calibration:
         return max(ceil(terms.reach**2 * spread / effect**2), ceil(terms.fewest / effect))
 
     def advice(self, terms: Terms) -> Advice:
-        """The suggested settings."""
         replicates = self._replicates(terms)
         steady = self.luck <= terms.level
         gate = "strict" if steady else "sequential" if self.tasks >= MANY else "paired"

@@ -25,7 +25,6 @@ def shown_metrics(metric: Metric) -> list[Metric]:
 
 
 def mean(evaluation: Evaluation, metric: Metric) -> Interval:
-    """The mean score by a metric and how sure it is."""
     return interval(metric.marks(evaluation).values())
 
 
@@ -66,7 +65,6 @@ class Claim:
     """The result of a run: the gain of the best skill over the initial one."""
 
     split: Split
-    """The split on which it was measured."""
     metric: str
     """The metric in which skills are compared."""
     gain: Interval
@@ -74,7 +72,6 @@ class Claim:
     n: int
     """Items that have a score with both skills."""
     changed: int
-    """Items whose score differs."""
     failures: int
     """Attempts without a score, of both skills."""
     own_failures: int = 0

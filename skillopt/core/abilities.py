@@ -29,12 +29,10 @@ from skillopt.errors import ConfigError
 
 
 def images_of(episode: Episode) -> Sequence[Image]:
-    """The images of the brief."""
     return episode.images if isinstance(episode, ShowsImages) else ()
 
 
 def tools_of(episode: Episode) -> Sequence[Tool]:
-    """The tools that the agent may call."""
     return episode.tools if isinstance(episode, OffersTools) else ()
 
 
@@ -47,17 +45,14 @@ async def call_tool(episode: Episode, call: ToolCall) -> ToolResult:
 
 
 def workspace_of(episode: Episode) -> Workspace | None:
-    """The folder in which the agent works; None: it needs none."""
     return episode.workspace if isinstance(episode, HasWorkspace) else None
 
 
 def limits_of(episode: Episode) -> EpisodeLimits:
-    """The limits of one attempt."""
     return episode.limits if isinstance(episode, HasLimits) else EpisodeLimits()
 
 
 def needs_of(episode: Episode) -> list[EpisodeNeed]:
-    """What the episode needs from a harness beyond text."""
     needs: dict[EpisodeNeed, bool] = {
         "images": bool(images_of(episode)),
         "tools": bool(tools_of(episode)),

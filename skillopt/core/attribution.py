@@ -10,12 +10,9 @@ from skillopt.core.rules import Worth
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """The origin of a line of a skill."""
-
     move: str
     """The operation, as named in the event log, or `initial_skill`."""
     by: tuple[str, ...] = ()
-    """The proposers."""
     failures: tuple[str, ...] = ()
     """Tasks whose failed attempts are evidence for it."""
     successes: tuple[str, ...] = ()
@@ -33,16 +30,12 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Attributed:
-    """A rule with its effect and its origins."""
-
     worth: Worth
     origins: tuple[Origin, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attribution:
-    """The effect and the origin of each rule of a skill."""
-
     skill: str
     """Its digest."""
     tasks: tuple[str, ...]

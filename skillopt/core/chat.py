@@ -13,8 +13,6 @@ Stop: TypeAlias = Literal["end", "length", "tool", "filter"]
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image of a message."""
-
     media_type: str
     """Such as `image/png`."""
     data: str = field(repr=False)
@@ -22,14 +20,11 @@ class Image:
 
     @classmethod
     def of(cls, content: bytes, media_type: str) -> Image:
-        """An image from the bytes of its file."""
         return cls(media_type, base64.b64encode(content).decode("ascii"))
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call that a model requests."""
-
     id: str
     """The id by which the result refers to the call."""
     name: str
@@ -39,8 +34,6 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a conversation."""
-
     role: Speaker
     text: str
     images: tuple[Image, ...] = ()
@@ -54,8 +47,6 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool that the model may call."""
-
     name: str
     description: str
     parameters: Mapping[str, object]
@@ -79,7 +70,6 @@ class Usage:
     answer to a single call, for its price; totals of a run do not keep it."""
 
     def __add__(self, other: Usage) -> Usage:
-        """Sum field by field."""
         return Usage(
             self.calls + other.calls,
             self.input + other.input,
@@ -115,8 +105,6 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """The reply to a request."""
-
     text: str
     usage: Usage = field(default_factory=Usage)
     stop: Stop = "end"

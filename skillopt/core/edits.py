@@ -95,15 +95,12 @@ class Locate(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What became of one edit."""
-
     edit: Edit
     status: Status
     how: Literal["exact", "normalised", "similar"] = "exact"
 
     @property
     def applied(self) -> bool:
-        """Whether the edit changed the text."""
         return self.status.startswith("applied")
 
 

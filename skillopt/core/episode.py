@@ -19,8 +19,6 @@ MAX_BYTES: Final = 8_000_000
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The result of a tool call."""
-
     text: str
     images: tuple[Image, ...] = ()
 
@@ -36,7 +34,6 @@ class EpisodeLimits:
     """Input and output tokens of all requests together."""
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` for a limit that allows nothing."""
         limits = {"turns": self.turns, "seconds": self.seconds, "tokens": self.tokens}
         for name, limit in limits.items():
             if limit is not None and not limit > 0:
@@ -61,7 +58,6 @@ class Workspace:
     """No more than this is read out altogether."""
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` for a path or pattern that leads out of the folder."""
         for path in (*self.files, *self.collect):
             check_inside(path)
 

@@ -36,21 +36,15 @@ NESTING = 100
 SKILL_BYTES = MIB
 """A skill document, or any file of a skill package."""
 CONFIG_BYTES = MIB
-"""A configuration file."""
 CONFIG_VALUES = 10_000
 """Values in a configuration file, each counted as often as an alias repeats it."""
 ENV_BYTES = 64 * KIB
-"""A `.env` file."""
 DATA_BYTES = GIB
-"""A file of data rows."""
 ROW_BYTES = 8 * MIB
-"""One row of data."""
 MANIFEST_BYTES = 8 * MIB
 """What a split folder says about itself."""
 PROMPT_BYTES = MIB
-"""A prompt of the user's own."""
 EDIT_CHARS = 256 * KIB
-"""The text of one proposed edit."""
 _MOST_TOKENS = 10**12
 _NOT_TEXT = re.compile("[\ud800-\udfff]")
 _INVISIBLE = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
@@ -81,8 +75,8 @@ def read_file(path: Path, limit: int) -> bytes:
             raise OSError(errno.EINVAL, "it is a pipe or a device, not a regular file", str(path))
         data = file.read(limit + 1)
     if len(data) > limit:
-        told = f"it is larger than {size(limit)}, the most that is read"
-        raise OSError(errno.EFBIG, told, str(path))
+        reason = f"it is larger than {size(limit)}, the most that is read"
+        raise OSError(errno.EFBIG, reason, str(path))
     return data
 
 
@@ -92,7 +86,7 @@ def read_json(data: bytes | str) -> Json:
     Half a surrogate pair becomes the replacement character, so that what is read can be stored,
     sent and shown.
     """
-    text = data if isinstance(data, str) else _decoded(data)
+    text = data if isinstance(data, str) else data.decode(json.detect_encoding(data))
     try:
         found = cast("Json", json.loads(text))
     except RecursionError as error:
@@ -117,36 +111,37 @@ def too_deep(value: Json) -> bool:
 
 def clean_json(value: Json) -> Json:
     """The same with text that can be stored, sent and shown; for what is not nested too deeply."""
-    match value:
-        case str():
-            return clean_text(value)
-        case list():
-            return [clean_json(each) for each in value]
-        case dict():
-            return {clean_text(key): clean_json(each) for key, each in value.items()}
-        case _:
-            return value
+    return change_texts(value, clean_text, change_key=clean_text)
 
 
-def change_texts(value: Json, change: Callable[[str], str], kept: Set[str] = frozenset()) -> Json:
-    """The same with every text changed, but for names of fields and the values of `kept` fields.
+def change_texts(
+    value: Json,
+    change: Callable[[str], str],
+    kept: Set[str] = frozenset(),
+    change_key: Callable[[str], str] = str,
+) -> Json:
+    """The same with every text changed, but for the values of `kept` fields.
 
     What is nested below a `kept` field is changed, too: a file may be called `task`.
     """
-    match value:
-        case str():
-            return change(value)
-        case list():
-            return [change_texts(each, change, kept) for each in value]
-        case dict():
-            return {
-                key: each
-                if key in kept and not isinstance(each, dict)
-                else change_texts(each, change, kept)
-                for key, each in value.items()
-            }
-        case _:
-            return value
+
+    def changed(value: Json) -> Json:
+        match value:
+            case str():
+                return change(value)
+            case list():
+                return [changed(item) for item in value]
+            case dict():
+                return {
+                    change_key(key): item
+                    if key in kept and not isinstance(item, dict)
+                    else changed(item)
+                    for key, item in value.items()
+                }
+            case _:
+                return value
+
+    return changed(value)
 
 
 def clean_text(text: str) -> str:
@@ -165,17 +160,15 @@ def is_blank(text: str) -> bool:
 def clean_reply(reply: Reply) -> Reply:
     """A reply within limits, whoever made it: a server, a program or a function of the caller."""
     text = clean_text(reply.text)
-    usage = _cleaned_usage(reply.usage)
-    calls = tuple(
-        ToolCall(clean_text(each.id), clean_text(each.name), clean_text(each.arguments))
-        for each in reply.calls
+    calls = [map(clean_text, (call.id, call.name, call.arguments)) for call in reply.calls]
+    return replace(
+        reply,
+        text=text[:REPLY_CHARS],
+        usage=_cleaned_usage(reply.usage),
+        stop="length" if len(text) > REPLY_CHARS else reply.stop,
+        calls=tuple(ToolCall(*texts) for texts in calls),
+        memo=clean_text(reply.memo),
     )
-    memo = clean_text(reply.memo)
-    if len(text) > REPLY_CHARS:
-        return replace(
-            reply, text=text[:REPLY_CHARS], usage=usage, stop="length", calls=calls, memo=memo
-        )
-    return replace(reply, text=text, usage=usage, calls=calls, memo=memo)
 
 
 def _cleaned_usage(usage: Usage) -> Usage:
@@ -185,7 +178,3 @@ def _cleaned_usage(usage: Usage) -> Usage:
     known = usage if counted else Usage(calls=usage.calls)
     sound = math.isfinite(usage.dollars) and usage.dollars >= 0
     return known if sound else replace(known, dollars=0.0)
-
-
-def _decoded(data: bytes) -> str:
-    return data.decode(json.detect_encoding(data))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import dropwhile, groupby
 from typing import Literal
 
 from skillopt.core.skill import MAIN, Reference, Skill, Text
@@ -25,7 +25,6 @@ class Rule:
 
     @property
     def last(self) -> int:
-        """The line where it ends."""
         return self.line + self.text.count("\n")
 
 
@@ -236,16 +235,8 @@ def _without_gaps(lines: Sequence[str], cut: Collection[int]) -> Iterator[str]:
             continue
         kept = [lines[at] for at in group]
         if after_cut and blank_before:
-            kept = list(_from_words(kept))
+            kept = list(dropwhile(lambda line: not line.strip(), kept))
         after_cut = False
         yield from kept
         if kept:
             blank_before = not kept[-1].strip()
-
-
-def _from_words(lines: Iterable[str]) -> Iterator[str]:
-    begun = False
-    for line in lines:
-        begun = begun or bool(line.strip())
-        if begun:
-            yield line

@@ -45,7 +45,6 @@ class Reference:
 
 
 def is_reference(path: str) -> bool:
-    """Whether a file of a package may have this path."""
     return _PATH.fullmatch(path) is not None
 
 
@@ -114,7 +113,6 @@ class Text:
 
     @property
     def words(self) -> str:
-        """The text without the blanks around it."""
         return self.text.strip()
 
 
@@ -126,7 +124,6 @@ class Region:
     text: str
 
     def render(self) -> str:
-        """The region with its marks."""
         start, end = _MARKS[self.kind]
         return f"{start}{self.text}{end}"
 
@@ -272,7 +269,6 @@ class Skill:
 
     @property
     def newline(self) -> str:
-        """The line ending of the document."""
         return "\r\n" if "\r\n" in self.front + self.body else "\n"
 
     def _with_text(self, parts: Iterable[Part]) -> Skill:

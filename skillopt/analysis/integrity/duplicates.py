@@ -41,7 +41,6 @@ class Twins:
 
     @property
     def apart(self) -> bool:
-        """Whether they stand in different splits."""
         return self.one.split != self.other.split
 
     def __str__(self) -> str:

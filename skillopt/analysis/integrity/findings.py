@@ -21,8 +21,6 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class CheckFinding:
-    """The result of one check."""
-
     check: str
     verdict: Verdict
     found: str
@@ -45,7 +43,6 @@ class Item:
     """The words of the brief, in order."""
 
     def __post_init__(self) -> None:
-        """Read the brief once."""
         object.__setattr__(self, "words", words(self.brief))
 
     def __str__(self) -> str:

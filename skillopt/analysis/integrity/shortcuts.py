@@ -54,7 +54,6 @@ class Cue:
 
     @property
     def support(self) -> int:
-        """How many items have it."""
         return len(self.where)
 
     @property
