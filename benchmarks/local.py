@@ -24,10 +24,9 @@ from skillopt.cli.render import Screen
 from skillopt.cli.tables import Table
 from skillopt.core.chat import Message, Reply, Request
 from skillopt.model.http import Http
-from skillopt.model.local.backend import Local
+from skillopt.model.local import Local
 from skillopt.model.provider import ModelSettings
-from skillopt.model.weights.catalogue import CATALOGUE
-from skillopt.model.weights.folder import Folder, default_root
+from skillopt.model.weights import CATALOGUE, Folder, default_root
 
 ROOT = default_root(os.environ.get)
 SKILL = "Rule: a ticket about something broken goes to the house code of its floor. " * 18

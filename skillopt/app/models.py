@@ -21,10 +21,10 @@ from skillopt.errors import ConfigError, Refused
 from skillopt.model.budget import Budget
 from skillopt.model.handoff import HandoffQueue
 from skillopt.model.prices import Tariff
-from skillopt.model.provider import ModelSettings, Provider, Settles, Transport, names_for
+from skillopt.model.provider import ModelSettings, Provider, Transport, names_for
 from skillopt.model.rate_limits import AdaptiveConcurrency, CircuitBreaker, Endpoint
 from skillopt.model.remote import Remote
-from skillopt.model.weights.folder import default_root
+from skillopt.model.weights import default_root
 from skillopt.model.wrappers import Cleaned, Limited, Metered, NonEmpty, Recorded, Retrying
 
 _FIELDS = {
@@ -46,7 +46,7 @@ _HELLO = Request(
 
 
 def _is_provider(found: object) -> TypeGuard[type[Provider]]:
-    return inspect.isclass(found) and hasattr(found, "create") and hasattr(found, "key_variables")
+    return inspect.isclass(found) and issubclass(found, Provider)
 
 
 AGENTS = {*AS_TEXT, "cursor_exec"}
@@ -106,7 +106,7 @@ def with_backend_defaults(config: Config, secrets: Secrets) -> Config:
         with suppress(ConfigError):  # whoever connects the model tells it
             role = config.model.role(name)
             provider = provider_of(role)
-            settings = _settle(provider, _settings(role, provider, secrets))
+            settings = provider.settle(_settings(role, provider, secrets))
             asked = {key: getattr(settings, attribute) for key, attribute in _FIELDS.items()}
             asked["reasoning_effort"] = settings.effort or ""
             for key, value in asked.items():
@@ -115,10 +115,6 @@ def with_backend_defaults(config: Config, secrets: Secrets) -> Config:
     if not filled:
         return config
     return replace(config, model=config.model.model_copy(update=filled))
-
-
-def _settle(provider: type[Provider], settings: ModelSettings) -> ModelSettings:
-    return provider.settle(settings) if isinstance(provider, Settles) else settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +132,7 @@ def provider_model(
 ) -> ProviderModel:
     """Find the provider, the key and the address of a role; what is missing is an error now."""
     provider = provider_of(role)
-    settings = _settle(provider, _settings(role, provider, secrets, queue))
+    settings = provider.settle(_settings(role, provider, secrets, queue))
     if settings.api_key is None and (provider.key_required or role.api_key_env):
         names = _key_names(role, provider, settings.owner or role.role)
         raise ConfigError(
@@ -238,7 +234,7 @@ class ModelFactory:
         if concurrency is not None:
             model = Limited(model, Endpoint(role.role, concurrency=concurrency))
         model = NonEmpty(model, role.role)
-        retrying = Retrying(model, tries=role.retries + 1, server=endpoint.pulse)
+        retrying = Retrying(model, tries=role.retries + 1, server=endpoint.breaker)
         return self._kept(retrying, role)
 
     def adopt(self, model: Model, role: RoleModel) -> Model:
@@ -269,7 +265,7 @@ class ModelFactory:
                 concurrency=role.max_concurrency,
                 requests_per_minute=role.requests_per_minute,
                 tokens_per_minute=role.tokens_per_minute,
-                pulse=CircuitBreaker(name, patience=role.outage_seconds, tell=self.watch),
+                breaker=CircuitBreaker(name, patience=role.outage_seconds, tell=self.watch),
             )
         return self.endpoints[place]
 

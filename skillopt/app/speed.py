@@ -10,8 +10,8 @@ from typing import Final
 from skillopt.app.costs import NONE, Range
 from skillopt.config.schema import RoleModel
 from skillopt.errors import ConfigError
-from skillopt.model.local.tuning import Tuning
-from skillopt.model.weights.catalogue import CATALOGUE, find
+from skillopt.model.local import Tuning
+from skillopt.model.weights import CATALOGUE, find
 
 _LATENCY: Final = Range(0.5, 4, 1)
 """Seconds before the answer of a server begins."""

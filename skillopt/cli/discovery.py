@@ -17,10 +17,9 @@ from skillopt.cli.render import Screen
 from skillopt.cli.weights import fetch
 from skillopt.config.secrets import Secrets
 from skillopt.core.extras import install_command
+from skillopt.core.intake import Json
 from skillopt.errors import ConfigError
-from skillopt.model.provider import Json
-from skillopt.model.weights.catalogue import CATALOGUE, find
-from skillopt.model.weights.folder import Folder, default_root
+from skillopt.model.weights import CATALOGUE, Folder, default_root, find
 
 SMALL = """gradient:
   proposer: instruct               # short prompts: one instruction per group of failures

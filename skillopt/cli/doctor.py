@@ -26,8 +26,7 @@ from skillopt.config.secrets import Secrets
 from skillopt.core.extras import install_command
 from skillopt.errors import ConfigError
 from skillopt.model.provider import names_for
-from skillopt.model.weights.catalogue import CATALOGUE
-from skillopt.model.weights.folder import Folder, default_root
+from skillopt.model.weights import CATALOGUE, Folder, default_root
 
 _PROGRAMS = {
     "claude": "claude_cli",

@@ -12,9 +12,8 @@ from rich.progress import Progress as RichProgress
 from skillopt.cli.render import Screen
 from skillopt.cli.tables import Table
 from skillopt.config.secrets import Secrets
-from skillopt.model.weights.catalogue import CATALOGUE, Weights, find
-from skillopt.model.weights.fetch import Fetcher, FetchProgress
-from skillopt.model.weights.folder import Folder, default_root
+from skillopt.model.fetch import Fetcher, FetchProgress
+from skillopt.model.weights import CATALOGUE, Folder, Weights, default_root, find
 
 _STEP = 0.1
 """Share of a file between two lines where no bar can be drawn."""

@@ -7,21 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, TypeAlias, cast
 
-from skillopt.core.chat import Image, Message, Model, Reply, Request, Stop, Tool, ToolCall, Usage
-from skillopt.core.intake import read_json
-from skillopt.errors import AccessError, ConfigError, Refused
-from skillopt.model.credentials import Key
-from skillopt.model.provider import Json, ModelSettings, Transport, filled, names_for, variable
-from skillopt.model.provider_state import recall, remember
-from skillopt.model.remote import (
-    JSON_HEADERS,
-    Connection,
-    MalformedReply,
-    Remote,
-    address,
-    checked,
-    key_hint,
-)
+from skillopt.core.chat import Message, Reply, Request, Stop, Tool, ToolCall, Usage
+from skillopt.core.intake import Json, read_json
+from skillopt.errors import ConfigError, Refused
+from skillopt.model.provider import ModelSettings, variable
+from skillopt.model.remote import HttpBackend
+from skillopt.model.wire import MalformedReply, Piece, assemble, recall, usage_apart
 
 Block: TypeAlias = dict[str, object]
 
@@ -30,7 +21,12 @@ DEFAULT_LIMIT: Final = 16384
 """Tokens of a reply where the settings name no limit: this API insists on one."""
 LEAST_BUDGET: Final = 1024
 _API: Final = "anthropic"
-_VERSION: Final = "2023-06-01"
+_COUNTS: Final = (
+    "input_tokens",
+    "output_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+)
 _MARK: Final = {"cache_control": {"type": "ephemeral"}}
 """All that comes before this mark, and it, is kept by the provider for a few minutes."""
 _STOPS: Final[dict[str, Stop]] = {
@@ -41,47 +37,33 @@ _STOPS: Final[dict[str, Stop]] = {
 }
 
 
-class ClaudeChat:
+class ClaudeChat(HttpBackend):
     """Claude at Anthropic, or at any server that speaks its API."""
 
-    key_variables: ClassVar[tuple[str, ...]] = ("{ROLE}_ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY")
-    url_variables: ClassVar[tuple[str, ...]] = ("{ROLE}_ANTHROPIC_BASE_URL", "ANTHROPIC_BASE_URL")
-    key_required: ClassVar[bool] = True
-    default_url: ClassVar[str] = "https://api.anthropic.com"
-    takes_shared_effort: ClassVar[bool] = False
+    name = "claude_chat"
+    prefix = "ANTHROPIC"
+    path = "/messages"
+    key_required = True
+    key_header = ("x-api-key", "")
+    default_url = "https://api.anthropic.com"
+    headers: ClassVar[Mapping[str, str]] = {"anthropic-version": "2023-06-01"}
 
     @classmethod
-    def settle(cls, settings: ModelSettings) -> ModelSettings:
-        """What was left open, as `ANTHROPIC_*` variables say."""
-        return filled(settings, "ANTHROPIC")
-
-    @classmethod
-    def create(cls, settings: ModelSettings, http: Transport) -> Model:
-        """A model ready to be asked."""
-        settings = cls.settle(settings)
-        thinking = thinking_of(settings)
+    def wire(cls, settings: ModelSettings) -> Messages:
         if settings.effort and settings.effort not in EFFORTS:
             raise ConfigError(
                 f"the {settings.role} model's reasoning_effort is {settings.effort!r}; "
                 f"claude_chat knows {', '.join(EFFORTS)}"
             )
-        url = address(settings.base_url.strip() or cls.default_url, "/messages")
-        hint = key_hint(settings, names_for(settings.role, cls.key_variables))
-        if settings.api_key is None:
-            raise AccessError(f"backend claude_chat needs a key; set {hint}")
-        key = checked(Key(settings.api_key, "x-api-key", ""), url, hint)
-        quirk = f"thinking={json.dumps(thinking)}" if thinking else ""
-        return Remote.of(
-            "claude_chat",
-            settings,
-            Messages(settings, thinking),
-            Connection(http, url, key, hint),
-            quirk,
-            headers={**JSON_HEADERS, "anthropic-version": _VERSION},
-        )
+        return Messages(settings, _thinking(settings))
+
+    @classmethod
+    def quirk(cls, settings: ModelSettings) -> str:
+        thinking = _thinking(settings)
+        return f"thinking={json.dumps(thinking)}" if thinking else ""
 
 
-def thinking_of(settings: ModelSettings) -> Block | None:
+def _thinking(settings: ModelSettings) -> Block | None:
     """What is sent as `thinking`; None leaves it to the model."""
     wish = settings.extra.get("thinking", "")
     if wish == "":
@@ -111,9 +93,7 @@ class Messages:
 
     def body(self, request: Request) -> dict[str, object]:
         """What is sent; what all requests share comes first and is marked for the cache."""
-        settings = self.settings
-        limit = settings.max_tokens if request.max_tokens is None else request.max_tokens
-        warmth = settings.temperature if request.temperature is None else request.temperature
+        settings = self.settings.for_request(request)
         system, rest = _parted(request.messages)
         tools = [_tool(tool) for tool in request.tools]
         _mark_last(system or tools)
@@ -121,37 +101,29 @@ class Messages:
         if _grows(rest):
             # Its next request begins with all of this one.
             _mark_last(cast("list[Block]", turns[-1]["content"]))
-        body: dict[str, object] = {
-            "model": settings.name,
-            "max_tokens": DEFAULT_LIMIT if limit is None else limit,
-        }
-        choice = _choice(request.tool_choice) if tools else None
+        output: Block = {"effort": settings.effort} if settings.effort else {}
+        if request.schema is not None:
+            output["format"] = {"type": "json_schema", "schema": dict(request.schema)}
+        limit = DEFAULT_LIMIT if settings.max_tokens is None else settings.max_tokens
         optional = {
             "system": system,
             "messages": turns,
-            "temperature": warmth,
+            "temperature": settings.temperature,
             "tools": tools,
-            "tool_choice": choice,
+            "tool_choice": _choice(request.tool_choice) if tools else None,
             "thinking": self.thinking,
-            "output_config": self._output(request),
+            "output_config": output,
         }
-        return body | {name: each for name, each in optional.items() if each not in (None, [], {})}
-
-    def _output(self, request: Request) -> dict[str, object]:
-        output: dict[str, object] = {}
-        if effort := (self.settings.effort if request.effort is None else request.effort):
-            output["effort"] = effort
-        if request.schema is not None:
-            output["format"] = {"type": "json_schema", "schema": dict(request.schema)}
-        return output
+        given = {name: value for name, value in optional.items() if value not in (None, [], {})}
+        return {"model": settings.name, "max_tokens": limit, **given}
 
     def reply(self, data: Json) -> Reply:
-        """Take an answer apart."""
         match data:
             case {"type": "message", "content": [*blocks], **rest}:
                 reason = rest.get("stop_reason")
                 stop = _STOPS.get(reason, "end") if isinstance(reason, str) else "end"
-                return _reply(blocks, stop, _usage(rest.get("usage")))
+                usage = usage_apart(rest.get("usage"), _COUNTS) or Usage(1)
+                return assemble(map(_piece, blocks), stop, usage, _API)
             case {"type": "error"} | {"error": _}:
                 raise MalformedReply("the server reports an error")
             case _:
@@ -196,21 +168,22 @@ def _turns(messages: Iterable[Message]) -> list[Block]:
 
 def _blocks(message: Message) -> list[Block]:
     text: list[Block] = [{"type": "text", "text": message.text}] if message.text else []
-    images = [_image(image) for image in message.images]
+    images: list[Block] = [
+        {
+            "type": "image",
+            "source": {"type": "base64", "media_type": image.media_type, "data": image.data},
+        }
+        for image in message.images
+    ]
     match message.role:
         case "tool":
             result = {"tool_use_id": message.answers, "content": [*text, *images]}
             return [{"type": "tool_result", **result}]
         case "assistant":
-            kept = [dict(block) for block in recall(_API, message.memo)]
-            return [*kept, *text, *(_use(call) for call in message.calls)]
+            thoughts: list[Block] = [{**thought} for thought in recall(_API, message.memo)]
+            return [*thoughts, *text, *(_use(call) for call in message.calls)]
         case _:
             return [*images, *text]
-
-
-def _image(image: Image) -> Block:
-    source = {"type": "base64", "media_type": image.media_type, "data": image.data}
-    return {"type": "image", "source": source}
 
 
 def _use(call: ToolCall) -> Block:
@@ -248,40 +221,13 @@ def _mark_last(blocks: list[Block]) -> None:
         blocks[-1] |= _MARK
 
 
-def _reply(blocks: Iterable[Json], stop: Stop, usage: Usage) -> Reply:
-    text: list[str] = []
-    calls: list[ToolCall] = []
-    thoughts: list[Json] = []
-    for block in blocks:
-        match block:
-            case {"type": "text", "text": str(said)}:
-                text.append(said)
-            case {"type": "tool_use", "id": str(id_), "name": str(name), "input": arguments}:
-                calls.append(ToolCall(id_, name, json.dumps(arguments)))
-            case {"type": "thinking" | "redacted_thinking"}:
-                thoughts.append(block)
-            case _:
-                pass
-    return Reply(
-        text="".join(text),
-        usage=usage,
-        stop="tool" if calls else stop,
-        calls=tuple(calls),
-        memo=remember(_API, thoughts) if calls else "",
-    )
-
-
-def _usage(counts: Json) -> Usage:
-    """Tokens; what was read from the cache or written to it is counted apart by this API."""
-    match counts:
-        case {"input_tokens": int(fresh), "output_tokens": int(written), **rest}:
-            cached = _count(rest, "cache_read_input_tokens")
-            kept = _count(rest, "cache_creation_input_tokens")
-            return Usage(1, fresh + cached + kept, written, cached, stored=kept)
+def _piece(block: Json) -> Piece:
+    match block:
+        case {"type": "text", "text": str(said)}:
+            return said
+        case {"type": "tool_use", "id": str(id_), "name": str(name), "input": arguments}:
+            return ToolCall(id_, name, json.dumps(arguments))
+        case {"type": "thinking" | "redacted_thinking"}:
+            return block
         case _:
-            return Usage(1)
-
-
-def _count(counts: Mapping[str, Json], name: str) -> int:
-    value = counts.get(name)
-    return value if isinstance(value, int) else 0
+            return None

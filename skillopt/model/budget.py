@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import operator
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
 
 from skillopt.core.chat import Message, Request, Usage
 from skillopt.core.ports import Reservation, Reservations
@@ -23,16 +25,14 @@ class Meter:
 
     @classmethod
     def after(cls, spent: Mapping[tuple[str, str, str], Usage]) -> Meter:
-        """A meter that goes on from what `Work.spent` tells."""
+        """A meter that goes on from what `RolloutCache.spent` tells."""
         meter = cls()
         for (_, role, stage), usage in spent.items():
             meter.add(role, stage, usage)
         return meter
 
     def add(self, role: str, stage: str, usage: Usage) -> None:
-        """Count."""
-        known = self.totals.get((role, stage))
-        self.totals[role, stage] = usage if known is None else known + usage
+        self.totals[role, stage] = self.totals.get((role, stage), Usage()) + usage
 
     @property
     def total(self) -> Usage:
@@ -91,15 +91,21 @@ class Budget:
     def __post_init__(self) -> None:
         """Time runs from now; what earlier processes left open counts."""
         self.start = self.clock()
-        self._limits = _limits(self.limits)
+        self._limits = tuple(
+            limit._replace(cap=cap)
+            for limit in _LIMITS
+            if (cap := getattr(self.limits, limit.name)) is not None
+        )
         written = self.reservations
         self.interrupted = Usage() if written is None else written.interrupted()
 
     @asynccontextmanager
-    async def hold(self, worst: Usage, role: str, stage: str) -> AsyncGenerator[Hold, None]:
+    async def hold(
+        self, worst: Usage, role: str, stage: str
+    ) -> AsyncGenerator[Callable[[Usage], None], None]:
         """Start a call as soon as there is enough for it; `BudgetSpent` when there never will be.
 
-        An answer must be paid before the block ends.
+        An answer must be paid, by calling what is given with its usage, before the block ends.
         """
         what = f"{role}, {stage.replace('_', ' ')}"
         while (reason := self._refusal or self._against(worst, what)) is not None:
@@ -110,8 +116,16 @@ class Budget:
         self.held = self.held + worst
         try:
             reserved = self._reserve(worst, role, stage)
+
+            def pay(usage: Usage) -> None:
+                self.meter.add(role, stage, usage)
+                # Whether that is more than it could take at most.
+                self.overrun = max(self.overrun, tokens(usage) - tokens(worst))
+                if reserved is not None:
+                    reserved.answered(usage)
+
             try:
-                yield Hold(worst, role, stage, reserved)
+                yield pay
             except Exception:
                 if reserved is not None:
                     reserved.failed()
@@ -137,15 +151,8 @@ class Budget:
         """What a call took; estimated where the server does not count and a limit depends on it."""
         if tokens(usage) or (self.limits.tokens is None and self.limits.dollars is None):
             return usage
-        given = sum(estimate(each.text) for each in request.messages)
+        given = sum(estimate(message.text) for message in request.messages)
         return replace(usage, input=given, output=estimate(answer), estimated=1)
-
-    def pay(self, held: Hold, usage: Usage) -> None:
-        """Count what a call took, and remember whether that is more than it could take at most."""
-        self.meter.add(held.role, held.stage, usage)
-        self.overrun = max(self.overrun, tokens(usage) - tokens(held.worst))
-        if held.reserved is not None:
-            held.reserved.answered(usage)
 
     async def charge(self, usage: Usage, *, role: str, stage: str) -> None:
         """Count what was spent outside of `Model.complete`, for instance by an agent program.
@@ -156,20 +163,16 @@ class Budget:
         self.meter.add(role, stage, usage)
         if self.reservations is not None:
             self.reservations.charge(role, stage, usage)
-        limit = next((each for each in self._limits if each.of(self._gone) > each.cap), None)
-        if limit is None:
-            return
-        await self._end(f"{self._excess(limit)}. {_advice(limit)}")
+        if limit := self._beyond(self._gone):
+            await self._end(f"{self._excess(limit)}. {_advice(limit)}")
 
     async def check(self) -> None:
         """Raise `BudgetSpent` if a limit is reached, before something starts that will be charged.
 
         What it will cost is not known then, so nothing is set aside for it.
         """
-        limit = next((each for each in self._limits if each.of(self._gone) >= each.cap), None)
-        reason = self._refusal or self._time_is_up()
-        if limit is not None and reason is None:
-            reason = f"limits.{limit.name} is reached: {self._used(limit)}. {_advice(limit)}"
+        limit = self._beyond(self._gone, operator.ge)
+        reason = self._refusal or self._time_is_up() or (limit and self._reached(limit))
         if reason is not None:
             await self._end(reason)
 
@@ -188,26 +191,33 @@ class Budget:
     @property
     def exceeded(self) -> str:
         """The limit that replies longer than allowed have exceeded, and by how much, if so."""
-        limit = self._exceeded()
+        limit = self._beyond(self._gone) if self.overrun else None
         return "" if limit is None else self._excess(limit)
 
-    def _exceeded(self) -> _Limit | None:
-        if not self.overrun:
-            return None
-        return next((each for each in self._limits if each.of(self._gone) > each.cap), None)
+    def _beyond(
+        self, usage: Usage, compare: Callable[[float, float], bool] = operator.gt
+    ) -> _Limit | None:
+        """The first limit that so much usage is beyond."""
+        return next((limit for limit in self._limits if compare(limit.of(usage), limit.cap)), None)
+
+    def _against(self, worst: Usage, what: str) -> str | None:
+        """Why this call may not start now, if so."""
+        limit = self._beyond(self._gone + self.held + worst) if self._limits else None
+        if limit is None:
+            return self._time_is_up()
+        if exceeded := self._beyond(self._gone) if self.overrun else None:
+            return f"{self._excess(exceeded)}. {_advice(exceeded)}"
+        if limit.name == "calls":
+            return self._reached(limit)
+        most = limit.show(limit.of(worst))
+        return self._reached(limit, f", and the next call ({what}) may take up to {most}")
+
+    def _reached(self, limit: _Limit, more: str = "") -> str:
+        return f"limits.{limit.name} is reached: {self._used(limit)}{more}. {_advice(limit)}"
 
     def _excess(self, limit: _Limit) -> str:
         over = limit.of(self._gone) - limit.cap
         return f"limits.{limit.name} is exceeded by {limit.show(over)}: {self._used(limit)}"
-
-    def _against(self, worst: Usage, what: str) -> str | None:
-        """Why this call may not start now, if so."""
-        if self._limits:
-            after = self._gone + self.held + worst
-            for limit in self._limits:
-                if limit.of(after) > limit.cap:
-                    return self._reached(limit, worst, what)
-        return self._time_is_up()
 
     def _time_is_up(self) -> str | None:
         minutes = self.limits.minutes
@@ -216,20 +226,9 @@ class Budget:
             return f"{over}. {_KEPT}; to resume, run the same command again."
         return None
 
-    def _reached(self, limit: _Limit, worst: Usage, what: str) -> str:
-        exceeded = self._exceeded()
-        if exceeded is not None:
-            limit, told = exceeded, self._excess(exceeded)
-        else:
-            told = f"limits.{limit.name} is reached: {self._used(limit)}"
-            if limit.name != "calls":
-                most = limit.show(limit.of(worst))
-                told += f", and the next call ({what}) may take up to {most}"
-        return f"{told}. {_advice(limit)}"
-
     def _used(self, limit: _Limit) -> str:
-        told = f"{limit.show(limit.cap)} allowed, {limit.show(limit.of(self.meter.total))}"
-        told += f" were {limit.verb}"
+        spent = limit.show(limit.of(self.meter.total))
+        told = f"{limit.show(limit.cap)} allowed, {spent} were {limit.verb}"
         if self.overrun and limit.name != "calls":
             told += f" (replies took up to {self.overrun:,} tokens more than max_tokens allows)"
         if self.interrupted.calls:
@@ -238,38 +237,12 @@ class Budget:
         return told
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """One call for which there is enough."""
-
-    worst: Usage
-    role: str
-    stage: str
-    reserved: Reservation | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Limit:
-    """A limit on what is counted in usage."""
-
+class _Limit(NamedTuple):
     name: str
-    cap: float
     of: Callable[[Usage], float]
     show: Callable[[float], str]
     verb: str
-
-
-def _limits(limits: Limits) -> tuple[_Limit, ...]:
-    found: list[_Limit] = []
-    if limits.calls is not None:
-        found.append(_Limit("calls", limits.calls, lambda usage: usage.calls, _whole, "made"))
-    if limits.tokens is not None:
-        found.append(_Limit("tokens", limits.tokens, tokens, _whole, "used"))
-    if limits.dollars is not None:
-        found.append(
-            _Limit("dollars", limits.dollars, lambda usage: usage.dollars, _money, "spent")
-        )
-    return tuple(found)
+    cap: float = 0.0
 
 
 def _advice(limit: _Limit) -> str:
@@ -313,3 +286,10 @@ def _money(dollars: float) -> str:
 
 def _whole(number: float) -> str:
     return f"{number:,.0f}"
+
+
+_LIMITS: Final = (
+    _Limit("calls", operator.attrgetter("calls"), _whole, "made"),
+    _Limit("tokens", tokens, _whole, "used"),
+    _Limit("dollars", operator.attrgetter("dollars"), _money, "spent"),
+)

@@ -1,17 +1,26 @@
-"""The chat completions API."""
+"""The chat completions API, and the backends that speak it as it is or nearly so."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias, cast
+from typing import ClassVar, Final, Literal, TypeAlias, cast
 
-from skillopt.core.chat import Image, Message, Reply, Request, Stop, Tool, ToolCall, Usage
-from skillopt.errors import Refused
-from skillopt.model.abilities import Ability, check_abilities
-from skillopt.model.provider import Json, ModelSettings
-from skillopt.model.remote import MalformedReply
+from skillopt.core.chat import Image, Message, Reply, Request, Stop, Tool, ToolCall
+from skillopt.core.intake import Json
+from skillopt.errors import ConfigError, Refused
+from skillopt.model.provider import ModelSettings, one_of, variable, yes_or_no
+from skillopt.model.remote import HttpBackend
+from skillopt.model.wire import (
+    Ability,
+    ErrorReply,
+    MalformedReply,
+    assemble,
+    check_abilities,
+    usage_of,
+)
 
 LimitField: TypeAlias = Literal["max_tokens", "max_completion_tokens"]
 EVERYTHING: Final[tuple[Ability, ...]] = ("tools", "images", "schema")
@@ -21,7 +30,6 @@ _STOPS: Final[dict[str, Stop]] = {
     "tool_calls": "tool",
     "function_call": "tool",
 }
-_THOUGHT: Final = "</think>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,35 +47,30 @@ class Completions:
     """Fields that go with every request."""
 
     def body(self, request: Request) -> dict[str, object]:
-        """What is sent; the request's own wishes go before the settings."""
         check_abilities(request, f"model {self.settings.name!r}", *self.able)
+        settings = self.settings.for_request(request)
+        without_effort = request.tools and not self.effort_with_tools and request.effort is None
         body: dict[str, object] = {
-            "model": self.settings.name,
+            "model": settings.name,
             "messages": [_message(message) for message in request.messages],
+            **self.additions,
         }
-        settings = self.settings
-        effort = settings.effort if self.effort_with_tools or not request.tools else None
-        wishes = {
-            self.limit_field: (request.max_tokens, settings.max_tokens),
-            "temperature": (request.temperature, settings.temperature),
-            "reasoning_effort": (request.effort, effort),
-        }
-        for name, (asked, usual) in wishes.items():
-            value = usual if asked is None else asked
-            if value is not None and value != "":
-                body[name] = value
+        if settings.max_tokens is not None:
+            body[self.limit_field] = settings.max_tokens
+        if settings.temperature is not None:
+            body["temperature"] = settings.temperature
+        if settings.effort and not without_effort:
+            body["reasoning_effort"] = settings.effort
         if request.tools:
             body["tools"] = [
-                {"type": "function", "function": _tool(tool)} for tool in request.tools
+                {"type": "function", "function": tool_fields(tool)} for tool in request.tools
             ]
         if request.tool_choice != "auto":
             body["tool_choice"] = _choice(request.tool_choice)
         if request.schema is not None:
-            body["response_format"] = {
-                "type": "json_schema",
-                "json_schema": named_schema(request.schema),
-            }
-        return {**body, **self.additions} if self.additions else body
+            named = named_schema(request.schema)
+            body["response_format"] = {"type": "json_schema", "json_schema": named}
+        return body
 
     def reply(self, data: Json) -> Reply:
         """Take an answer apart; one that is cut, empty or of another shape is worth a retry."""
@@ -75,23 +78,24 @@ class Completions:
             case {"choices": [{"finish_reason": "error" | "abort"}, *_]}:
                 raise MalformedReply("the answer is incomplete")
             case {"choices": [{"message": {**message}, **choice}, *_], **rest}:
-                usage = _usage(rest.get("usage"))
-                return self._reply(message, choice.get("finish_reason"), usage)
+                return self._reply(message, choice.get("finish_reason"), rest.get("usage"))
             case {"error": _}:
                 raise MalformedReply("the server reports an error")
             case _:
                 raise MalformedReply("the answer has no choices")
 
-    def _reply(self, message: Mapping[str, Json], finish: Json, usage: Usage) -> Reply:
-        text = joined_text(message.get("content"))
+    def _reply(self, message: Mapping[str, Json], finish: Json, counts: Json) -> Reply:
+        text = _joined_text(message.get("content"))
         if self.thinks_aloud:
             text = _without_thoughts(text)
-        calls = _calls(message.get("tool_calls"))
+        usage = usage_of(counts, "prompt_tokens", "completion_tokens")
         refusal = message.get("refusal")
         if isinstance(refusal, str) and refusal and not text:
             return Reply(text=refusal, usage=usage, stop="filter")
+        listed = message.get("tool_calls")
+        calls = map(_call, listed, range(len(listed))) if isinstance(listed, list) else ()
         stop = _STOPS.get(finish, "end") if isinstance(finish, str) else "end"
-        return Reply(text=text, usage=usage, stop="tool" if calls else stop, calls=calls)
+        return assemble([text, *calls], stop, usage)
 
 
 def named_schema(schema: Mapping[str, object]) -> dict[str, object]:
@@ -101,29 +105,33 @@ def named_schema(schema: Mapping[str, object]) -> dict[str, object]:
     return {"name": name, "schema": schema, "strict": _closed(cast("Json", schema))}
 
 
-def data_url(image: Image) -> str:
-    """A picture as an address that holds it."""
+def tool_fields(tool: Tool) -> dict[str, object]:
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": dict(tool.parameters),
+    }
+
+
+def image_urls(message: Message) -> list[str]:
+    """The pictures of a message as addresses that hold them."""
+    if message.images and message.role != "user":
+        raise Refused(f"this API takes images in user messages only, not from {message.role!r}")
+    return [_data_url(image) for image in message.images]
+
+
+def _data_url(image: Image) -> str:
     return f"data:{image.media_type};base64,{image.data}"
 
 
-def joined_text(content: Json) -> str:
-    """The text of a message whose content is a string, a list of parts, or absent."""
-    match content:
-        case str(text) | {"text": str(text)}:
-            return text
-        case [*parts]:
-            return "".join(map(joined_text, parts))
-        case _:
-            return ""
-
-
 def _message(message: Message) -> dict[str, object]:
+    sent: dict[str, object] = {"role": message.role, "content": message.text}
     if message.images:
-        return {"role": message.role, "content": _parts(message)}
-    said: dict[str, object] = {"role": message.role, "content": message.text}
+        shown = [{"type": "image_url", "image_url": {"url": url}} for url in image_urls(message)]
+        sent["content"] = [{"type": "text", "text": message.text}] * bool(message.text) + shown
     if message.calls:
-        said["content"] = message.text or None
-        said["tool_calls"] = [
+        sent["content"] = message.text or None
+        sent["tool_calls"] = [
             {
                 "id": call.id,
                 "type": "function",
@@ -132,26 +140,8 @@ def _message(message: Message) -> dict[str, object]:
             for call in message.calls
         ]
     if message.answers:
-        said["tool_call_id"] = message.answers
-    return said
-
-
-def _parts(message: Message) -> list[dict[str, object]]:
-    if message.role != "user":
-        raise Refused(f"this API takes images in user messages only, not from {message.role!r}")
-    parts: list[dict[str, object]] = []
-    if message.text:
-        parts.append({"type": "text", "text": message.text})
-    shown = [data_url(image) for image in message.images]
-    return parts + [{"type": "image_url", "image_url": {"url": url}} for url in shown]
-
-
-def _tool(tool: Tool) -> dict[str, object]:
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": dict(tool.parameters),
-    }
+        sent["tool_call_id"] = message.answers
+    return sent
 
 
 def _choice(choice: str | Tool) -> object:
@@ -177,10 +167,15 @@ def _closed(schema: Json) -> bool:
             return True
 
 
-def _calls(listed: Json) -> tuple[ToolCall, ...]:
-    if not isinstance(listed, list):
-        return ()
-    return tuple(call for n, each in enumerate(listed) if (call := _call(each, n)))
+def _joined_text(content: Json) -> str:
+    """The text of a message whose content is a string, a list of parts, or absent."""
+    match content:
+        case str(text) | {"text": str(text)}:
+            return text
+        case [*parts]:
+            return "".join(map(_joined_text, parts))
+        case _:
+            return ""
 
 
 def _call(listed: Json, number: int) -> ToolCall | None:
@@ -197,25 +192,145 @@ def _call(listed: Json, number: int) -> ToolCall | None:
 
 def _without_thoughts(text: str) -> str:
     """What follows the thoughts; nothing when the model was cut off while thinking."""
-    _, closed, said = text.rpartition(_THOUGHT)
+    _, closed, said = text.rpartition("</think>")
     if closed:
         return said.lstrip()
     return "" if text.lstrip().startswith("<think>") else text
 
 
-def _usage(counts: Json) -> Usage:
-    """Tokens as far as the server counts them."""
-    match counts:
-        case {"prompt_tokens": int(sent), "completion_tokens": int(written)}:
-            return Usage(1, sent, written, cached_tokens(counts.get("prompt_tokens_details")))
-        case _:
-            return Usage(1)
+class OpenAICompatible(HttpBackend):
+    """A model behind any server that speaks chat completions; the key is optional."""
+
+    name = "openai_compatible"
+    prefix = "OPENAI_COMPATIBLE"
+
+    @classmethod
+    def wire(cls, settings: ModelSettings) -> Completions:
+        return Completions(settings)
 
 
-def cached_tokens(details: Json) -> int:
-    """Tokens from the prompt cache."""
-    match details:
-        case {"cached_tokens": int(cached)}:
-            return cached
-        case _:
-            return 0
+class QwenChat(HttpBackend):
+    """A Qwen model on a server of the user's own (vLLM or SGLang); the key is optional."""
+
+    name = "qwen_chat"
+    prefix = "QWEN_CHAT"
+    default_url = "http://localhost:8000/v1"
+    defaults: ClassVar[Mapping[str, object]] = {"temperature": 0.7, "max_tokens": 8000}
+
+    @classmethod
+    def wire(cls, settings: ModelSettings) -> Completions:
+        mode = _qwen_thinking(settings)
+        sent = {"chat_template_kwargs": {"enable_thinking": mode == "enabled"}}
+        return Completions(
+            settings,
+            "max_completion_tokens"
+            if _switch(settings, "QWEN_CHAT", "use_max_completion_tokens")
+            else "max_tokens",
+            thinks_aloud=True,
+            additions={} if mode == "server_default" else sent,
+        )
+
+    @classmethod
+    def quirk(cls, settings: ModelSettings) -> str:
+        return f"thinking={_qwen_thinking(settings)}"
+
+
+def _qwen_thinking(settings: ModelSettings) -> str:
+    """`server_default`, `enabled` or `disabled`; the older switch counts where no mode is set."""
+    modes = one_of("server_default", "enabled", "disabled")
+    mode = settings.extra.get("thinking_mode")
+    mode = mode or variable(settings, "QWEN_CHAT_THINKING_MODE", modes)
+    if isinstance(mode, str):
+        return mode
+    enabled = _switch(settings, "QWEN_CHAT", "enable_thinking")
+    return "server_default" if enabled is None else "enabled" if enabled else "disabled"
+
+
+def _switch(settings: ModelSettings, prefix: str, name: str) -> bool | None:
+    given = settings.extra.get(name)
+    if isinstance(given, bool):
+        return given
+    return variable(settings, f"{prefix}_{name.upper()}", yes_or_no)
+
+
+_REGIONS: Final = {
+    "global_en": "https://api.minimax.io/v1",
+    "cn_zh": "https://api.minimaxi.com/v1",
+}
+_MINIMAX_STATUSES: Final = {
+    **dict.fromkeys((1002, 1041), 429),
+    **dict.fromkeys((1004, 2049), 401),
+    **dict.fromkeys((1008, 2056), 402),
+    **dict.fromkeys((1000, 1001, 1013, 1024, 1033), 503),
+}
+"""MiniMax's own error codes and the HTTP status that means the same."""
+_HAS_SWITCH: Final = re.compile(r"minimax-m(?:[3-9]|\d\d)")
+"""Models whose thinking can be turned on and off; MiniMax-M2 always thinks."""
+
+
+class MiniMaxChat(HttpBackend):
+    """A model of MiniMax."""
+
+    name = "minimax_chat"
+    prefix = "MINIMAX"
+    key_required = True
+    defaults: ClassVar[Mapping[str, object]] = {
+        "name": "MiniMax-M3",
+        "temperature": 0.7,
+        "max_tokens": 8000,
+    }
+
+    @classmethod
+    def usual_url(cls, settings: ModelSettings) -> str:
+        region = settings.extra.get("region")
+        region = region or variable(settings, "MINIMAX_REGION", one_of(*_REGIONS))
+        return _REGIONS[region if isinstance(region, str) else "global_en"]
+
+    @classmethod
+    def wire(cls, settings: ModelSettings) -> MiniMax:
+        if settings.effort:
+            raise ConfigError(
+                f"minimax_chat has no reasoning effort; remove it from the {settings.role} model "
+                "and see model.minimax_enable_thinking"
+            )
+        thinking = _minimax_thinking(settings)
+        sent = {} if thinking == "default" else {"thinking": {"type": thinking}}
+        return MiniMax(
+            settings,
+            "max_completion_tokens",
+            able=("tools", "images"),
+            thinks_aloud=True,
+            additions={**sent, "reasoning_split": True},
+        )
+
+    @classmethod
+    def quirk(cls, settings: ModelSettings) -> str:
+        return f"thinking={_minimax_thinking(settings)}"
+
+
+class MiniMax(Completions):
+    """Chat completions as MiniMax speaks it."""
+
+    def body(self, request: Request) -> dict[str, object]:
+        if request.effort or request.tool_choice != "auto":
+            what = "a reasoning effort" if request.effort else "a choice of tools"
+            raise Refused(f"MiniMax does not support {what}")
+        return super().body(request)
+
+    def reply(self, data: Json) -> Reply:
+        """Take an answer apart; an error may come with the status of a good answer."""
+        match data:
+            case {"base_resp": {"status_code": int(code), **told}} if code != 0:
+                reason = told.get("status_msg", "no reason given")
+                raise ErrorReply(_MINIMAX_STATUSES.get(code, 400), f"{reason} (code {code})")
+            case _:
+                return super().reply(data)
+
+
+def _minimax_thinking(settings: ModelSettings) -> str:
+    """What is sent of it: what was asked for; unasked, M3 is told not to and others nothing."""
+    model = settings.name.lower()
+    asked = _switch(settings, "MINIMAX", "enable_thinking")
+    if asked is None or model.startswith("minimax-m2"):
+        return "disabled" if _HAS_SWITCH.match(model) else "default"
+    return "adaptive" if asked else "disabled"

@@ -38,12 +38,10 @@ class Key:
     scheme: str = "Bearer "
 
     async def headers(self) -> Mapping[str, str]:
-        """The key in its header."""
         return {} if self.secret is None else {self.header: f"{self.scheme}{self.secret}"}
 
     def hide(self, text: str) -> str:
-        """The text without the key."""
-        return _hidden(text, self.secret)
+        return hidden(text, self.secret)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,49 +64,49 @@ class Tokens:
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
 
     async def headers(self) -> Mapping[str, str]:
-        """A token that is good for a while yet."""
-        if self._token is None or self.clock() >= self._renew_at:
+        token = self._token
+        if token is None or self.clock() >= self._renew_at:
             async with self._lock:
-                if self._token is None or self.clock() >= self._renew_at:
-                    await self._renew()
-        return {"Authorization": f"Bearer {self._token.secret}"} if self._token else {}
+                token = self._token
+                if token is None or self.clock() >= self._renew_at:
+                    token = await self._renewed(token)
+        return {"Authorization": f"Bearer {token.secret}"}
 
     def hide(self, text: str) -> str:
-        """The text without the token."""
-        return _hidden(text, self._token.secret if self._token else None)
+        return hidden(text, self._token.secret if self._token else None)
 
-    async def _renew(self) -> None:
+    async def _renewed(self, old: Token | None) -> Token:
         try:
             token = await self.fetch()
         except ModelError:
             # What may pass is no reason to stop while the old token still opens the door.
-            if self._token is None or self.clock() >= self._token.expires:
+            if old is None or self.clock() >= old.expires:
                 raise
-            return
+            return old
         now = self.clock()
         left = token.expires - now
         self._token, self._renew_at = token, now + max(left - _EARLY, left / 2)
+        return token
 
 
-def _hidden(text: str, secret: str | None) -> str:
+def hidden(text: str, secret: str | None) -> str:
+    """The text without a secret, and without any piece of a long one.
+
+    Servers echo the start or the end of a key.
+    """
     if secret is None or len(secret) < SECRET_LENGTH:
         return text
     text = text.replace(secret, _SHOWN)
     if len(secret) < 2 * SECRET_LENGTH:
         return text
-    return _without_parts(text, secret)
-
-
-def _without_parts(text: str, secret: str) -> str:
-    """The text without any piece of a long secret, as servers echo the start or end of a key."""
-    hidden: set[int] = set()
+    places: set[int] = set()
     last = len(secret) - SECRET_LENGTH
     for piece in {secret[at : at + SECRET_LENGTH] for at in range(last + 1)}:
         at = text.find(piece)
         while at >= 0:
-            hidden.update(range(at, at + SECRET_LENGTH))
+            places.update(range(at, at + SECRET_LENGTH))
             at = text.find(piece, at + 1)
     return "".join(
-        _SHOWN if at in hidden and at - 1 not in hidden else "" if at in hidden else character
+        _SHOWN if at in places and at - 1 not in places else "" if at in places else character
         for at, character in enumerate(text)
     )

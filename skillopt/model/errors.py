@@ -12,120 +12,66 @@ from email.utils import parsedate_to_datetime
 from typing import Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from skillopt.core.intake import ERROR_BYTES, clean_text
+from skillopt.core.intake import ERROR_BYTES, Json, clean_text, read_json
 from skillopt.errors import AccessError, ModelError, Refused
 from skillopt.model.credentials import Credentials, Key
-from skillopt.model.provider import HttpAnswer, Json
+from skillopt.model.provider import HttpAnswer
 
 Mistake: TypeAlias = Literal["request", "spent", "key", "model"]
+"""What is commonly wrong; `request` concerns this request alone."""
 
+QUOTED: Final = 300
+"""Characters of a server's own words that an error repeats."""
 _LOOKED_AT: Final = 1000
 """Characters of a message that are searched; what follows is often the request itself."""
-_CODES: Final[Mapping[str, Mistake]] = {
-    **dict.fromkeys(
-        ("context_length_exceeded", "content_filter", "content_policy_violation"), "request"
+_CODES: Final[Mapping[Mistake, str]] = {
+    "request": "context_length_exceeded content_filter content_policy_violation",
+    "spent": "insufficient_quota insufficient_user_quota insufficient_balance arrearage "
+    "billing_hard_limit_reached billing_not_active budget_exceeded exceeded_current_quota_error",
+    "key": "invalid_api_key authentication_error invalid_authentication_error expired_key "
+    "token_not_found_in_db no_db_connection",
+    "model": "model_not_found invalid_model key_model_access_denied team_model_access_denied",
+}
+_MEANING: Final[Mapping[str, Mistake]] = {
+    code: mistake for mistake, codes in _CODES.items() for code in codes.split()
+}
+_WORDS: Final[Mapping[Mistake, re.Pattern[str]]] = {
+    "request": re.compile(
+        r"maximum context|context (?:length|window|size)|too long|too many tokens"
+        r"|content.?filter|content.?policy|moderation|flagged"
     ),
-    **dict.fromkeys(
-        (
-            "insufficient_quota",
-            "insufficient_user_quota",
-            "insufficient_balance",
-            "billing_hard_limit_reached",
-            "billing_not_active",
-            "budget_exceeded",
-            "exceeded_current_quota_error",
-            "arrearage",
-        ),
-        "spent",
+    "spent": re.compile(
+        r"budget has been exceeded|exceeded ?budget|exceeded budget|over budget|crossed budget"
+        r"|exceeded your current quota|balance is too low|余额不足"
+        r"|(?:insufficient|not enough|out of) (?:\w+ )?(?:quota|balance|credit|fund)"
     ),
-    **dict.fromkeys(
-        (
-            "invalid_api_key",
-            "authentication_error",
-            "invalid_authentication_error",
-            "token_not_found_in_db",
-            "no_db_connection",
-            "expired_key",
-        ),
-        "key",
+    "key": re.compile(
+        r"(?:invalid|incorrect|missing|expired|wrong|unknown|no) (?:x-)?(?:api|auth\w*|access)"
+        r"[ _-](?:key|token|credential)|api key (?:not|is not|isn't|expired|has expired)"
+        r"|no connected db|proxy server token|authentication error|unauthori[sz]ed"
     ),
-    **dict.fromkeys(
-        (
-            "model_not_found",
-            "invalid_model",
-            "key_model_access_denied",
-            "team_model_access_denied",
-        ),
-        "model",
+    "model": re.compile(
+        r"(?:invalid|unknown|unsupported|no such) model|not a valid model|no models? loaded"
+        r"|there is no 'model_name'|access to (?:the )?model"
+        r"|\bmodel\b[^.\n]{0,80}(?:not exist|not found|not available|is not a valid)"
     ),
 }
-_WORDS: Final[tuple[tuple[Mistake, re.Pattern[str]], ...]] = (
-    (
-        "request",
-        re.compile(
-            r"maximum context|context (?:length|window|size)|too long|too many tokens"
-            r"|content.?filter|content.?policy|moderation|flagged"
-        ),
-    ),
-    (
-        "spent",
-        re.compile(
-            r"budget has been exceeded|exceeded ?budget|exceeded budget|over budget|crossed budget"
-            r"|exceeded your current quota|balance is too low|余额不足"
-            r"|(?:insufficient|not enough|out of) (?:\w+ )?(?:quota|balance|credit|fund)"
-        ),
-    ),
-    (
-        "key",
-        re.compile(
-            r"(?:invalid|incorrect|missing|expired|wrong|unknown|no) (?:x-)?(?:api|auth\w*|access)"
-            r"[ _-](?:key|token|credential)|api key (?:not|is not|isn't|expired|has expired)"
-            r"|no connected db|proxy server token|authentication error|unauthori[sz]ed"
-        ),
-    ),
-    (
-        "model",
-        re.compile(
-            r"(?:invalid|unknown|unsupported|no such) model|not a valid model|no models? loaded"
-            r"|there is no 'model_name'|access to (?:the )?model"
-            r"|\bmodel\b[^.\n]{0,80}(?:not exist|not found|not available|is not a valid)"
-        ),
-    ),
-)
 _LATER: Final = re.compile(r"try (?:again|your request again) in|retry in \d|retrydelay|per[ -]min")
 """A quota that is filled again soon is a rate limit, whatever it is called."""
 
-
-def mistake_in(error: Json, message: str) -> Mistake | None:
-    """What is wrong, if it is one of the common mistakes: `request` concerns this request alone."""
-    if isinstance(error, dict):
-        for name in ("code", "type"):
-            code = error.get(name)
-            if isinstance(code, str) and (known := _CODES.get(code.lower())):
-                # Some gateways answer everything with one code; then only the words tell.
-                return _by_words(message) or known if known == "key" else known
-    return _by_words(message)
-
-
-def _by_words(message: str) -> Mistake | None:
-    said = message[:_LOOKED_AT].lower()
-    for mistake, words in _WORDS:
-        if words.search(said) and not (mistake == "spent" and _LATER.search(said)):
-            return mistake
-    return None
-
-
 _LIMITS: Final = ("max_completion_tokens", "max_output_tokens", "max_tokens")
+"""Parameters that another request may still pass with: a limit goes with a length."""
 _SETTINGS: Final[Mapping[str, str]] = {
-    "reasoning_effort": '{role}_reasoning_effort: "" sends none',
-    "reasoning.effort": '{role}_reasoning_effort: "" sends none',
-    "output_config": '{role}_reasoning_effort: "" sends none',
-    "effort": '{role}_reasoning_effort: "" sends none',
-    "reasoning": '{role}_reasoning_effort: "" sends none',
+    **dict.fromkeys(
+        ("reasoning_effort", "reasoning.effort", "output_config", "effort", "reasoning"),
+        '{role}_reasoning_effort: "" sends none',
+    ),
     "temperature": "{role}_temperature, or model.temperature: leave it out, or set the value that "
     "the server names",
-    "chat_template_kwargs": "qwen_chat_thinking_mode: server_default sends none",
-    "enable_thinking": "qwen_chat_thinking_mode: server_default sends none",
+    **dict.fromkeys(
+        ("chat_template_kwargs", "enable_thinking"),
+        "qwen_chat_thinking_mode: server_default sends none",
+    ),
     "thinking": "claude_chat_thinking or model.minimax_enable_thinking: leave it out",
     **dict.fromkeys(
         _LIMITS,
@@ -143,38 +89,10 @@ _COMPLAINS: Final = re.compile(
     r"|not permitted|not allowed|only the default|invalid|deprecated|must be|should be|not accept"
     r"|too large|extra_forbidden"
 )
-
-
-def parameter_in(error: Json, message: str) -> str | None:
-    """The parameter of ours that a server complains of, as it is sent; None when it names none."""
-    said = message[:_LOOKED_AT]
-    if not _COMPLAINS.search(said.lower()):
-        return None
-    match error:
-        case {"param": str(name)} if name in _SETTINGS:
-            return name
-        case _:
-            found = _NAMED.search(said)
-            return found.group(1) if found else None
-
-
-def advice(parameter: str, role: str) -> str:
-    """The setting to look at."""
-    return f"check model.{_SETTINGS[parameter].format(role=role)}"
-
-
-def of_one_request(parameter: str) -> bool:
-    """Whether another request may still pass with the same settings: a limit goes with a length."""
-    return parameter in _LIMITS
-
-
-QUOTED = 300
-"""Characters of a server's own words that an error repeats."""
-
-_WAITING_HELPS = {408, 409, 425, 429}
-_NO_CREDIT = "credit or quota exhausted; raise it, then run the same command again"
-_UNKNOWN_MODEL = "model or path unknown; check the model's name and base_url"
-_TAG = re.compile(r"<[^<>]*>")
+_WAITING_HELPS: Final = {408, 409, 425, 429}
+_NO_CREDIT: Final = "credit or quota exhausted; raise it, then run the same command again"
+_UNKNOWN_MODEL: Final = "model or path unknown; check the model's name and base_url"
+_TAG: Final = re.compile(r"<[^<>]*>")
 
 
 class Unreachable(ModelError):
@@ -209,9 +127,13 @@ class Caller:
 
     def quote(self, answer: HttpAnswer) -> str:
         """The server's own words, short enough for a line; blank when it has none."""
-        words = " ".join(_TAG.sub(" ", _server_message(answer)).split())
-        said = self.credentials.hide(words)
-        return said if len(said) <= QUOTED else f"{said[:QUOTED]}…"
+        words = " ".join(_TAG.sub(" ", _complaint(answer)[1]).split())
+        return shortened(self.credentials.hide(words))
+
+
+def shortened(words: str) -> str:
+    """As much of somebody's words as an error repeats."""
+    return words if len(words) <= QUOTED else f"{words[:QUOTED]}…"
 
 
 def place(url: str) -> str:
@@ -225,52 +147,94 @@ def classify(answer: HttpAnswer, caller: Caller) -> ModelError | AccessError:
     status = answer.status
     said = caller.quote(answer)
     told = f"HTTP {status}: {said}" if said else f"HTTP {status}"
-    if problem := _no_access(answer, caller):
+    error, message = _complaint(answer)
+    mistake = _mistake(error, message)
+    refusable = status in (400, 422) and mistake != "request"
+    parameter = _parameter(error, message) if refusable else None
+    if problem := _no_access(status, mistake, parameter, caller):
         return AccessError(caller.say(f"{problem} ({told})"))
     if status in _WAITING_HELPS or status >= 500:
         after = retry_after(answer.headers)
         if status >= 500:
             return Down(caller.say(told), after)
         return ModelError(caller.say(told), retryable=True, retry_after=after)
-    parameter = _parameter(answer)
     if parameter is None:
         return Refused(caller.say(f"the server refused the request ({told})"))
-    what = f"the server does not take {parameter!r}; {advice(parameter, caller.role)} ({told})"
-    return (Refused if of_one_request(parameter) else AccessError)(caller.say(what))
+    advice = f"check model.{_SETTINGS[parameter].format(role=caller.role)}"
+    what = f"the server does not take {parameter!r}; {advice} ({told})"
+    return (Refused if parameter in _LIMITS else AccessError)(caller.say(what))
 
 
-def _no_access(answer: HttpAnswer, caller: Caller) -> str | None:
+def _no_access(
+    status: int, mistake: Mistake | None, parameter: str | None, caller: Caller
+) -> str | None:
     """Why no further call can succeed either; None when one may."""
     denied = f"access denied; check {caller.key_hint}"
-    match answer.status:
-        case 402:
-            return _NO_CREDIT
-        case 404 | 405:
-            return _UNKNOWN_MODEL
-        case status if 300 <= status < 400:
-            return "the server redirects; set base_url to the address it redirects to"
-        case status if status >= 500 or _parameter(answer) is not None:
-            return None
-        case status:
-            mistake = mistake_in(_error(answer), _server_message(answer))
-    usual = denied if status in (401, 403) else None
-    # A rate limit may mention the key and the model that it is for.
+    fixed = {402: _NO_CREDIT, 404: _UNKNOWN_MODEL, 405: _UNKNOWN_MODEL}
+    if status in fixed:
+        return fixed[status]
+    if 300 <= status < 400:
+        return "the server redirects; set base_url to the address it redirects to"
+    if status >= 500 or parameter is not None:
+        return None
     meanings: dict[Mistake | None, str | None] = {
         "spent": _NO_CREDIT,
+        # A rate limit may mention the key and the model that it is for.
         "model": None if status == 429 else _UNKNOWN_MODEL,
         "key": None if status == 429 else denied,
         "request": denied if status == 401 else None,
+        None: denied if status in (401, 403) else None,
     }
-    return meanings.get(mistake, usual)
+    return meanings[mistake]
 
 
-def _parameter(answer: HttpAnswer) -> str | None:
-    if answer.status not in (400, 422):
+def _mistake(error: Json, message: str) -> Mistake | None:
+    by_words = _mistake_by_words(message[:_LOOKED_AT].lower())
+    if isinstance(error, dict):
+        for name in ("code", "type"):
+            code = error.get(name)
+            if isinstance(code, str) and (mistake := _MEANING.get(code.lower())):
+                # Some gateways answer everything with one code; then only the words tell.
+                return by_words if by_words and mistake == "key" else mistake
+    return by_words
+
+
+def _mistake_by_words(said: str) -> Mistake | None:
+    for mistake, words in _WORDS.items():
+        if words.search(said) and not (mistake == "spent" and _LATER.search(said)):
+            return mistake
+    return None
+
+
+def _parameter(error: Json, message: str) -> str | None:
+    """The parameter of ours that a server complains of, as it is sent; None when it names none."""
+    said = message[:_LOOKED_AT]
+    if not _COMPLAINS.search(said.lower()):
         return None
-    message = _server_message(answer)
-    if mistake_in(_error(answer), message) == "request":
-        return None
-    return parameter_in(_error(answer), message)
+    match error:
+        case {"param": str(name)} if name in _SETTINGS:
+            return name
+        case _:
+            named = _NAMED.search(said)
+            return named.group(1) if named else None
+
+
+def _complaint(answer: HttpAnswer) -> tuple[Json, str]:
+    """The `error` member of a body, or all of it, and the message in it, cut to be searched."""
+    try:
+        error = read_json(answer.body)
+    except ValueError:
+        error = None
+    match error:
+        case {"error": inner} | [{"error": inner}, *_]:
+            error = inner
+        case _:
+            pass
+    match error:
+        case {"message": str(message)} | str(message) if message.strip():
+            return error, message[:ERROR_BYTES]
+        case _:
+            return error, clean_text(answer.body[:ERROR_BYTES].decode("utf-8", "replace"))
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -306,27 +270,3 @@ def _timestamp(text: str | None) -> float | None:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=timezone.utc)
     return moment.timestamp()
-
-
-def _server_message(answer: HttpAnswer) -> str:
-    """The server's own words, cut to a length that can be searched."""
-    match _error(answer):
-        case {"message": str(message)} if message.strip():
-            return message[:ERROR_BYTES]
-        case str(message) if message.strip():
-            return message[:ERROR_BYTES]
-        case _:
-            return clean_text(answer.body[:ERROR_BYTES].decode("utf-8", "replace"))
-
-
-def _error(answer: HttpAnswer) -> Json:
-    """The `error` member of a JSON body, or the body itself where it has none."""
-    try:
-        data = answer.json()
-    except ValueError:
-        return None
-    match data:
-        case {"error": error} | [{"error": error}, *_]:
-            return error
-        case _:
-            return data

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from skillopt.core.chat import Reply, Request, Usage
 from skillopt.errors import ConfigError, Pending
-from skillopt.model.abilities import check_abilities
-from skillopt.model.provider import ModelSettings, Transport
+from skillopt.model.provider import ModelSettings, Provider, Transport
+from skillopt.model.wire import check_abilities
 from skillopt.model.wrappers import call_key
 
 
@@ -26,14 +26,8 @@ class HandoffQueue(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Handoff:
+class Handoff(Provider):
     """A model that says `Pending` until somebody has answered. Its name is up to the user."""
-
-    key_variables: ClassVar[tuple[str, ...]] = ()
-    url_variables: ClassVar[tuple[str, ...]] = ()
-    key_required: ClassVar[bool] = False
-    default_url: ClassVar[str] = ""
-    takes_shared_effort: ClassVar[bool] = False
 
     settings: ModelSettings
     queue: HandoffQueue
@@ -41,7 +35,6 @@ class Handoff:
 
     @classmethod
     def create(cls, settings: ModelSettings, http: Transport) -> Handoff:
-        """A model ready to be asked; `settings.extra` holds the queue."""
         del http
         queue = settings.extra.get("queue")
         if not isinstance(queue, HandoffQueue):
@@ -52,7 +45,6 @@ class Handoff:
         return cls(settings, queue, f"handoff/{settings.name}")
 
     async def complete(self, request: Request) -> Reply:
-        """The answer if it is there."""
         if request.stage == "preflight":
             return Reply(text="OK")  # nobody needs to be asked whether they are there
         check_abilities(request, "backend handoff")

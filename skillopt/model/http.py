@@ -31,33 +31,24 @@ class Http:
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Http:
-        """Nothing yet: the pool opens with the first request."""
-        return self
+        return self  # the pool opens with the first request
 
     async def __aexit__(self, *_: object) -> None:
         if self._session is not None:
             await self._session.close()
             self._session = None
 
-    async def post(
-        self, url: str, *, headers: Mapping[str, str], body: bytes, timeout: float
+    async def send(
+        self, url: str, *, headers: Mapping[str, str], timeout: float, body: bytes | None = None
     ) -> HttpAnswer:
-        """Send and read all; past `timeout` seconds the request is cancelled.
+        """POST a body, or GET without one, and read all; cancelled past `timeout` seconds.
 
         Raises:
-            Unreached: no answer, or not the whole of it in time.
+            Unreachable: no answer, or not the whole of it in time.
             ModelError: the answer broke off, or was no HTTP; retryable.
             AccessError: the address or the server's certificate is no good.
         """
-        return await self._send("POST", url, headers, body, timeout)
-
-    async def get(self, url: str, *, headers: Mapping[str, str], timeout: float) -> HttpAnswer:
-        """Fetch and read all, as `post` does."""
-        return await self._send("GET", url, headers, None, timeout)
-
-    async def _send(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, timeout: float
-    ) -> HttpAnswer:
+        method = "GET" if body is None else "POST"
         limits = aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_SECONDS)
         try:
             async with self._pool().request(
@@ -65,7 +56,8 @@ class Http:
             ) as response:
                 return HttpAnswer(response.status, response.headers, await _body(response, url))
         except asyncio.TimeoutError as error:
-            late = "accept a connection" if _connecting(error) else f"answer within {timeout:g} s"
+            connecting = isinstance(error, aiohttp.ConnectionTimeoutError)
+            late = "accept a connection" if connecting else f"answer within {timeout:g} s"
             raise Unreachable(f"{place(url)} did not {late}") from error
         except (aiohttp.ClientError, OSError) as error:
             raise _explain(error, place(url)) from error
@@ -120,10 +112,6 @@ def _unpacker(packing: str) -> Callable[[bytes, int], bytes] | None:
             return lambda piece, room: stream.decompress(stream.unconsumed_tail + piece, room)
         case _:
             return None
-
-
-def _connecting(error: Exception) -> bool:
-    return isinstance(error, aiohttp.ConnectionTimeoutError)
 
 
 def _explain(error: aiohttp.ClientError | OSError, where: str) -> ModelError | AccessError:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
-from skillopt.core.chat import Reply, Request
 from skillopt.core.extras import install_command
 from skillopt.errors import ConfigError
 from skillopt.model.completions import Completions
 from skillopt.model.credentials import Key
-from skillopt.model.errors import Caller, classify
-from skillopt.model.provider import HttpAnswer, ModelSettings, Transport
-from skillopt.model.remote import understood
-from skillopt.model.tokens import counted
+from skillopt.model.errors import Caller
+from skillopt.model.provider import HttpAnswer, ModelSettings, Provider, Transport
+from skillopt.model.remote import Remote, fingerprint_of
 
 _STOLEN: Final = {"1.82.7", "1.82.8"}
 """Releases that somebody else published, and that steal credentials when they are imported."""
@@ -28,76 +28,68 @@ _UNKNOWN: Final = 500
 """The status of an error that has none: no connection, a timeout, something unforeseen."""
 
 
-@dataclass(frozen=True, slots=True)
-class LiteLLM:
+class LiteLLM(Provider):
     """A model by litellm's name for it, such as `gemini/gemini-2.5-pro`.
 
     The key is the one that `api_key_env` names, or what litellm itself finds in the environment.
     """
 
-    key_variables: ClassVar[tuple[str, ...]] = ()
-    url_variables: ClassVar[tuple[str, ...]] = ()
-    key_required: ClassVar[bool] = False
-    default_url: ClassVar[str] = ""
-    takes_shared_effort: ClassVar[bool] = False
-
-    settings: ModelSettings
-    caller: Caller
-    fingerprint: str
-    package: Any = field(repr=False)
-
     @classmethod
-    def create(cls, settings: ModelSettings, http: Transport) -> LiteLLM:
+    def create(cls, settings: ModelSettings, http: Transport) -> Remote:
         """A model ready to be asked; the package is imported now and not before."""
         del http
-        return cls(
-            settings=settings,
+        source = settings.key_source or "the variable"
+        return Remote(
+            fingerprint=fingerprint_of("litellm", settings),
+            wire=Completions(settings),
             caller=Caller(
                 f"{settings.role} model {settings.name!r} by litellm",
-                f"the key for the {settings.role} model in {settings.key_source or 'the variable'}"
-                " that its provider expects",
+                f"the key for the {settings.role} model in {source} that its provider expects",
                 Key(settings.api_key),
                 settings.role,
             ),
-            fingerprint=f"litellm/{settings.name}/temperature={settings.temperature}"
-            f"/max_tokens={settings.max_tokens}/effort={settings.effort or None}",
-            package=_package(),
+            http=_Package(_package(), settings.api_key),
+            url=settings.base_url,
+            timeout=settings.timeout,
         )
 
-    async def complete(self, request: Request) -> Reply:
-        """Ask once."""
-        dialect = Completions(self.settings)
-        body = dialect.body(request)
+
+@dataclass(frozen=True, slots=True)
+class _Package:
+    """The package as a transport: its providers answer as a server would."""
+
+    package: Any
+    key: str | None = field(repr=False)
+
+    async def send(
+        self, url: str, *, headers: Mapping[str, str], timeout: float, body: bytes | None = None
+    ) -> HttpAnswer:
+        del headers
         try:
             response = await self.package.acompletion(
-                **body,
-                api_key=self.settings.api_key,
-                api_base=self.settings.base_url or None,
-                timeout=self.settings.timeout,
+                **json.loads(body or b"{}"),
+                api_key=self.key,
+                api_base=url or None,
+                timeout=timeout,
                 num_retries=0,
             )
         except Exception as error:  # noqa: BLE001 - the package raises what its providers raise
-            raise classify(_failed(error), self.caller) from None
-        answer = HttpAnswer(200, {}, response.model_dump_json().encode())
-        return counted(request, understood(answer, dialect, self.caller))
-
-
-def _failed(error: Exception) -> HttpAnswer:
-    status = getattr(error, "status_code", None)
-    status = status if isinstance(status, int) and status >= 400 else _UNKNOWN
-    return HttpAnswer(status, {}, str(error).encode("utf-8", "replace"))
+            status = getattr(error, "status_code", None)
+            status = status if isinstance(status, int) and status >= 400 else _UNKNOWN
+            return HttpAnswer(status, {}, str(error).encode("utf-8", "replace"))
+        return HttpAnswer(200, {}, response.model_dump_json().encode())
 
 
 def _package() -> Any:  # noqa: ANN401 - a foreign package without types
     try:
-        found = version("litellm")
+        installed = version("litellm")
     except PackageNotFoundError:
         raise ConfigError(
             f"backend litellm needs a package: {install_command('litellm')}"
         ) from None
-    if found in _STOLEN:
+    if installed in _STOLEN:
         raise ConfigError(
-            f"litellm {found} is a stolen release that sends credentials away: uninstall it, "
+            f"litellm {installed} is a stolen release that sends credentials away: uninstall it, "
             f"change every key and token of this machine, then {install_command('litellm')}"
         )
     for name, value in _HABITS.items():

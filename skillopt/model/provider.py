@@ -1,13 +1,12 @@
-"""What a provider is, what it is told about one model, and what it needs from a transport."""
+"""What a backend is, what it is told about one model, and what it needs from a transport."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import ClassVar, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from skillopt.core.chat import Model
-from skillopt.core.intake import Json, read_json
+from skillopt.core.chat import Model, Request
 from skillopt.core.nearest import did_you_mean
 from skillopt.errors import ConfigError
 
@@ -16,7 +15,7 @@ T = TypeVar("T")
 
 
 class Variables(Protocol):
-    """The environment, as far as a provider may ask."""
+    """The environment, as far as a backend may ask."""
 
     def get(self, *names: str) -> str | None:
         """The first of these variables that is set; its value is a secret."""
@@ -30,9 +29,7 @@ class Variables(Protocol):
 class NoVariables:
     """An environment without variables."""
 
-    def get(self, *names: str) -> str | None:
-        """Nothing is set."""
-        del names
+    def get(self, *_: str) -> str | None:
         return None
 
     setting = get
@@ -57,58 +54,52 @@ class ModelSettings:
     timeout: float = 300.0
     """Seconds for one attempt from connecting to the last byte."""
     extra: Mapping[str, object] = field(default_factory=dict[str, object])
-    """What only one provider understands."""
+    """What only one backend understands."""
     left_open: frozenset[str] = frozenset()
-    """Fields that nobody set, so that a provider may prefer its own variables and defaults."""
+    """Fields that nobody set, so that a backend may prefer its own variables and defaults."""
     owner: Role | None = None
     """The role whose environment variables count, where it is another."""
     variables: Variables = field(default_factory=NoVariables, repr=False, compare=False)
 
+    def for_request(self, request: Request) -> ModelSettings:
+        """The same with the wishes of a request, which go before the settings."""
+        wishes = {
+            name: wish
+            for name in ("max_tokens", "temperature", "effort")
+            if (wish := getattr(request, name)) is not None
+        }
+        return replace(self, **wishes) if wishes else self
+
 
 def names_for(role: Role, names: Iterable[str]) -> tuple[str, ...]:
-    """A provider's environment variables, with `{ROLE}` filled in, in order of preference."""
+    """A backend's environment variables, with `{ROLE}` filled in, in order of preference."""
     return tuple(name.format(ROLE=role.upper()) for name in names)
 
 
 def variable(settings: ModelSettings, name: str, read: Callable[[str], T]) -> T | None:
     """What `ROLE_NAME` or else `NAME` says, as `read` understands it; None when neither is set."""
-    for each in names_for(settings.owner or settings.role, (f"{{ROLE}}_{name}", name)):
-        text = settings.variables.setting(each)
+    for full_name in names_for(settings.owner or settings.role, (f"{{ROLE}}_{name}", name)):
+        text = settings.variables.setting(full_name)
         if text is None:
             continue
         try:
             return read(text)
         except ValueError as error:
-            raise ConfigError(f"the variable {each} is set to {text!r}: {error}") from None
+            raise ConfigError(f"the variable {full_name} is set to {text!r}: {error}") from None
     return None
 
 
-def filled(
-    settings: ModelSettings,
-    prefix: str,
-    *,
-    name: str | None = None,
-    temperature: float | None = None,
-    max_tokens: int | None = None,
-) -> ModelSettings:
+def filled(settings: ModelSettings, prefix: str, defaults: Mapping[str, object]) -> ModelSettings:
     """The settings with what was left open taken from `[ROLE_]PREFIX_X`, else from these defaults.
 
     X is MODEL, TEMPERATURE, MAX_TOKENS or TIMEOUT_SECONDS.
     """
-    found: dict[str, object] = {
-        "name": _first(variable(settings, f"{prefix}_MODEL", str), name),
-        "temperature": _first(
-            variable(settings, f"{prefix}_TEMPERATURE", amount),
-            temperature,
-        ),
-        "max_tokens": _first(variable(settings, f"{prefix}_MAX_TOKENS", positive), max_tokens),
-        "timeout": variable(settings, f"{prefix}_TIMEOUT_SECONDS", positive),
-    }
-    changes = {
-        each: value
-        for each, value in found.items()
-        if each in settings.left_open and value is not None
-    }
+    changes: dict[str, object] = {}
+    for name, (suffix, read) in _FILLED.items():
+        value = variable(settings, f"{prefix}_{suffix}", read)
+        value = defaults.get(name) if value is None else value
+        if name in settings.left_open and value is not None:
+            changes[name] = value
     return replace(settings, **changes) if changes else settings
 
 
@@ -160,8 +151,13 @@ def _number(text: str, kind: Callable[[str], T]) -> T:
         raise ValueError("it should be a number") from None
 
 
-def _first(value: T | None, default: T | None) -> T | None:
-    return default if value is None else value
+_FILLED: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
+    "name": ("MODEL", str),
+    "temperature": ("TEMPERATURE", amount),
+    "max_tokens": ("MAX_TOKENS", positive),
+    "timeout": ("TIMEOUT_SECONDS", positive),
+}
+"""Settings that variables may fill in: the end of the variable's name, and how it is read."""
 
 
 class HttpAnswer(NamedTuple):
@@ -171,52 +167,42 @@ class HttpAnswer(NamedTuple):
     headers: Mapping[str, str]
     body: bytes
 
-    def json(self) -> Json:
-        """The body as JSON; `ValueError` if it is not JSON."""
-        return read_json(self.body)
-
 
 class Transport(Protocol):
     """Sends HTTP requests."""
 
-    async def post(
-        self, url: str, *, headers: Mapping[str, str], body: bytes, timeout: float
+    async def send(
+        self, url: str, *, headers: Mapping[str, str], timeout: float, body: bytes | None = None
     ) -> HttpAnswer:
-        """Send a request and read the whole response, within `timeout` seconds.
+        """POST a body, or GET without one, and read the whole response within `timeout` seconds.
 
-        Raises `Unreached` if there is no answer, `ModelError` if it is incomplete.
+        Raises `Unreachable` if there is no answer, `ModelError` if it is incomplete.
         """
         ...
 
-    async def get(self, url: str, *, headers: Mapping[str, str], timeout: float) -> HttpAnswer:
-        """Like `post`, with the method GET."""
-        ...
 
+class Provider:
+    """Base of the classes that are registered under `skillopt.models`."""
 
-@runtime_checkable
-class Settles(Protocol):
-    """Optional for a backend: fills in settings that the user did not set."""
+    key_variables: ClassVar[tuple[str, ...]] = ()
+    """Environment variables for the key, in order of precedence; `{ROLE}` is the role."""
+    url_variables: ClassVar[tuple[str, ...]] = ()
+    """Environment variables for the base URL."""
+    key_required: ClassVar[bool] = False
+    default_url: ClassVar[str] = ""
+    """Empty: the user must set one."""
+    takes_shared_effort: ClassVar[bool] = False
+    """Whether `model.reasoning_effort` is sent, which is set for all roles."""
 
     @classmethod
     def settle(cls, settings: ModelSettings) -> ModelSettings:
-        """The settings that are really used. Calling it twice must change nothing more."""
-        ...
+        """The settings that are really used, with what the user did not set filled in.
 
-
-class Provider(Protocol):
-    """A class registered under `skillopt.models`."""
-
-    key_variables: ClassVar[tuple[str, ...]]
-    """Environment variables for the key, in order of precedence; `{ROLE}` is the role."""
-    url_variables: ClassVar[tuple[str, ...]]
-    """Environment variables for the base URL."""
-    key_required: ClassVar[bool]
-    default_url: ClassVar[str]
-    """Empty: the user must set one."""
-    takes_shared_effort: ClassVar[bool]
-    """Whether `model.reasoning_effort` is sent, which is set for all roles."""
+        Calling it twice must change nothing more.
+        """
+        return settings
 
     @classmethod
     def create(cls, settings: ModelSettings, http: Transport) -> Model:
         """Create a model; missing settings are an error now."""
-        ...
+        raise NotImplementedError

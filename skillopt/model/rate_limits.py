@@ -6,18 +6,18 @@ import asyncio
 import re
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from skillopt.core.chat import Model, Reply, Request, Usage
+from skillopt.core.chat import Model, Reply, Request
 from skillopt.core.events import Waiting
 from skillopt.errors import AccessError, ConfigError, ModelError, Unavailable
 from skillopt.model.errors import Down, Unreachable, retry_after
 from skillopt.model.provider import HttpAnswer, Transport
-from skillopt.model.tokens import estimate_input
+from skillopt.model.wire import estimate_input
 
 DEAD_CALLS = 20
 """A server that left so many calls in a row unanswered may be given up for all of them."""
@@ -50,10 +50,6 @@ class RateLimiter:
         self._free += units * 60 / self.per_minute
 
 
-def _nobody(_: Waiting) -> None:
-    """Nobody wants to know."""
-
-
 @dataclass(slots=True)
 class CircuitBreaker:
     """Tells when a server is dead, so that no item waits through its own retries to find out."""
@@ -61,7 +57,7 @@ class CircuitBreaker:
     name: str
     clock: Callable[[], float] = time.monotonic
     patience: float = PATIENCE
-    tell: Callable[[Waiting], None] = _nobody
+    tell: Callable[[Waiting], None] = lambda _: None
     answers: int = 0
     """How often the server has answered, if only with a refusal."""
     _down_since: float | None = None
@@ -70,8 +66,8 @@ class CircuitBreaker:
     _known: bool = False
     """Whether it has ever answered."""
     _missed: int = 0
-    _since: float = 0.0
-    _until: float = 0.0
+    _first_missed: float = 0.0
+    _last_missed: float = 0.0
 
     def answered(self) -> None:
         """The server said something, if only no."""
@@ -90,9 +86,9 @@ class CircuitBreaker:
 
     def missed(self) -> None:
         """A call stayed without an answer."""
-        self._until = self.clock()
+        self._last_missed = self.clock()
         if self._missed == 0:
-            self._since = self._until
+            self._first_missed = self._last_missed
         self._missed += 1
         self._fail()
 
@@ -113,7 +109,7 @@ class CircuitBreaker:
 
     def check(self) -> None:
         """Refuse once the server counts as dead."""
-        silence = self._until - self._since
+        silence = self._last_missed - self._first_missed
         calls, seconds = (DEAD_CALLS, self.patience) if self._known else (2, ABSENT_SECONDS)
         if self._missed >= calls and silence >= seconds:
             waited = "; model.outage_seconds sets how long to wait" if self._known else ""
@@ -134,7 +130,7 @@ class Endpoint:
         concurrency: int | None = None,
         requests_per_minute: float | None = None,
         tokens_per_minute: float | None = None,
-        pulse: CircuitBreaker | None = None,
+        breaker: CircuitBreaker | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -144,59 +140,50 @@ class Endpoint:
         self._slots: AbstractAsyncContextManager[object] = (
             nullcontext() if concurrency is None else asyncio.Semaphore(concurrency)
         )
-        self._requests = _pace(requests_per_minute, clock)
-        self._tokens = _pace(tokens_per_minute, clock)
+        self._requests, self._tokens = (
+            None if rate is None else RateLimiter(rate, clock)
+            for rate in (requests_per_minute, tokens_per_minute)
+        )
         self._sleep = sleep
-        self.pulse = CircuitBreaker(name, clock) if pulse is None else pulse
+        self.breaker = CircuitBreaker(name, clock) if breaker is None else breaker
 
     async def call(self, model: Model, request: Request) -> Reply:
         """Ask the model within the limits; `AccessError` once the server counts as dead."""
         async with self._slots:
-            if self._requests is not None or self._tokens is not None:
+            if self._requests or self._tokens:
                 await self._turn(request)
-            self.pulse.check()
+            self.breaker.check()
             try:
                 reply = await model.complete(request)
             except Unreachable:
-                self.pulse.missed()
-                self.pulse.check()
+                self.breaker.missed()
+                self.breaker.check()
                 raise
             except Down:
-                self.pulse.failed()
+                self.breaker.failed()
                 raise
             except ModelError:
-                self.pulse.answered()
+                self.breaker.answered()
                 raise
-            self.pulse.answered()
-            if self._tokens is not None:
-                self._tokens.settle(_really(reply.usage, estimate_input(request)))
+            self.breaker.answered()
+            used = reply.usage.input + reply.usage.output
+            if self._tokens and used:  # 0: the server does not count
+                self._tokens.settle(used - estimate_input(request))
             return reply
 
     async def _turn(self, request: Request) -> None:
-        """Wait for a place in both paces; a caller that goes away gives its place back."""
-        tokens = estimate_input(request)
-        turns = [
-            (pace, units) for pace, units in ((self._requests, 1), (self._tokens, tokens)) if pace
-        ]
-        wait = max(pace.take(units) for pace, units in turns)
+        """Wait for a place in both rates; a caller that goes away gives its place back."""
+        taken = ((self._requests, 1), (self._tokens, estimate_input(request)))
+        turns = [(limiter, units) for limiter, units in taken if limiter]
+        wait = max(limiter.take(units) for limiter, units in turns)
         if wait <= 0:
             return
         try:
             await self._sleep(wait)
         except asyncio.CancelledError:
-            for pace, units in turns:
-                pace.settle(-units)
+            for limiter, units in turns:
+                limiter.settle(-units)
             raise
-
-
-def _pace(per_minute: float | None, clock: Callable[[], float]) -> RateLimiter | None:
-    return None if per_minute is None else RateLimiter(per_minute, clock)
-
-
-def _really(usage: Usage, estimate: int) -> int:
-    """Tokens beyond the estimate; none where the server does not count."""
-    used = usage.input + usage.output
-    return used - estimate if used else 0
 
 
 LONGEST_HOLD: Final = 60.0
@@ -217,34 +204,42 @@ _COUNTERS: Final = tuple(
 
 
 @dataclass(slots=True)
-class ConcurrencyWindow:
-    """Calls at a time: as many as come, until the server complains.
+class AdaptiveConcurrency:
+    """A transport that asks no faster than the server likes; one per model.
 
-    After a complaint, half of those that were under way; with each good answer a little more, one
-    for every round of answers. Where the server says when to come back, nobody starts before.
+    As many calls at a time as come, until the server complains. After a complaint, half of those
+    that were under way; with each good answer a little more, one for every round of answers. Where
+    the server says when to come back, nobody starts before.
     """
 
+    inner: Transport
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     now: Callable[[], float] = time.time
     """The time of day, for servers that name one."""
     window: float = float("inf")
+    """Calls at a time."""
     active: int = 0
     _round: int = 0
     """Complaints so far; calls of an earlier round were sent before the last one was heard."""
     _held_until: float = float("-inf")
     _waiting: deque[asyncio.Future[None]] = field(default_factory=deque[asyncio.Future[None]])
 
-    @asynccontextmanager
-    async def turn(self) -> AsyncGenerator[Callable[[HttpAnswer], None], None]:
-        """Wait for a place; tell what came of it by calling what is given."""
+    async def send(
+        self, url: str, *, headers: Mapping[str, str], timeout: float, body: bytes | None = None
+    ) -> HttpAnswer:
+        """Send when it is this call's turn; waiting does not count against `timeout`."""
+        if body is None:  # not the model is asked, but somebody who vouches for us
+            return await self.inner.send(url, headers=headers, timeout=timeout)
         await self._enter()
         try:
             wait = self._held_until - self.clock()
             if wait > 0:
                 await self.sleep(wait)
             round_ = self._round
-            yield lambda answer: self._learn(answer, round_)
+            answer = await self.inner.send(url, headers=headers, timeout=timeout, body=body)
+            self._learn(answer, round_)
+            return answer
         finally:
             self.active -= 1
             self._admit()
@@ -297,32 +292,11 @@ class ConcurrencyWindow:
         return max(waits, default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class AdaptiveConcurrency:
-    """A transport that asks no faster than the server likes; one per model."""
-
-    inner: Transport
-    throttle: ConcurrencyWindow = field(default_factory=ConcurrencyWindow)
-
-    async def post(
-        self, url: str, *, headers: Mapping[str, str], body: bytes, timeout: float
-    ) -> HttpAnswer:
-        """Send when it is this call's turn; waiting does not count against `timeout`."""
-        async with self.throttle.turn() as tell:
-            answer = await self.inner.post(url, headers=headers, body=body, timeout=timeout)
-            tell(answer)
-            return answer
-
-    async def get(self, url: str, *, headers: Mapping[str, str], timeout: float) -> HttpAnswer:
-        """Fetch at once: not the model is asked, but somebody who vouches for us."""
-        return await self.inner.get(url, headers=headers, timeout=timeout)
-
-
 def seconds_until(reset: str, now: float) -> float | None:
     """What a server calls `6m0s`, `20ms`, `1.5`, or a moment such as `2026-11-16T01:02:03Z`."""
     reset = reset.strip()
-    if (found := _DURATION.fullmatch(reset)) and reset:
-        hours, minutes, seconds, milliseconds = (float(each or 0) for each in found.groups())
+    if (duration := _DURATION.fullmatch(reset)) and reset:
+        hours, minutes, seconds, milliseconds = (float(part or 0) for part in duration.groups())
         return hours * 3600 + minutes * 60 + seconds + milliseconds / 1000
     try:
         return max(0.0, float(reset))

@@ -1,58 +1,29 @@
-"""A model behind HTTP: an address, credentials and an API."""
+"""A model behind HTTP: an address, credentials and the format of an API."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from typing import ClassVar, Final
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from skillopt.core.chat import Reply, Request
+from skillopt.core.intake import read_json
 from skillopt.errors import AccessError, ConfigError, ModelError
 from skillopt.model.credentials import Credentials, Key
 from skillopt.model.errors import Caller, classify, place
-from skillopt.model.provider import HttpAnswer, Json, ModelSettings, Transport
-from skillopt.model.tokens import counted
+from skillopt.model.provider import (
+    HttpAnswer,
+    ModelSettings,
+    Provider,
+    Transport,
+    filled,
+    names_for,
+)
+from skillopt.model.wire import ErrorReply, MalformedReply, WireFormat, counted
 
-JSON_HEADERS: Final[Mapping[str, str]] = {
-    "Content-Type": "application/json",
-    "Accept": "application/json",
-}
-
-
-class MalformedReply(Exception):
-    """An answer without the format of the API; will be retried."""
-
-
-class ErrorReply(Exception):
-    """An answer with HTTP status 200 whose body contains an error."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        """The HTTP status that corresponds to the error."""
-
-
-class WireFormat(Protocol):
-    """The format of an API: how requests are written and answers are read."""
-
-    def body(self, request: Request) -> dict[str, object]:
-        """The JSON body of a request; `Refused` if the API does not support something in it."""
-        ...
-
-    def reply(self, data: Json) -> Reply:
-        """Read an answer; without token counts if there are none."""
-        ...
-
-
-class Connection(NamedTuple):
-    """The connection to a server: transport, address, credentials, hint for error messages."""
-
-    http: Transport
-    url: str
-    credentials: Credentials
-    hint: str
+_JSON: Final[Mapping[str, str]] = {"Content-Type": "application/json", "Accept": "application/json"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,60 +31,125 @@ class Remote:
     """A model behind an HTTP API: one POST request for each reply."""
 
     fingerprint: str
-    dialect: WireFormat
+    wire: WireFormat
     caller: Caller
     http: Transport = field(repr=False)
     url: str = field(repr=False)
     timeout: float
-    headers: Mapping[str, str] = field(default_factory=lambda: JSON_HEADERS, repr=False)
-
-    @classmethod
-    def of(
-        cls,
-        backend: str,
-        settings: ModelSettings,
-        dialect: WireFormat,
-        line: Connection,
-        *quirks: str,
-        headers: Mapping[str, str] = JSON_HEADERS,
-    ) -> Remote:
-        """A model of this backend; `quirks` are further parts of its fingerprint."""
-        who = f"{settings.role} model {settings.name!r} at {place(line.url)}"
-        return cls(
-            fingerprint=fingerprint_of(backend, settings, *quirks),
-            dialect=dialect,
-            caller=Caller(who, line.hint, line.credentials, settings.role),
-            http=line.http,
-            url=line.url,
-            timeout=settings.timeout,
-            headers=headers,
-        )
+    headers: Mapping[str, str] = field(default_factory=lambda: _JSON, repr=False)
 
     async def complete(self, request: Request) -> Reply:
-        """Send one request."""
-        body = json.dumps(self.dialect.body(request)).encode()
-        shown = await self.caller.credentials.headers()
-        answer = await self.http.post(
-            self.url, headers={**self.headers, **shown}, body=body, timeout=self.timeout
-        )
+        body = json.dumps(self.wire.body(request)).encode()
+        headers = {**self.headers, **await self.caller.credentials.headers()}
+        answer = await self.http.send(self.url, headers=headers, body=body, timeout=self.timeout)
+        return counted(request, self.read(answer))
+
+    def read(self, answer: HttpAnswer) -> Reply:
+        """The reply in an answer; raises the error that it stands for if there is none."""
         if answer.status != 200:
             raise classify(answer, self.caller)
-        return counted(request, understood(answer, self.dialect, self.caller))
+        try:
+            return self.wire.reply(read_json(answer.body))
+        except ErrorReply as error:
+            body = json.dumps({"error": {"message": str(error)}}).encode()
+            raise classify(answer._replace(status=error.status, body=body), self.caller) from None
+        except MalformedReply as error:
+            what = str(error)
+        except ValueError:
+            what = "the answer is not JSON"
+        said = self.caller.quote(answer)
+        raise ModelError(self.caller.say(f"{what}: {said}" if said else what), retryable=True)
 
 
-def understood(answer: HttpAnswer, dialect: WireFormat, caller: Caller) -> Reply:
-    """Read an answer with status 200; raises an error if it is not valid."""
-    try:
-        return dialect.reply(answer.json())
-    except ErrorReply as error:
-        body = json.dumps({"error": {"message": str(error)}}).encode()
-        raise classify(answer._replace(status=error.status, body=body), caller) from None
-    except MalformedReply as error:
-        what = str(error)
-    except ValueError:
-        what = "the answer is not JSON"
-    said = caller.quote(answer)
-    raise ModelError(caller.say(f"{what}: {said}" if said else what), retryable=True)
+class HttpBackend(Provider):
+    """Base of backends with an HTTP API. A subclass says where it is and what its format is.
+
+    Its variables are `[ROLE_]PREFIX_API_KEY`, `[ROLE_]PREFIX_BASE_URL` and, for settings that the
+    user left open, `[ROLE_]PREFIX_MODEL`, `_TEMPERATURE`, `_MAX_TOKENS` and `_TIMEOUT_SECONDS`.
+    """
+
+    name: ClassVar[str]
+    """As it is registered; a part of fingerprints."""
+    prefix: ClassVar[str]
+    path: ClassVar[str] = "/chat/completions"
+    key_header: ClassVar[tuple[str, str]] = ("Authorization", "Bearer ")
+    """The header of the key, and what comes before the key in it."""
+    headers: ClassVar[Mapping[str, str]] = {}
+    """Further headers of each request."""
+    defaults: ClassVar[Mapping[str, object]] = {}
+    """Settings that are used where neither the user nor a variable sets them."""
+
+    def __init_subclass__(cls) -> None:
+        """Name the variables."""
+        cls.key_variables = (f"{{ROLE}}_{cls.prefix}_API_KEY", f"{cls.prefix}_API_KEY")
+        cls.url_variables = (f"{{ROLE}}_{cls.prefix}_BASE_URL", f"{cls.prefix}_BASE_URL")
+
+    @classmethod
+    def wire(cls, settings: ModelSettings) -> WireFormat:
+        """The format of the API, for this model."""
+        raise NotImplementedError
+
+    @classmethod
+    def quirk(cls, settings: ModelSettings) -> str:
+        """Whatever else of the settings changes answers; a part of the fingerprint."""
+        del settings
+        return ""
+
+    @classmethod
+    def usual_url(cls, settings: ModelSettings) -> str:
+        """The base URL where the user sets none."""
+        if not cls.default_url:
+            names = " or ".join(names_for(settings.role, cls.url_variables))
+            raise ConfigError(
+                f"backend {cls.name} needs an address for the {settings.role} model: "
+                f"set model.base_url, or {names}"
+            )
+        return cls.default_url
+
+    @classmethod
+    def settle(cls, settings: ModelSettings) -> ModelSettings:
+        return filled(settings, cls.prefix, cls.defaults)
+
+    @classmethod
+    def create(cls, settings: ModelSettings, http: Transport) -> Remote:
+        settings = cls.settle(settings)
+        wire = cls.wire(settings)
+        url = address(settings.base_url.strip() or cls.usual_url(settings), cls.path)
+        hint = cls.key_hint(settings)
+        if cls.key_required and settings.api_key is None:
+            raise AccessError(f"backend {cls.name} needs a key; set {hint}")
+        key = checked(Key(settings.api_key, *cls.key_header), url, hint)
+        return cls.remote(settings, wire, http, url, key, hint, cls.quirk(settings))
+
+    @classmethod
+    def key_hint(cls, settings: ModelSettings) -> str:
+        """What to check if the key is refused."""
+        source = settings.key_source or " or ".join(names_for(settings.role, cls.key_variables))
+        state = " (not set)" if settings.api_key is None else ""
+        return f"the key for the {settings.role} model in {source}{state}"
+
+    @classmethod
+    def remote(
+        cls,
+        settings: ModelSettings,
+        wire: WireFormat,
+        http: Transport,
+        url: str,
+        credentials: Credentials,
+        hint: str,
+        *quirks: str,
+    ) -> Remote:
+        """The model at this address; `hint` is what to check if the credentials are refused."""
+        who = f"{settings.role} model {settings.name!r} at {place(url)}"
+        return Remote(
+            fingerprint=fingerprint_of(cls.name, settings, *quirks),
+            wire=wire,
+            caller=Caller(who, hint, credentials, settings.role),
+            http=http,
+            url=url,
+            timeout=settings.timeout,
+            headers={**_JSON, **cls.headers},
+        )
 
 
 def checked(key: Key, url: str, hint: str) -> Key:
@@ -126,13 +162,6 @@ def checked(key: Key, url: str, hint: str) -> Key:
             f"check {hint}"
         )
     return key if urlsplit(url).username is None else Key(None)
-
-
-def key_hint(settings: ModelSettings, names: tuple[str, ...]) -> str:
-    """A hint for the error message if the key is refused."""
-    source = settings.key_source or " or ".join(names)
-    state = " (not set)" if settings.api_key is None else ""
-    return f"the key for the {settings.role} model in {source}{state}"
 
 
 def address(base_url: str, path: str) -> str:
@@ -158,9 +187,8 @@ def _split(url: str) -> SplitResult | None:
 
 def fingerprint_of(backend: str, settings: ModelSettings, *quirks: str) -> str:
     """Fingerprint from the backend and the settings that affect answers; not address or key."""
-    effort = settings.effort or None
     usual = (
         f"{backend}/{settings.name}/temperature={settings.temperature}"
-        f"/max_tokens={settings.max_tokens}/effort={effort}"
+        f"/max_tokens={settings.max_tokens}/effort={settings.effort or None}"
     )
     return "/".join((usual, *(quirk for quirk in quirks if quirk)))

@@ -7,14 +7,14 @@ import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from skillopt.aio import in_task, in_thread
 from skillopt.core.callables import identify
 from skillopt.core.chat import Reply, Request
 from skillopt.errors import ConfigError, ModelError, attributed_to
-from skillopt.model.abilities import check_abilities
-from skillopt.model.provider import ModelSettings, Transport
+from skillopt.model.provider import ModelSettings, Provider, Transport
+from skillopt.model.wire import check_abilities
 
 Said: TypeAlias = str | Reply
 PlainCallable: TypeAlias = (
@@ -24,14 +24,8 @@ PlainCallable: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True)
-class Scripted:
+class Scripted(Provider):
     """Answers by calling `answer` in the event loop; what it raises becomes a `ModelError`."""
-
-    key_variables: ClassVar[tuple[str, ...]] = ()
-    url_variables: ClassVar[tuple[str, ...]] = ()
-    key_required: ClassVar[bool] = False
-    default_url: ClassVar[str] = ""
-    takes_shared_effort: ClassVar[bool] = False
 
     answer: Callable[[Request], Said | Awaitable[Said]]
     name: str = "scripted:function"

@@ -28,7 +28,18 @@ LONGEST_ASKED = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Retrying:
+class Wrapper:
+    """Adds nothing to what the inner model answers, so that its fingerprint is the inner one's."""
+
+    inner: Model
+
+    @property
+    def fingerprint(self) -> str:
+        return self.inner.fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying(Wrapper):
     """Asks again after an error that may pass.
 
     Waits at least as long as the server asks, plus between half and the whole of a wait that
@@ -36,7 +47,6 @@ class Retrying:
     that remains is final: a second layer around this one repeats nothing.
     """
 
-    inner: Model
     tries: int = 5
     first_wait: float = 1.0
     max_wait: float = 30.0
@@ -48,13 +58,7 @@ class Retrying:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     random: Callable[[], float] = random.random
 
-    @property
-    def fingerprint(self) -> str:
-        """The inner model's."""
-        return self.inner.fingerprint
-
     async def complete(self, request: Request) -> Reply:
-        """Answer, possibly late."""
         start = self.clock()
         tried, failures, heard = 0, 0, -1
         while True:
@@ -83,7 +87,6 @@ class Retrying:
         return asked + longest * (1 + self.random()) / 2
 
     def _surrender(self, error: ModelError, tried: int, elapsed: float) -> str | None:
-        """Why not to try again, if so."""
         if tried >= self.tries:
             return f"gave up after {tried} tries"
         if error.retry_after is not None and error.retry_after > LONGEST_ASKED:
@@ -94,20 +97,14 @@ class Retrying:
 
 
 @dataclass(frozen=True, slots=True)
-class NonEmpty:
+class NonEmpty(Wrapper):
     """Takes no reply for an answer that holds neither visible text nor a call of a tool.
 
     A server that says nothing is a fault that may pass, not a wrong answer; unless the request says
     that silence is one.
     """
 
-    inner: Model
     role: str
-
-    @property
-    def fingerprint(self) -> str:
-        """The inner model's."""
-        return self.inner.fingerprint
 
     async def complete(self, request: Request) -> Reply:
         """Answer, or raise: retryable where asking again may help."""
@@ -129,50 +126,35 @@ class NonEmpty:
 
 
 @dataclass(frozen=True, slots=True)
-class Limited:
+class Limited(Wrapper):
     """Calls through an endpoint's limits, shared with every other model behind it."""
 
-    inner: Model
     endpoint: Endpoint
 
-    @property
-    def fingerprint(self) -> str:
-        """The inner model's."""
-        return self.inner.fingerprint
-
     async def complete(self, request: Request) -> Reply:
-        """Answer when it is this call's turn."""
         return await self.endpoint.call(self.inner, request)
 
 
 @dataclass(frozen=True, slots=True)
-class Cleaned:
+class Cleaned(Wrapper):
     """Replies within limits, as text that can be stored, without the run's own secrets."""
 
-    inner: Model
     hide: Callable[[str], str]
     """Takes secrets out of a text."""
 
-    @property
-    def fingerprint(self) -> str:
-        """The inner model's."""
-        return self.inner.fingerprint
-
     async def complete(self, request: Request) -> Reply:
-        """Answer once."""
         reply = clean_reply(await self.inner.complete(request))
         hide = self.hide
         calls = tuple(
-            ToolCall(hide(each.id), hide(each.name), hide(each.arguments)) for each in reply.calls
+            ToolCall(hide(call.id), hide(call.name), hide(call.arguments)) for call in reply.calls
         )
         return replace(reply, text=hide(reply.text), calls=calls, memo=hide(reply.memo))
 
 
 @dataclass(frozen=True, slots=True)
-class Metered:
+class Metered(Wrapper):
     """Pays for each answer from the budget: one call, its tokens and, where known, its price."""
 
-    inner: Model
     role: str
     budget: Budget
     price: Tariff | None = None
@@ -180,39 +162,27 @@ class Metered:
     max_tokens: int = 0
     """The longest answer where a request does not say."""
 
-    @property
-    def fingerprint(self) -> str:
-        """The inner model's."""
-        return self.inner.fingerprint
-
     async def complete(self, request: Request) -> Reply:
         """Answer, with `calls` and `dollars` set, unless it might cost more than there is."""
         worst = worst_case(request, self.max_tokens)
         most = worst.dollars if self.price is None else self.price.most(worst)
-        async with self.budget.hold(replace(worst, dollars=most), self.role, request.stage) as held:
+        async with self.budget.hold(replace(worst, dollars=most), self.role, request.stage) as pay:
             reply = await self.inner.complete(request)
             used = self.budget.counted(reply.usage, request, reply.text)
             dollars = used.dollars if self.price is None else self.price.cost(used)
             usage = replace(used, calls=1, dollars=dollars)
-            self.budget.pay(held, usage)
+            pay(usage)
         return replace(reply, usage=usage)
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(Wrapper):
     """Asks only what was not answered before, in this process or an earlier one."""
 
-    inner: Model
     role: str
     cache: RolloutCache
 
-    @property
-    def fingerprint(self) -> str:
-        """The inner model's."""
-        return self.inner.fingerprint
-
     async def complete(self, request: Request) -> Reply:
-        """The kept answer, or a new one that is kept before it is returned."""
         return await self.cache.reply(
             call_key(self.role, self.fingerprint, request),
             role=self.role,

@@ -32,13 +32,10 @@ KEYS = {"OPENAI_API_KEY": "sk-" + "x" * 20, "ANTHROPIC_API_KEY": "sk-" + "y" * 2
 PROVIDER = """
 from pathlib import Path
 from skillopt.core.chat import Reply
+from skillopt.model.provider import Provider
 
 
-class Versioned:
-    key_variables = url_variables = ()
-    key_required = takes_shared_effort = False
-    default_url = ""
-
+class Versioned(Provider):
     def __init__(self, name):
         self.fingerprint = f"versioned/{name}/" + Path("version").read_text()
 

@@ -20,7 +20,7 @@ from skillopt.cli.render import Screen
 from skillopt.config.load import load_config
 from skillopt.config.secrets import Secrets
 from skillopt.errors import ConfigError
-from skillopt.model.weights.catalogue import CATALOGUE
+from skillopt.model.weights import CATALOGUE
 
 QUIET = QuickstartOptions(None, yes=False, spend=False)
 

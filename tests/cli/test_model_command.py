@@ -7,7 +7,7 @@ from click.testing import CliRunner, Result
 
 from skillopt.cli.model import model_group
 from skillopt.errors import AccessError, ConfigError
-from skillopt.model.weights.catalogue import CATALOGUE
+from skillopt.model.weights import CATALOGUE
 
 SMALL = CATALOGUE[-1]
 

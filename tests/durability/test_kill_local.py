@@ -13,8 +13,7 @@ from support_runs import ROOT, kept_calls, told
 
 from skillopt.cli.discovery import Discovered
 from skillopt.cli.quickstart import make_folder
-from skillopt.model.weights.catalogue import find
-from skillopt.model.weights.folder import Folder, default_root
+from skillopt.model.weights import Folder, default_root, find
 
 pytest.importorskip("xllamacpp", reason="pip install xllamacpp")
 pytestmark = pytest.mark.weights

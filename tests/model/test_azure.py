@@ -13,10 +13,9 @@ from skillopt.aio import map_all
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Message, Request
 from skillopt.errors import AccessError, ConfigError, ModelError
-from skillopt.model.azure import Azure
 from skillopt.model.credentials import Token, Tokens
 from skillopt.model.http import Http
-from skillopt.model.openai import OpenAIChat
+from skillopt.model.openai import Azure, OpenAIChat
 from skillopt.model.provider import ModelSettings, Role
 
 ASK = Request(stage="rollout", messages=(Message("user", "Why?"),))

@@ -120,10 +120,10 @@ async def test_calls_under_way_are_not_cut_off_by_a_charge_that_exceeds_a_limit(
     order: list[str] = []
 
     async def call() -> None:
-        async with budget.hold(Usage(1), "optimizer", "analyst") as held:
+        async with budget.hold(Usage(1), "optimizer", "analyst") as pay:
             started.set()
             await finish.wait()
-            budget.pay(held, Usage(1))
+            pay(Usage(1))
             order.append("call")
 
     async def charge() -> None:

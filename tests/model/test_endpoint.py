@@ -83,7 +83,7 @@ async def test_a_caller_that_goes_away_gives_its_place_back() -> None:
 
 async def test_a_dead_server_is_given_up_for_everybody() -> None:
     time = Time()
-    endpoint = Endpoint("http://h", pulse=CircuitBreaker("http://h", time.clock, 30.0))
+    endpoint = Endpoint("http://h", breaker=CircuitBreaker("http://h", time.clock, 30.0))
     await endpoint.call(UP, ASK)
     for _ in range(19):
         with pytest.raises(Unreachable):

@@ -12,6 +12,7 @@ from skillopt.errors import AccessError, ConfigError, ModelError, Refused
 from skillopt.model.http import Http
 from skillopt.model.litellm_backend import LiteLLM
 from skillopt.model.provider import ModelSettings
+from skillopt.model.remote import Remote
 from skillopt.testing.contracts.models import check_model
 
 installed = pytest.mark.skipif(
@@ -23,7 +24,7 @@ HELLO = Request(
 )
 
 
-def model(url: str) -> LiteLLM:
+def model(url: str) -> Remote:
     settings = ModelSettings(
         role="target", name="openai/some-model", base_url=f"{url}/v1", api_key=KEY, temperature=0.5
     )

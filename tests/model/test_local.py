@@ -18,12 +18,11 @@ from support_gguf import CHATML, WANTS_A_USER, write_model
 
 from skillopt.aio import map_all
 from skillopt.core.chat import Message, Reply, Request
+from skillopt.core.intake import Json
 from skillopt.errors import AccessError, ConfigError, ModelError, Refused
 from skillopt.model.http import Http
-from skillopt.model.local.backend import Local
-from skillopt.model.local.engine import Watch, stream
-from skillopt.model.local.tuning import Tuning, physical_cores
-from skillopt.model.provider import Json, ModelSettings
+from skillopt.model.local import Local, Tuning, Watch, physical_cores, stream
+from skillopt.model.provider import ModelSettings
 from skillopt.testing.contracts.models import check_model
 
 pytest.importorskip("xllamacpp", reason="pip install xllamacpp")
@@ -123,15 +122,13 @@ async def test_replicates_differ_with_a_temperature_and_each_is_reproducible(fil
     assert await samples(connect(file)) == first
 
 
-async def test_a_schema_shapes_the_answer_and_the_fingerprint(file: Path) -> None:
+async def test_a_schema_shapes_the_answer(file: Path) -> None:
     schema = {"type": "object", "properties": {"sure": {"type": "boolean"}}, "required": ["sure"]}
-    model = connect(file)
-    shaped = model.shaped({**schema, "additionalProperties": False})
-    reply = await shaped.complete(
-        Request(stage="t", messages=ALL[0].messages, max_tokens=200, temperature=0.0)
+    closed = {**schema, "additionalProperties": False}
+    reply = await connect(file).complete(
+        Request(stage="t", messages=ALL[0].messages, max_tokens=200, temperature=0.0, schema=closed)
     )
     assert json.loads(reply.text)["sure"] in (True, False)
-    assert shaped.fingerprint != model.fingerprint
 
 
 async def test_labels_are_scored_as_probabilities_of_whole_answers(file: Path) -> None:
@@ -265,8 +262,8 @@ import asyncio, sys
 from pathlib import Path
 from skillopt.core.chat import Message, Request
 from skillopt.model.http import Http
-from skillopt.model.local.backend import Local
-from skillopt.model.provider import Json
+from skillopt.model.local import Local
+from skillopt.core.intake import Json
 from skillopt.model.provider import ModelSettings
 
 extra = {{"folder": Path({str(file.parent)!r}), "context": 512}}

@@ -10,10 +10,9 @@ import pytest
 from skillopt.aio import map_all
 from skillopt.core.chat import Message, Request
 from skillopt.model.http import Http
-from skillopt.model.local.backend import Local
+from skillopt.model.local import Local
 from skillopt.model.provider import ModelSettings
-from skillopt.model.weights.catalogue import CATALOGUE, Weights
-from skillopt.model.weights.folder import Folder, default_root
+from skillopt.model.weights import CATALOGUE, Folder, Weights, default_root
 from skillopt.testing.contracts.models import check_model
 
 pytest.importorskip("xllamacpp", reason="pip install xllamacpp")

@@ -44,13 +44,15 @@ class Line:
         self.now += seconds
 
     def model(self, patience: float = 600.0) -> Retrying:
-        endpoint = Endpoint("h", pulse=CircuitBreaker("h", self.clock, patience, self.told.append))
+        endpoint = Endpoint(
+            "h", breaker=CircuitBreaker("h", self.clock, patience, self.told.append)
+        )
         return Retrying(
             Limited(self, endpoint),
             clock=self.clock,
             sleep=self.sleep,
             random=lambda: 1.0,
-            server=endpoint.pulse,
+            server=endpoint.breaker,
         )
 
     def clock(self) -> float:
@@ -99,7 +101,7 @@ async def test_a_request_that_fails_while_others_are_answered_is_given_up_after_
         await line.sleep(seconds)
         await endpoint.call(Line((0.0, 0.0), BUSY), ASK)
 
-    model = Retrying(poisoned, tries=4, clock=line.clock, sleep=sleep, server=endpoint.pulse)
+    model = Retrying(poisoned, tries=4, clock=line.clock, sleep=sleep, server=endpoint.breaker)
     with pytest.raises(ModelError, match="gave up after 4 tries"):
         await model.complete(ASK)
 

@@ -8,7 +8,7 @@ import pytest
 
 from skillopt.aio import map_all
 from skillopt.model.provider import HttpAnswer
-from skillopt.model.rate_limits import AdaptiveConcurrency, ConcurrencyWindow, seconds_until
+from skillopt.model.rate_limits import AdaptiveConcurrency, seconds_until
 
 GOOD, BUSY = HttpAnswer(200, {}, b""), HttpAnswer(429, {}, b"")
 
@@ -37,8 +37,8 @@ class Server:
     arrived: int = 0
     gate: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def post(
-        self, url: str, *, headers: Mapping[str, str], body: bytes, timeout: float
+    async def send(
+        self, url: str, *, headers: Mapping[str, str], timeout: float, body: bytes | None = None
     ) -> HttpAnswer:
         del url, headers, body, timeout
         self.active += 1
@@ -49,17 +49,13 @@ class Server:
             self.active -= 1
         return self.answer
 
-    async def get(self, url: str, *, headers: Mapping[str, str], timeout: float) -> HttpAnswer:
-        del url, headers, timeout
-        return self.answer
 
-
-def throttle(clock: Clock) -> ConcurrencyWindow:
-    return ConcurrencyWindow(clock=clock, sleep=clock.sleep, now=clock)
+def throttled(server: Server, clock: Clock) -> AdaptiveConcurrency:
+    return AdaptiveConcurrency(server, clock=clock, sleep=clock.sleep, now=clock)
 
 
 async def burst(polite: AdaptiveConcurrency, calls: int) -> None:
-    await map_all(lambda _: polite.post("u", headers={}, body=b"", timeout=1.0), list(range(calls)))
+    await map_all(lambda _: polite.send("u", headers={}, body=b"", timeout=1.0), list(range(calls)))
 
 
 async def settle() -> None:
@@ -69,26 +65,26 @@ async def settle() -> None:
 
 async def test_without_complaints_nobody_waits() -> None:
     server, clock = Server(), Clock()
-    polite = AdaptiveConcurrency(server, throttle(clock))
+    polite = throttled(server, clock)
     calls = asyncio.ensure_future(burst(polite, 40))
     await settle()
     assert server.active == 40
     server.gate.set()
     await calls
     assert clock.slept == []
-    assert polite.throttle.active == 0
+    assert polite.active == 0
 
 
 async def test_after_complaints_half_as_many_go_at_a_time_and_later_more() -> None:
     server, clock = Server(answer=BUSY), Clock()
-    polite = AdaptiveConcurrency(server, throttle(clock))
+    polite = throttled(server, clock)
     calls = asyncio.ensure_future(burst(polite, 16))
     await settle()
     assert server.active == 16
     server.gate.set()
     await calls
     # One round of complaints counts once, however many of its calls complain.
-    assert polite.throttle.window == 8.0
+    assert polite.window == 8.0
     server.answer = GOOD
     server.gate.clear()
     calls = asyncio.ensure_future(burst(polite, 40))
@@ -96,16 +92,16 @@ async def test_after_complaints_half_as_many_go_at_a_time_and_later_more() -> No
     assert server.active == 8
     server.gate.set()
     await calls
-    assert polite.throttle.window > 11
+    assert polite.window > 11
 
 
 async def test_at_least_one_call_goes_on() -> None:
     server, clock = Server(answer=BUSY), Clock()
-    polite = AdaptiveConcurrency(server, throttle(clock))
+    polite = throttled(server, clock)
     server.gate.set()
     for _ in range(5):
         await burst(polite, 3)
-    assert polite.throttle.window == 1.0
+    assert polite.window == 1.0
     assert server.arrived == 15
 
 
@@ -139,7 +135,7 @@ async def test_nobody_starts_before_the_moment_that_the_server_named(
     answer: HttpAnswer, wait: float
 ) -> None:
     server, clock = Server(answer=answer), Clock()
-    polite = AdaptiveConcurrency(server, throttle(clock))
+    polite = throttled(server, clock)
     server.gate.set()
     await burst(polite, 1)
     assert clock.slept == []
@@ -163,7 +159,7 @@ async def test_a_server_with_room_or_without_a_moment_holds_nobody(
     headers: Mapping[str, str],
 ) -> None:
     server, clock = Server(answer=HttpAnswer(200, headers, b"")), Clock()
-    polite = AdaptiveConcurrency(server, throttle(clock))
+    polite = throttled(server, clock)
     server.gate.set()
     await burst(polite, 1)
     await burst(polite, 1)
@@ -172,7 +168,7 @@ async def test_a_server_with_room_or_without_a_moment_holds_nobody(
 
 async def test_a_caller_that_goes_away_while_waiting_takes_no_place() -> None:
     server = Server()
-    polite = AdaptiveConcurrency(server, ConcurrencyWindow(window=1.0))
+    polite = AdaptiveConcurrency(server, window=1.0)
     one = asyncio.ensure_future(burst(polite, 1))
     await settle()
     two = asyncio.ensure_future(burst(polite, 1))
@@ -183,15 +179,15 @@ async def test_a_caller_that_goes_away_while_waiting_takes_no_place() -> None:
     server.gate.set()
     await one
     await three
-    assert polite.throttle.active == 0
+    assert polite.active == 0
     assert server.arrived == 2
 
 
 async def test_a_slow_model_does_not_hold_up_another() -> None:
     slow, quick = Server(answer=BUSY), Server()
     quick.gate.set()
-    stuck = asyncio.ensure_future(burst(AdaptiveConcurrency(slow, ConcurrencyWindow()), 4))
-    await burst(AdaptiveConcurrency(quick, ConcurrencyWindow()), 4)
+    stuck = asyncio.ensure_future(burst(AdaptiveConcurrency(slow), 4))
+    await burst(AdaptiveConcurrency(quick), 4)
     assert slow.active == 4
     slow.gate.set()
     await stuck

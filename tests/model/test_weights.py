@@ -16,9 +16,8 @@ from pathlib import Path
 import pytest
 
 from skillopt.errors import AccessError, ConfigError
-from skillopt.model.weights.catalogue import CATALOGUE, Parcels, Weights, find
-from skillopt.model.weights.fetch import Fetcher, Hub, PackageIndex, Undelivered
-from skillopt.model.weights.folder import Folder, default_root
+from skillopt.model.fetch import Fetcher, Hub, PackageIndex, Undelivered
+from skillopt.model.weights import CATALOGUE, Folder, Parcels, Weights, default_root, find
 
 PART = 40_000
 CONTENT = b"GGUF" + random.Random(0).randbytes(2 * PART + 12_345)

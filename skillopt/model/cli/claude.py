@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar, Final
+from typing import Final
 
-from skillopt.core.chat import Model, Usage
-from skillopt.core.intake import read_json
-from skillopt.model.cli.dialect import Command, ProgramCall, ProgramReply, events, number
-from skillopt.model.cli.home import Place
-from skillopt.model.cli.text import TextProgram
-from skillopt.model.provider import Json, ModelSettings, Transport
-
-_PLAIN = "You answer with text. You have no tools."
-"""Stands in for the program's own instructions, which make it a coding agent."""
-
+from skillopt.core.chat import Usage
+from skillopt.core.intake import Json, read_json
+from skillopt.model.cli.process import Place
+from skillopt.model.cli.program import PLAIN, Command, Program, ProgramCall, ProgramReply, events
+from skillopt.model.wire import count, usage_apart
 
 _QUIET: Final = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -22,8 +17,6 @@ _QUIET: Final = {
     "CLAUDE_CODE_MAX_RETRIES": "0",  # retries are ours; it would try a wrong key for minutes
     "DISABLE_AUTOUPDATER": "1",
 }
-
-
 _PER_CALL: Final = (
     "input_tokens",
     "output_tokens",
@@ -38,54 +31,42 @@ _PER_MODEL: Final = (
 )
 
 
-class ClaudeCli:
+class ClaudeCli(Program):
     """`claude -p`: no tools, no settings, no memory of the call."""
 
-    key_variables: ClassVar[tuple[str, ...]] = ("ANTHROPIC_API_KEY",)
-    url_variables: ClassVar[tuple[str, ...]] = ("ANTHROPIC_BASE_URL",)
-    key_required: ClassVar[bool] = False
-    default_url: ClassVar[str] = ""
-    takes_shared_effort: ClassVar[bool] = True
+    key_variables = ("ANTHROPIC_API_KEY",)
+    url_variables = ("ANTHROPIC_BASE_URL",)
+    takes_shared_effort = True
 
-    backend: ClassVar[str] = "claude_cli"
-    program: ClassVar[str] = "claude"
-    path_key: ClassVar[str] = "claude_code_exec_path"
-    path_variables: ClassVar[tuple[str, ...]] = ("CLAUDE_CLI_BIN",)
-    key_name: ClassVar[str] = "ANTHROPIC_API_KEY"
-    server_key_name: ClassVar[str] = "ANTHROPIC_API_KEY"
-    folder: ClassVar[str] = ".claude"
-    folder_variable: ClassVar[str] = "CLAUDE_CONFIG_DIR"
-    variables: ClassVar[tuple[str, ...]] = (
-        "ANTHROPIC_API_KEY",
-        "ANTHROPIC_AUTH_TOKEN",
-        "CLAUDE_CODE_OAUTH_TOKEN",
-    )
-    efforts: ClassVar[tuple[str, ...]] = ("low", "medium", "high", "xhigh", "max")
-    login: ClassVar[str] = "run `claude` once and log in, or set ANTHROPIC_API_KEY"
+    backend = "claude_cli"
+    program = "claude"
+    path_key = "claude_code_exec_path"
+    path_variables = ("CLAUDE_CLI_BIN",)
+    key_name = "ANTHROPIC_API_KEY"
+    folder = ".claude"
+    folder_variable = "CLAUDE_CONFIG_DIR"
+    variables = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+    efforts = ("low", "medium", "high", "xhigh", "max")
+    login = "run `claude` once and log in, or set ANTHROPIC_API_KEY"
 
-    @classmethod
-    def create(cls, settings: ModelSettings, http: Transport) -> Model:
-        """A model ready to be asked."""
-        del http
-        return TextProgram.create(settings, cls())
-
-    def credentials(self, asked: ProgramCall) -> tuple[str, ...]:
+    def credentials(self, call: ProgramCall) -> tuple[str, ...]:
         """The file of the log-in, where that is not in a keyring."""
-        return () if asked.base_url else (".credentials.json",)
+        return () if call.settings.base_url else (".credentials.json",)
 
-    def command(self, asked: ProgramCall, place: Place) -> Command:
+    def command(self, call: ProgramCall, place: Place) -> Command:
         """The prompt goes to standard input, instructions into a file."""
         instructions = place.side / "instructions.md"
-        instructions.write_text(asked.system or _PLAIN, encoding="utf-8")
+        instructions.write_text(call.system or PLAIN, encoding="utf-8")
         arguments = ["-p", "--output-format", "json", "--permission-mode", "dontAsk"]
         arguments += ["--tools", "", "--strict-mcp-config", "--setting-sources", ""]
         arguments += ["--no-session-persistence", "--system-prompt-file", str(instructions)]
-        if asked.model:
-            arguments += ["--model", asked.model]
-        if asked.effort:
-            arguments += ["--effort", asked.effort]
-        server = {"ANTHROPIC_BASE_URL": asked.base_url} if asked.base_url else {}
-        return Command(arguments, asked.prompt, {**_QUIET, **server})
+        if call.model:
+            arguments += ["--model", call.model]
+        if call.settings.effort:
+            arguments += ["--effort", call.settings.effort]
+        url = call.settings.base_url
+        server = {"ANTHROPIC_BASE_URL": url} if url else {}
+        return Command(arguments, call.prompt, {**_QUIET, **server})
 
     def read(self, out: str, place: Place) -> ProgramReply:
         """The `result` event, alone or the last of a list."""
@@ -104,36 +85,31 @@ class ClaudeCli:
 
 def _result(out: str) -> Json:
     try:
-        found: Json = read_json(out)
+        output = read_json(out)
     except ValueError:
-        found = list(events(out))
-    if not isinstance(found, list):
-        return found
-    results = [each for each in found if isinstance(each, dict) and each.get("type") == "result"]
+        output = list[Json](events(out))
+    if not isinstance(output, list):
+        return output
+    results = [event for event in output if isinstance(event, dict) and _is_result(event)]
     return results[-1] if results else None
+
+
+def _is_result(event: dict[str, Json]) -> bool:
+    return event.get("type") == "result"
 
 
 def _usage(result: dict[str, Json]) -> Usage | None:
     """All that was used, by whichever model; `usage` alone leaves out side questions."""
-    cost, turns = result.get("total_cost_usd"), number(result.get("num_turns"))
-    dollars = float(cost) if isinstance(cost, float | int) else 0.0
+    cost, turns = result.get("total_cost_usd"), count(result.get("num_turns"))
     match result.get("modelUsage"):
         case dict(models) if models:
-            counts = [_tokens(each, _PER_MODEL) for each in models.values()]
+            counts = [usage_apart(used, _PER_MODEL) for used in models.values()]
         case _:
-            counts = [_tokens(result.get("usage"), _PER_CALL)]
-    if None in counts:
-        return None
-    total = sum((each for each in counts if each is not None), Usage())
-    return replace(total, calls=max(1, turns), dollars=dollars)
-
-
-def _tokens(counts: Json, names: tuple[str, str, str, str]) -> Usage | None:
-    fresh, written, read, stored = names
-    match counts:
-        case {**found} if isinstance(found.get(fresh), int) and isinstance(found.get(written), int):
-            cached, made = number(found.get(read)), number(found.get(stored))
-            sent = number(found.get(fresh)) + cached + made
-            return Usage(1, sent, number(found.get(written)), cached)
-        case _:
+            counts = [usage_apart(result.get("usage"), _PER_CALL)]
+    total = Usage()
+    for usage in counts:
+        if usage is None:
             return None
+        total += usage
+    dollars = float(cost) if isinstance(cost, float | int) else 0.0
+    return replace(total, calls=max(1, turns), dollars=dollars, stored=0)

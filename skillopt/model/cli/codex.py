@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import ClassVar, Final, cast
+from typing import Final, cast
 
-from skillopt.core.chat import Model, Usage
-from skillopt.model.cli.dialect import Command, ProgramCall, ProgramReply, events, number
-from skillopt.model.cli.home import Place
-from skillopt.model.cli.text import TextProgram
-from skillopt.model.provider import Json, ModelSettings, Transport
+from skillopt.core.chat import Usage
+from skillopt.core.intake import Json
+from skillopt.model.cli.process import Place
+from skillopt.model.cli.program import PLAIN, Command, Program, ProgramCall, ProgramReply, events
+from skillopt.model.wire import count
 
-_HARMLESS = {"agent_message", "reasoning", "error", "todo_list"}
+_HARMLESS: Final = {"agent_message", "reasoning", "error", "todo_list"}
 """Items of a turn that touch nothing."""
 
-
-_PLAIN: Final = "You answer with text. You have no tools."
-"""Stands in for the program's own instructions, which make it a coding agent."""
 _OFF: Final = {
     f"features.{name}": False
     for name in (
@@ -41,59 +38,50 @@ _SETTINGS: Final[Mapping[str, object]] = {
 _PROVIDER: Final = "skillopt"
 
 
-class CodexCli:
+class CodexCli(Program):
     """`codex exec`: in a read-only sandbox, with its tools, servers and own words switched off."""
 
-    key_variables: ClassVar[tuple[str, ...]] = ("CODEX_API_KEY",)
-    url_variables: ClassVar[tuple[str, ...]] = ("OPENAI_BASE_URL",)
-    key_required: ClassVar[bool] = False
-    default_url: ClassVar[str] = ""
-    takes_shared_effort: ClassVar[bool] = True
+    key_variables = ("CODEX_API_KEY",)
+    url_variables = ("OPENAI_BASE_URL",)
+    takes_shared_effort = True
 
-    backend: ClassVar[str] = "codex_cli"
-    program: ClassVar[str] = "codex"
-    path_key: ClassVar[str] = "codex_exec_path"
-    path_variables: ClassVar[tuple[str, ...]] = ("CODEX_EXEC_PATH", "CODEX_CLI_BIN", "CODEX_PATH")
-    key_name: ClassVar[str] = "CODEX_API_KEY"
-    server_key_name: ClassVar[str] = "CODEX_API_KEY"
-    folder: ClassVar[str] = ".codex"
-    folder_variable: ClassVar[str] = "CODEX_HOME"
-    variables: ClassVar[tuple[str, ...]] = ("CODEX_API_KEY",)
-    efforts: ClassVar[tuple[str, ...]] = ("none", "minimal", "low", "medium", "high", "xhigh")
-    login: ClassVar[str] = "run `codex login`, or set CODEX_API_KEY"
+    backend = "codex_cli"
+    program = "codex"
+    path_key = "codex_exec_path"
+    path_variables = ("CODEX_EXEC_PATH", "CODEX_CLI_BIN", "CODEX_PATH")
+    key_name = "CODEX_API_KEY"
+    folder = ".codex"
+    folder_variable = "CODEX_HOME"
+    variables = ("CODEX_API_KEY",)
+    efforts = ("none", "minimal", "low", "medium", "high", "xhigh")
+    login = "run `codex login`, or set CODEX_API_KEY"
 
-    @classmethod
-    def create(cls, settings: ModelSettings, http: Transport) -> Model:
-        """A model ready to be asked."""
-        del http
-        return TextProgram.create(settings, cls())
-
-    def credentials(self, asked: ProgramCall) -> tuple[str, ...]:
+    def credentials(self, call: ProgramCall) -> tuple[str, ...]:
         """The file of the log-in, and the profile if one is asked for."""
-        profile = asked.extra.get("profile")
+        profile = call.settings.extra.get("profile")
         chosen = (f"{profile}.config.toml",) if profile else ()
-        return chosen if asked.base_url else ("auth.json", *chosen)
+        return chosen if call.settings.base_url else ("auth.json", *chosen)
 
-    def command(self, asked: ProgramCall, place: Place) -> Command:
+    def command(self, call: ProgramCall, place: Place) -> Command:
         """Everything goes to standard input."""
         instructions = place.side / "instructions.md"
-        instructions.write_text(_PLAIN, encoding="utf-8")
+        instructions.write_text(PLAIN, encoding="utf-8")
         changes: dict[str, object] = {**_SETTINGS, "model_instructions_file": str(instructions)}
-        if asked.effort:
-            changes["model_reasoning_effort"] = asked.effort
+        if call.settings.effort:
+            changes["model_reasoning_effort"] = call.settings.effort
         arguments = ["exec", "--json", "--ephemeral", "--sandbox", "read-only"]
         arguments += ["--skip-git-repo-check", "--color", "never", "--cd", str(place.work)]
-        if asked.model:
-            arguments += ["--model", asked.model]
-        profile = asked.extra.get("profile")
+        if call.model:
+            arguments += ["--model", call.model]
+        profile = call.settings.extra.get("profile")
         if profile:
             arguments += ["--profile", str(profile)]
-        if asked.base_url or not profile:
+        if call.settings.base_url or not profile:
             changes["model_provider"] = _PROVIDER
-            changes[f"model_providers.{_PROVIDER}"] = _provider(asked)
+            changes[f"model_providers.{_PROVIDER}"] = _provider(call)
         for key, value in changes.items():
             arguments += ["-c", f"{key}={_toml(value)}"]
-        return Command([*arguments, "-"], asked.whole)
+        return Command([*arguments, "-"], call.whole)
 
     def read(self, out: str, place: Place) -> ProgramReply:
         """The last message of the agent; the turn must have been completed."""
@@ -124,7 +112,7 @@ class CodexCli:
         return ProgramReply(text, usage, problem, tool)
 
 
-def _provider(asked: ProgramCall) -> dict[str, object]:
+def _provider(call: ProgramCall) -> dict[str, object]:
     """OpenAI as the program knows it, but without retries of its own, which take a while."""
     provider: dict[str, object] = {
         "name": "OpenAI",
@@ -133,11 +121,11 @@ def _provider(asked: ProgramCall) -> dict[str, object]:
         "request_max_retries": 0,
         "stream_max_retries": 0,
     }
-    if asked.base_url:
-        provider["base_url"] = asked.base_url
-    if asked.keyed:
+    if call.settings.base_url:
+        provider["base_url"] = call.settings.base_url
+    if call.keyed:
         provider["env_key"] = "CODEX_API_KEY"
-    elif not asked.base_url:
+    elif not call.settings.base_url:
         provider["requires_openai_auth"] = True
     return provider
 
@@ -153,6 +141,6 @@ def _toml(value: object) -> str:
 def _usage(counts: Json) -> Usage | None:
     match counts:
         case {"input_tokens": int(sent), "output_tokens": int(written), **rest}:
-            return Usage(1, sent, written, min(sent, number(rest.get("cached_input_tokens"))))
+            return Usage(1, sent, written, min(sent, count(rest.get("cached_input_tokens"))))
         case _:
             return None

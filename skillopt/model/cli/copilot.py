@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from typing import ClassVar, Final, cast
+from pathlib import Path
+from typing import Final
 
-from skillopt.core.chat import Model, Usage
-from skillopt.model.cli.dialect import Command, ProgramCall, ProgramReply, events, number
-from skillopt.model.cli.home import Place
-from skillopt.model.cli.text import TextProgram
-from skillopt.model.provider import Json, ModelSettings, Transport
+from skillopt.core.chat import Usage
+from skillopt.core.intake import Json, read_json
+from skillopt.model.cli.process import Place
+from skillopt.model.cli.program import Command, Program, ProgramCall, ProgramReply, events
+from skillopt.model.wire import count
 
 _USAGE: Final = "usage.json"
 _LOGIN: Final = {
@@ -21,24 +22,20 @@ _LOGIN: Final = {
 _COMMENT: Final = re.compile(r"(?m)^\s*//.*$")
 
 
-class CopilotChat:
+class CopilotChat(Program):
     """`copilot` with a prompt on standard input: no tools, no servers, no custom instructions."""
 
-    key_variables: ClassVar[tuple[str, ...]] = ()
-    url_variables: ClassVar[tuple[str, ...]] = ("COPILOT_PROVIDER_BASE_URL",)
-    key_required: ClassVar[bool] = False
-    default_url: ClassVar[str] = ""
-    takes_shared_effort: ClassVar[bool] = False
+    url_variables = ("COPILOT_PROVIDER_BASE_URL",)
 
-    backend: ClassVar[str] = "copilot_chat"
-    program: ClassVar[str] = "copilot"
-    path_key: ClassVar[str] = "copilot_exec_path"
-    path_variables: ClassVar[tuple[str, ...]] = ("COPILOT_EXEC_PATH",)
-    key_name: ClassVar[str] = "COPILOT_GITHUB_TOKEN"
-    server_key_name: ClassVar[str] = "COPILOT_PROVIDER_API_KEY"
-    folder: ClassVar[str] = ".copilot"
-    folder_variable: ClassVar[str] = "COPILOT_HOME"
-    variables: ClassVar[tuple[str, ...]] = (
+    backend = "copilot_chat"
+    program = "copilot"
+    path_key = "copilot_exec_path"
+    path_variables = ("COPILOT_EXEC_PATH",)
+    key_name = "COPILOT_GITHUB_TOKEN"
+    server_key_name = "COPILOT_PROVIDER_API_KEY"
+    folder = ".copilot"
+    folder_variable = "COPILOT_HOME"
+    variables = (
         "COPILOT_GITHUB_TOKEN",
         "GH_TOKEN",
         "GITHUB_TOKEN",
@@ -47,33 +44,29 @@ class CopilotChat:
         "COPILOT_PROVIDER_TYPE",
         "COPILOT_PROVIDER_WIRE_API",
     )
-    efforts: ClassVar[tuple[str, ...]] = ()
-    login: ClassVar[str] = "run `copilot` once and log in, or set COPILOT_GITHUB_TOKEN"
+    login = "run `copilot` once and log in, or set COPILOT_GITHUB_TOKEN"
 
-    @classmethod
-    def create(cls, settings: ModelSettings, http: Transport) -> Model:
-        """A model ready to be asked."""
-        del http
-        return TextProgram.create(settings, cls())
-
-    def credentials(self, asked: ProgramCall) -> tuple[str, ...]:
+    def credentials(self, call: ProgramCall) -> tuple[str, ...]:
         """None as it is: the file of the log-in holds settings too."""
-        del asked
+        del call
         return ()
 
-    def command(self, asked: ProgramCall, place: Place) -> Command:
+    def command(self, call: ProgramCall, place: Place) -> Command:
         """Everything goes to standard input."""
-        if not asked.base_url:
+        url = call.settings.base_url
+        if not url:
             _log_in(place)
         arguments = ["--output-format", "json", "--stream", "off", "--no-color"]
         arguments += ["--log-level", "none", "--disable-builtin-mcps", "--no-custom-instructions"]
         # A tool that does not exist: an empty list would switch nothing off.
         arguments += ["--available-tools", "none"]
         arguments += ["--usage-output-file", str(place.side / _USAGE)]
-        if asked.model:
-            arguments += ["--model", asked.model]
+        if call.model:
+            arguments += ["--model", call.model]
         quiet = {"COPILOT_AUTO_UPDATE": "false", "XDG_CACHE_HOME": str(place.owner.cache)}
-        return Command(arguments, asked.whole, {**quiet, **_server(asked)})
+        # With another provider than GitHub, nothing is asked of GitHub.
+        server = {"COPILOT_PROVIDER_BASE_URL": url, "COPILOT_OFFLINE": "true"} if url else {}
+        return Command(arguments, call.whole, {**quiet, **server})
 
     def read(self, out: str, place: Place) -> ProgramReply:
         """All messages of the assistant, joined."""
@@ -98,33 +91,24 @@ class CopilotChat:
         return ProgramReply("".join(said) if said else None, _usage(place), problem, tool)
 
 
-def _server(asked: ProgramCall) -> dict[str, str]:
-    """Another provider than GitHub; nothing is then asked of GitHub."""
-    if not asked.base_url:
-        return {}
-    return {"COPILOT_PROVIDER_BASE_URL": asked.base_url, "COPILOT_OFFLINE": "true"}
-
-
 def _log_in(place: Place) -> None:
-    try:
-        text = (place.owner.folder / "config.json").read_text("utf-8")
-        found: object = json.loads(_COMMENT.sub("", text))
-    except (OSError, ValueError, RecursionError):
-        return
-    if isinstance(found, dict):
-        config = cast("dict[str, object]", found)
+    config = _read_json(place.owner.folder / "config.json")
+    if isinstance(config, dict):
         kept = {key: value for key, value in config.items() if key in _LOGIN}
         file = place.folder / "config.json"
         file.touch(mode=0o600)
         file.write_text(json.dumps(kept), encoding="utf-8")
 
 
-def _usage(place: Place) -> Usage | None:
+def _read_json(file: Path) -> Json:
     try:
-        found = cast("Json", json.loads((place.side / _USAGE).read_text("utf-8")))
-    except (OSError, ValueError, RecursionError):
+        return read_json(_COMMENT.sub("", file.read_text("utf-8")))
+    except (OSError, ValueError):
         return None
-    match found:
+
+
+def _usage(place: Place) -> Usage | None:
+    match _read_json(place.side / _USAGE):
         case {"modelMetrics": dict(models)}:
             return sum(map(_tokens, models.values()), Usage()) if models else None
         case _:
@@ -134,7 +118,7 @@ def _usage(place: Place) -> Usage | None:
 def _tokens(metrics: Json) -> Usage:
     match metrics:
         case {"requests": {"count": int(calls)}, "usage": {**counts}}:
-            sent, cached = number(counts.get("inputTokens")), number(counts.get("cacheReadTokens"))
-            return Usage(calls, sent, number(counts.get("outputTokens")), min(sent, cached))
+            sent, cached = count(counts.get("inputTokens")), count(counts.get("cacheReadTokens"))
+            return Usage(calls, sent, count(counts.get("outputTokens")), min(sent, cached))
         case _:
             return Usage()

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from skillopt.errors import AccessError
-from skillopt.model.weights.catalogue import Parcels, Weights
-from skillopt.model.weights.folder import Folder, sha256_of
+from skillopt.model.weights import Folder, Parcels, Weights, sha256_of
 
 _BLOCK = 1 << 20
 

@@ -1,1 +1,0 @@
-"""Files of local models: the catalogue, downloads and storage."""
