@@ -108,7 +108,7 @@ class Config:
         for key, value in self.values().items():
             name = flat_name(key)
             dotted = name in found or (key not in KEYS and not key.startswith("env."))
-            found[key if dotted else name] = _harmless(key, _simple(value))
+            found[key if dotted else name] = _plain(key, value)
         return found
 
     def identity(self) -> dict[str, str]:
@@ -116,12 +116,12 @@ class Config:
 
         Models, environment, data and documents are not here: each of them has a fingerprint.
         """
-        values = dict(self.values())
-        if values["env.split_ratio"] == "auto":
+        values = self.values()
+        if self.env.split_ratio == "auto":
             # What it comes to shows in the tasks of each split.
             values["env.split_ratio"] = "2:1:7"
         return {
-            key: json.dumps(_harmless(key, _simple(value)), ensure_ascii=False, sort_keys=True)
+            key: json.dumps(_plain(key, value), ensure_ascii=False, sort_keys=True)
             for key, value in values.items()
             if _changes_results(key)
         }
@@ -131,7 +131,7 @@ class Config:
         document: dict[str, dict[str, object]] = {name: {} for name in SECTIONS}
         for key, value in self.values().items():
             section, _, name = key.partition(".")
-            document[section][name] = _harmless(key, _simple(value))
+            document[section][name] = _plain(key, value)
         return yaml12.write(document)
 
 
@@ -157,8 +157,7 @@ def configure(given: Settings) -> Config:
     ]
     if unknown or wrong:
         raise ConfigError("\n".join([*unknown, *wrong]))
-    make = cast("Callable[..., Config]", Config)
-    config = make(**sections, given=given)
+    config = cast("Callable[..., Config]", Config)(**sections, given=given)
     return dataclasses.replace(config, warnings=tuple(_without_effect(config)))
 
 
@@ -206,33 +205,28 @@ def settings_for(
     if not dataclasses.is_dataclass(kind):
         raise TypeError(f"{kind.__name__} should be a dataclass")
     names = [each.name for each in dataclasses.fields(kind)]
-    own = {
-        key: _original(f"{section}.{key}", value, config)
-        for key, value in config.own(section).items()
-    }
     here: Section = getattr(config, section)
     part = PARTS.get(section)
     what = f"environment {config.env.name!r}" if part is None else part.told(here)
     known = [*names, *also, *(part.all_settings(here) if part else ())]
     hints = [f"{section}.{name}" for name in known]
-    problems = [
-        _line(
-            f"{section}.{key}",
-            f"unknown key for {what}{suggestion(f'{section}.{key}', hints)}",
-            config.given,
-        )
+    own = {
+        key: _original(f"{section}.{key}", value, config)
+        for key, value in config.own(section).items()
+    }
+    problems = {
+        key: f"unknown key for {what}{suggestion(f'{section}.{key}', hints)}"
         for key in own
         if key not in known
-    ]
+    }
     values = own if part is None else {**dict(here), **own}
-    checked = check(
-        TypeAdapter(kind), {key: value for key, value in values.items() if key in names}
-    )
+    checked = check(TypeAdapter(kind), {key: values[key] for key in values if key in names})
     if isinstance(checked, kind) and not problems:
         return checked
     if isinstance(checked, dict):
-        problems += [_line(f"{section}.{key}", what, config.given) for key, what in checked.items()]
-    raise ConfigError("\n".join(problems))
+        problems |= checked
+    lines = [_line(f"{section}.{key}", problem, config.given) for key, problem in problems.items()]
+    raise ConfigError("\n".join(lines))
 
 
 def _original(key: str, value: object, config: Config) -> object:
@@ -264,33 +258,20 @@ def _line(key: str, what: str, given: Settings) -> str:
     return f"{key}: {what}" + (f" [{origin.origin}]" if origin else "")
 
 
-def _harmless(key: str, value: object) -> object:
+def _plain(key: str, value: object) -> object:
+    """The value in JSON's types and without secrets; a function is named by module and name."""
     match value:
-        case str() if value and names_secret(key):
-            return HIDDEN
+        case None | bool() | int() | float():
+            return value
         case str():
-            return redact(value)
-        case dict():
-            inner = cast("dict[str, object]", value)
-            return {name: _harmless(name, each) for name, each in inner.items()}
-        case list():
-            return [_harmless(key, each) for each in cast("list[object]", value)]
-        case _:
-            return value
-
-
-def _simple(value: object) -> object:
-    """The value in JSON's types; a function is named by its module and name."""
-    match value:
-        case None | bool() | int() | float() | str():
-            return value
+            return HIDDEN if value and names_secret(key) else redact(value)
         case Mapping():
             items = cast("Mapping[object, object]", value).items()
-            return {str(key): _simple(each) for key, each in items}
+            return {str(name): _plain(str(name), inner) for name, inner in items}
         case list() | tuple():
-            return [_simple(each) for each in cast("list[object]", value)]
+            return [_plain(key, item) for item in cast("list[object]", value)]
         case _ if callable(value) or isinstance(value, Gate):
             name = getattr(value, "__qualname__", type(value).__qualname__)
-            return f"{getattr(value, '__module__', '')}:{name}"
+            return _plain(key, f"{getattr(value, '__module__', '')}:{name}")
         case _:
-            return str(value)
+            return _plain(key, str(value))

@@ -7,7 +7,7 @@ import os
 import re
 import stat
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
@@ -58,8 +58,8 @@ class Secrets:
         """The file that a variable came from; absent: the process's own."""
         self._fetched: set[str] = set()
         self._public: list[str] = []
-        self._hidden: tuple[tuple[int, int], list[str]] = ((0, 0), [])
-        """What to hide, and for how many fetched values and public texts that was found out."""
+        self._hidden: list[str] | None = None
+        """What to hide, the longest first; None: to be found out."""
         self.notices = tuple(notices)
         """What was read from which file, and which files were not read, for people."""
 
@@ -93,8 +93,7 @@ class Secrets:
 
     def get(self, *names: str) -> str | None:
         """The first of these variables that is set and not blank; its value is a secret."""
-        name = self._first(names)
-        if name is None:
+        if not (name := self.first_set(*names)):
             return None
         value = self._variables[name].strip()
         self.hide(value)
@@ -107,8 +106,7 @@ class Secrets:
             ConfigError: It is an address from a `.env` file, and the key that belongs to it comes
                 from somewhere else.
         """
-        name = self._first(names)
-        if name is None:
+        if not (name := self.first_set(*names)):
             return None
         if _ADDRESS.search(name):
             for key in self._keys_of(name):
@@ -135,6 +133,7 @@ class Secrets:
     def hide(self, value: str) -> None:
         """From now on, hide this value in any text."""
         if len(value) >= _SHORTEST:
+            self._hidden = None
             self._fetched |= {value, quote(value, safe=""), json.dumps(value)[1:-1]}
 
     def publish(self, texts: Iterable[str]) -> None:
@@ -143,6 +142,7 @@ class Secrets:
         A placeholder such as `lm-studio` may be the right answer to a task. If it were removed
         from a reply, the reply would be scored as wrong.
         """
+        self._hidden = None
         self._public += texts
 
     @property
@@ -163,10 +163,7 @@ class Secrets:
 
     def first_set(self, *names: str) -> str:
         """The name of the first of these variables that is set and not blank; or blank."""
-        return self._first(names) or ""
-
-    def _first(self, names: Iterable[str]) -> str | None:
-        return next((name for name in names if self._variables.get(name, "").strip()), None)
+        return next((name for name in names if self._variables.get(name, "").strip()), "")
 
     def _keys_of(self, address: str) -> list[str]:
         """Variables with keys that are called like an address: OPENAI_API_KEY, OPENAI_BASE_URL."""
@@ -187,17 +184,12 @@ class Secrets:
 
     def hide_values(self, text: str) -> str:
         """The text without any secret that was fetched."""
-        for value in self._values():
+        if self._hidden is None:
+            secret = [v for v in self._fetched if not any(v in public for public in self._public)]
+            self._hidden = sorted(secret, key=len, reverse=True)
+        for value in self._hidden:
             text = text.replace(value, HIDDEN)
         return text
-
-    def _values(self) -> list[str]:
-        """What to hide, the longest first."""
-        counted = len(self._fetched), len(self._public)
-        if self._hidden[0] != counted:
-            secret = [v for v in self._fetched if not any(v in text for text in self._public)]
-            self._hidden = counted, sorted(secret, key=len, reverse=True)
-        return self._hidden[1]
 
     def redact(self, text: str) -> str:
         """The text without any secret that was fetched and without what looks like one."""
@@ -206,18 +198,15 @@ class Secrets:
 
 def parse_env(text: str) -> dict[str, str]:
     """The variables of a `.env` file; lines that set nothing are passed over."""
-    return dict(_variables(text))
+    return {
+        found["name"]: re.sub(r"(?:^|\s)#.*", "", found["bare"]).strip()
+        if found["quoted"] is None
+        else "".join(map(_unquoted, _PIECE.finditer(found["quoted"])))
+        for found in _LINE.finditer(text)
+    }
 
 
-def _variables(text: str) -> Iterator[tuple[str, str]]:
-    for found in _LINE.finditer(text):
-        if (quoted := found["quoted"]) is not None:
-            yield found["name"], "".join(map(_value, _PIECE.finditer(quoted)))
-        else:
-            yield found["name"], re.sub(r"(?:^|\s)#.*", "", found["bare"]).strip()
-
-
-def _value(piece: re.Match[str]) -> str:
+def _unquoted(piece: re.Match[str]) -> str:
     if (double := piece["double"]) is not None:
         return re.sub(r"\\(.)", _unescape, double, flags=re.DOTALL)
     return piece["single"] or piece["plain"] or ""

@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NoReturn, TypeAlias
+from typing import Final, TypeAlias
 
 import yaml
 
-from skillopt.config.given import NO_OTHER, Plain, read
+from skillopt.config.given import NO_OTHER, Plain
 from skillopt.core.intake import CONFIG_BYTES, CONFIG_VALUES, read_file
 from skillopt.errors import ConfigError
 
@@ -47,11 +47,16 @@ def _resolvers(start: Resolvers) -> Resolvers:
     return table
 
 
-_PLAIN: Final = _resolvers({})
+class _Mistake(yaml.YAMLError):
+    """Readable YAML with something in it that a configuration cannot hold."""
+
+    def __init__(self, node: yaml.Node, message: str) -> None:
+        super().__init__(message)
+        self.line = node.start_mark.line + 1
 
 
 class _Loader(yaml.SafeLoader):
-    yaml_implicit_resolvers = _PLAIN
+    yaml_implicit_resolvers = _resolvers({})
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -83,26 +88,31 @@ class FileEntry:
 _TOO_MANY: Final = f"more than {CONFIG_VALUES:,} values, counted as often as aliases repeat them"
 
 
-class _Mistake(ValueError):
-    """Readable YAML with something in it that a configuration cannot hold."""
-
-    def __init__(self, node: yaml.Node, message: str) -> None:
-        super().__init__(message)
-        self.line = node.start_mark.line + 1
-
-
 def read_entries(path: Path, name: str) -> list[FileEntry]:
     """The settings in a file, in order; `name` is what messages call it."""
-    text = _text(path, name)
     try:
-        root = _compose(text)
+        root = _compose(read_file(path, CONFIG_BYTES).decode("utf-8-sig"))
         return [] if root is None else list(_entries(root))
-    except _Mistake as mistake:
-        raise ConfigError(f"{name}:{mistake.line}: {mistake}") from None
     except yaml.YAMLError as error:
-        _refuse(error, name)
+        problem = _explained(error)
     except RecursionError:
-        raise ConfigError(f"{name}: nested too deeply") from None
+        problem = ": nested too deeply"
+    except OSError as error:
+        problem = f": cannot be read: {error.strerror}"
+    except UnicodeDecodeError as error:
+        problem = f": not UTF-8 (byte {error.start}); save the file as UTF-8"
+    raise ConfigError(f"{name}{problem}")
+
+
+def _explained(error: yaml.YAMLError) -> str:
+    """Where in a file the error is, and what it is."""
+    match error:
+        case _Mistake(line=line):
+            return f":{line}: {error}"
+        case yaml.MarkedYAMLError(problem_mark=yaml.Mark(line=line, column=column)):
+            return f":{line + 1}:{column + 1}: not valid YAML: {error.problem}"
+        case _:
+            return f": not valid YAML: {' '.join(str(error).split())}"
 
 
 def read_value(text: str) -> object:
@@ -110,10 +120,8 @@ def read_value(text: str) -> object:
     typed = text.strip()
     try:
         node = _compose(text)
-        if node is None:
-            return Plain(None, typed)
-        value = _value(node, frozenset())
-    except (yaml.YAMLError, _Mistake, RecursionError):
+        value = Plain(None, typed) if node is None else _value(node)
+    except (yaml.YAMLError, RecursionError):
         return typed
     if isinstance(value, str):
         explicit = isinstance(node, yaml.ScalarNode) and node.style is not None
@@ -121,37 +129,38 @@ def read_value(text: str) -> object:
     return value if isinstance(value, Plain) else Plain(value, typed)
 
 
+def meant(value: object) -> object:
+    """The number or switch that a text spells out, to the letter; a blank one is unset."""
+    if value == "":
+        return None
+    match read_value(value) if isinstance(value, str) else None:
+        case Plain(value=bool() | int() | float() as found, text=text) if text == value:
+            return found
+        case _:
+            return NO_OTHER
+
+
 def _compose(text: str) -> yaml.Node | None:
     """The only document in a text, of a size that aliases cannot blow up."""
     root = _Loader(text).get_single_node()
-    if root is not None and _values(root, {}) > CONFIG_VALUES:
+    if root is not None and _count(root, {}) > CONFIG_VALUES:
         raise _Mistake(root, _TOO_MANY)
     return root
 
 
-def _values(node: yaml.Node, known: dict[int, int]) -> int:
+def _count(node: yaml.Node, counts: dict[int, int]) -> int:
     """How many values a node stands for once every alias is replaced by what it names."""
-    if id(node) not in known:
-        known[id(node)] = 1  # for a node within itself, which is refused later
+    if id(node) not in counts:
+        counts[id(node)] = 0
         inner: list[yaml.Node] = []
         if isinstance(node, yaml.MappingNode):
             inner = [value for _, value in node.value]
         elif isinstance(node, yaml.SequenceNode):
             inner = list(node.value)
-        known[id(node)] += sum(_values(each, known) for each in inner)
-    return known[id(node)]
-
-
-def meant(value: object) -> object:
-    """The number or switch that a text spells out, to the letter; a blank one is unset."""
-    if not isinstance(value, str):
-        return NO_OTHER
-    if not value:
-        return None
-    for tag, pattern in _PLAIN.get(value[0], ()):
-        if tag.removeprefix(_TAG) in {"bool", "int", "float"} and pattern.match(value):
-            return read(read_value(value))
-    return NO_OTHER
+        counts[id(node)] = 1 + sum(_count(each, counts) for each in inner)
+    elif not counts[id(node)]:
+        raise _Mistake(node, "an anchor that contains itself")
+    return counts[id(node)]
 
 
 def _represent(_: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
@@ -169,42 +178,19 @@ def write(document: object) -> str:
     return str(text)
 
 
-def _text(path: Path, name: str) -> str:
-    try:
-        return read_file(path, CONFIG_BYTES).decode("utf-8-sig")
-    except FileNotFoundError:
-        raise ConfigError(f"{name}: no such file; check the path") from None
-    except OSError as error:
-        raise ConfigError(f"{name}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(
-            f"{name}: not UTF-8 (byte {error.start}); save the file as UTF-8"
-        ) from None
-
-
-def _refuse(error: yaml.YAMLError, name: str) -> NoReturn:
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        mark = error.problem_mark
-        place = f"{name}:{mark.line + 1}:{mark.column + 1}"
-        raise ConfigError(f"{place}: not valid YAML: {error.problem}") from None
-    raise ConfigError(f"{name}: not valid YAML: {' '.join(str(error).split())}") from None
-
-
 def _entries(root: yaml.Node) -> Iterator[FileEntry]:
     if not isinstance(root, yaml.MappingNode):
         raise _Mistake(root, "should hold settings such as `train:` with keys below it")
-    for key, line, node in _pairs(root, frozenset()):
+    for key, line, node in _pairs(root):
         if isinstance(node, yaml.MappingNode):
-            for inner, inner_line, value in _pairs(node, frozenset()):
-                yield FileEntry((key, inner), _value(value, frozenset()), inner_line)
+            for inner, inner_line, value in _pairs(node):
+                yield FileEntry((key, inner), _value(value), inner_line)
         else:
-            yield FileEntry((key,), _value(node, frozenset()), line)
+            yield FileEntry((key,), _value(node), line)
 
 
-def _pairs(node: yaml.MappingNode, above: frozenset[int]) -> list[tuple[str, int, yaml.Node]]:
+def _pairs(node: yaml.MappingNode) -> list[tuple[str, int, yaml.Node]]:
     """Keys with their lines and values; `<<` is merged below what the mapping itself says."""
-    if id(node) in above:
-        raise _Mistake(node, "an anchor that contains itself")
     own: dict[str, tuple[str, int, yaml.Node]] = {}
     merged: dict[str, tuple[str, int, yaml.Node]] = {}
     for key, value in node.value:
@@ -212,9 +198,10 @@ def _pairs(node: yaml.MappingNode, above: frozenset[int]) -> list[tuple[str, int
             raise _Mistake(key, "a key should be plain text")
         name, line = str(key.value), key.start_mark.line + 1
         if key.tag == f"{_TAG}merge":
-            for each in _merged(value):
-                found = {pair[0]: pair for pair in _pairs(each, above | {id(node)})}
-                merged = found | merged
+            for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                if not isinstance(source, yaml.MappingNode):
+                    raise _Mistake(source, "`<<` should name a mapping")
+                merged = {pair[0]: pair for pair in _pairs(source)} | merged
         elif name in own:
             raise _Mistake(key, f"{name!r} is given twice, first in line {own[name][1]}")
         else:
@@ -222,23 +209,12 @@ def _pairs(node: yaml.MappingNode, above: frozenset[int]) -> list[tuple[str, int
     return list((merged | own).values())
 
 
-def _merged(value: yaml.Node) -> Iterator[yaml.MappingNode]:
-    nodes: list[yaml.Node] = value.value if isinstance(value, yaml.SequenceNode) else [value]
-    for node in nodes:
-        if not isinstance(node, yaml.MappingNode):
-            raise _Mistake(node, "`<<` should name a mapping")
-        yield node
-
-
-def _value(node: yaml.Node, above: frozenset[int]) -> object:
-    inner = above | {id(node)}
+def _value(node: yaml.Node) -> object:
     match node:
         case yaml.MappingNode():
-            return {key: _value(each, inner) for key, _, each in _pairs(node, above)}
+            return {key: _value(value) for key, _, value in _pairs(node)}
         case yaml.SequenceNode():
-            if id(node) in above:
-                raise _Mistake(node, "an anchor that contains itself")
-            return [_value(each, inner) for each in node.value]
+            return [_value(item) for item in node.value]
         case _:
             return _scalar(node)
 
@@ -259,7 +235,5 @@ def _scalar(node: yaml.Node) -> object:
                 return Plain(float(re.sub(r"\.(inf|nan)", r"\1", text.lower())), text)
             case _:
                 raise _Mistake(node, f"the tag {node.tag!r} is not used here; write a plain value")
-    except ValueError as error:
-        if isinstance(error, _Mistake):
-            raise
+    except ValueError:
         raise _Mistake(node, f"{text[:40]!r} is not a valid value") from None
