@@ -1,4 +1,4 @@
-"""The chat completions API, and the backends that speak it as it is or nearly so."""
+"""The chat completions API, and the backends that speak it with fields of their own."""
 
 from __future__ import annotations
 
@@ -196,17 +196,6 @@ def _without_thoughts(text: str) -> str:
     if closed:
         return said.lstrip()
     return "" if text.lstrip().startswith("<think>") else text
-
-
-class OpenAICompatible(HttpBackend):
-    """A model behind any server that speaks chat completions; the key is optional."""
-
-    name = "openai_compatible"
-    prefix = "OPENAI_COMPATIBLE"
-
-    @classmethod
-    def wire(cls, settings: ModelSettings) -> Completions:
-        return Completions(settings)
 
 
 class QwenChat(HttpBackend):

@@ -1,4 +1,4 @@
-"""OpenAI by either of its two APIs, and Azure OpenAI: addresses, keys, and tokens."""
+"""OpenAI by either of its two APIs, Azure OpenAI, and every server with chat completions."""
 
 from __future__ import annotations
 
@@ -29,6 +29,17 @@ _WANTS_RESPONSES: Final = re.compile(
 """Models that OpenAI serves by the responses API only."""
 _TAKES_EFFORT: Final = re.compile(r"(?:o[1-9]|gpt-[5-9]|codex)(?!.{0,60}-chat)")
 """Models that reason before they answer, by their name."""
+
+
+class OpenAICompatible(HttpBackend):
+    """A model behind any server that speaks chat completions; the key is optional."""
+
+    name = "openai_compatible"
+    prefix = "OPENAI_COMPATIBLE"
+
+    @classmethod
+    def wire(cls, settings: ModelSettings) -> Completions:
+        return Completions(settings)
 
 
 class OpenAIChat(HttpBackend):

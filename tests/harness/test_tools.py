@@ -16,8 +16,8 @@ from skillopt.core.skill import Skill
 from skillopt.errors import BudgetSpent, EnvironmentFault, ModelError, SkilloptError
 from skillopt.harness.chat import MAX_TURNS, Chat
 from skillopt.model.anthropic import ClaudeChat
-from skillopt.model.completions import OpenAICompatible
 from skillopt.model.http import Http
+from skillopt.model.openai import OpenAICompatible
 from skillopt.model.provider import ModelSettings
 from skillopt.testing.model_server import Call, ModelServer, Say
 

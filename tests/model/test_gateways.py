@@ -11,8 +11,8 @@ from support_wire import WireServer, says
 
 from skillopt.core.chat import Message, Request
 from skillopt.errors import AccessError, ModelError, Refused
-from skillopt.model.completions import OpenAICompatible
 from skillopt.model.http import Http
+from skillopt.model.openai import OpenAICompatible
 from skillopt.model.provider import ModelSettings
 
 ASK = Request(stage="rollout", messages=(Message("user", "Why?"),))

@@ -15,8 +15,8 @@ from support_wire import WireServer, completion, says
 
 from skillopt.core.chat import Message, Request
 from skillopt.errors import AccessError
-from skillopt.model.completions import OpenAICompatible
 from skillopt.model.http import Http
+from skillopt.model.openai import OpenAICompatible
 from skillopt.model.provider import ModelSettings
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
@@ -25,7 +25,7 @@ CLIENT = """
 import asyncio, sys
 from skillopt.core.chat import Message, Request
 from skillopt.model.http import Http
-from skillopt.model.completions import OpenAICompatible
+from skillopt.model.openai import OpenAICompatible
 from skillopt.model.provider import ModelSettings
 
 async def main():

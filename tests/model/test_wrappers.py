@@ -14,8 +14,8 @@ from skillopt.aio import map_all
 from skillopt.core.chat import Image, Message, Model, Reply, Request, Tool, ToolCall, Usage
 from skillopt.errors import AccessError, ModelError
 from skillopt.model.budget import Budget, Meter
-from skillopt.model.completions import OpenAICompatible
 from skillopt.model.http import Http
+from skillopt.model.openai import OpenAICompatible
 from skillopt.model.prices import Price
 from skillopt.model.provider import ModelSettings
 from skillopt.model.rate_limits import Endpoint
