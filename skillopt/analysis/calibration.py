@@ -133,5 +133,4 @@ def calibrated(evaluation: Evaluation, metric: Metric) -> Calibration | None:
 
 def _marks(evaluation: Evaluation, metric: Metric) -> Iterator[list[float]]:
     for task in evaluation.scores:
-        scores = [each[task] for each in evaluation.replicates if task in each]
-        yield [metric.of(score) for score in scores]
+        yield [metric.of(scores[task]) for scores in evaluation.replicates if task in scores]

@@ -22,7 +22,7 @@ def worth(rule: Rule, whole: Evaluation, less: Evaluation, metric: Metric) -> Wo
     new, old = whole.beside(less)
     gains = [metric.difference(new.scores[task], old.scores[task]) for task in new.scores]
     found = matched(gains)
-    changed = sum(abs(each) > EQUAL for each in gains)
+    changed = sum(abs(gain) > EQUAL for gain in gains)
     return Worth(rule, found.mean, found.low, found.high, len(gains), changed)
 
 
@@ -71,8 +71,8 @@ class Prune:
 
     def _tasks(self, rule: Rule, origins: Origins, sample: Sequence[Task]) -> list[Task]:
         """Up to half of them are tasks that speak for the rule."""
-        spoke = [task for each in origins_of(rule, origins) for task in each.tasks]
-        own = [self.tasks[each] for each in dict.fromkeys(spoke) if each in self.tasks]
+        spoke = [task for origin in origins_of(rule, origins) for task in origin.tasks]
+        own = [self.tasks[task] for task in dict.fromkeys(spoke) if task in self.tasks]
         chosen = [*own[: len(sample) // 2], *sample]
         return list({task.id: task for task in chosen}.values())[: len(sample)]
 
@@ -86,16 +86,16 @@ class Prune:
         gone: list[Rule] = []
         # The most harmful first; of equals the last one, for it may repeat an earlier one.
         able = {task for task, mark in self.metric.marks(whole).items() if mark > EQUAL}
-        tested = [each for each in worths if able.intersection(t.id for t in trials[each.rule])]
-        useless = [each for each in reversed(tested) if _useless(each)]
-        for each in sorted(useless, key=lambda each: each.gain):
-            shorter = without(skill, [*gone, each.rule])
+        tested = [worth for worth in worths if able.intersection(t.id for t in trials[worth.rule])]
+        useless = [rule_worth for rule_worth in reversed(tested) if _useless(rule_worth)]
+        for rule_worth in sorted(useless, key=lambda rule_worth: rule_worth.gain):
+            shorter = without(skill, [*gone, rule_worth.rule])
             if shorter == skill:
                 continue  # it cannot go without changing how the rest is read
-            tasks = trials[each.rule]
+            tasks = trials[rule_worth.rule]
             _, less = await self.measure([(skill, tasks), (shorter, tasks)])
-            if _useless(worth(each.rule, whole, less, self.metric)):
-                gone.append(each.rule)
+            if _useless(worth(rule_worth.rule, whole, less, self.metric)):
+                gone.append(rule_worth.rule)
         return gone
 
 

@@ -21,7 +21,7 @@ def metric_of(state: State) -> Metric:
 
 def shown_metrics(metric: Metric) -> list[Metric]:
     """All that a report shows: the metric of the run, then the others."""
-    return [metric, *(each for each in (HARD, SOFT) if each.soft_weight != metric.soft_weight)]
+    return [metric, *(other for other in (HARD, SOFT) if other.soft_weight != metric.soft_weight)]
 
 
 def mean(evaluation: Evaluation, metric: Metric) -> Interval:
@@ -118,7 +118,7 @@ def claim(state: State, metric: Metric | None = None) -> Claim:
 
 def _compare(split: Split, before: Evaluation, after: Evaluation, metric: Metric) -> Claim:
     changes = _changes(before, after, metric)
-    changed = sum(abs(each) > EQUAL for each in changes)
+    changed = sum(abs(change) > EQUAL for change in changes)
     # The same evaluation is not counted twice.
     failures = len(before.failures) + (before.skill != after.skill) * len(after.failures)
     gain, own = matched(changes), len(after.own_failures)
@@ -152,7 +152,7 @@ def figures(state: State) -> Mapping[str, object]:
             **({"n_own_failures": shown.own_failures} if shown.own_failures else {}),
             "conclusive": shown.split == "test" and shown.conclusive,
             "words": shown.words(),
-            "other_metrics": [_told(claim(state, each)) for each in shown_metrics(metric)[1:]],
+            "other_metrics": [_told(claim(state, other)) for other in shown_metrics(metric)[1:]],
         },
         "selection": {
             "initial": outcome(state.initial.evaluation, metric),
@@ -163,8 +163,12 @@ def figures(state: State) -> Mapping[str, object]:
     }
     if state.final_test is not None:
         initial, best, last = (
-            outcome(each, metric)
-            for each in (state.final_test.initial, state.final_test.best, state.final_test.last)
+            outcome(evaluation, metric)
+            for evaluation in (
+                state.final_test.initial,
+                state.final_test.best,
+                state.final_test.last,
+            )
         )
         found["test"] = {"initial": initial, "best": best, "last": last}
         found["baseline_test_score"] = initial["score"]

@@ -260,7 +260,7 @@ class _Look:
 
     def all(self, tag: str, values: Iterable[object]) -> bytes:
         """A digest of several values, in order."""
-        return _digest(tag, [self.of(each) for each in values])
+        return _digest(tag, [self.of(value) for value in values])
 
     def _object(self, value: object) -> bytes:
         """Any other object: by its class, its attributes and the state it would be pickled with.
@@ -274,7 +274,7 @@ class _Look:
                 named = _named(value, _package(getattr(value, "__module__", "") or ""))
                 return _digest("global", (named, self._attributes(value)))
             make, arguments, state, *items = (*reduced, None, None, None)[:5]
-            inside = [list(cast("Iterable[object]", each or ())) for each in items]
+            inside = [list(cast("Iterable[object]", item or ())) for item in items]
         except Exception:  # noqa: BLE001 - a file, a connection: whatever cannot be pickled
             return self.unlike(value)
         found = [self.of(type(value)), self.of(make), self.of(arguments), self._state(state)]
@@ -296,7 +296,7 @@ class _Look:
                 if isinstance(slot, types.MemberDescriptorType):
                     with suppress(AttributeError):
                         found.append((name, slot.__get__(value, type(value))))
-        found.sort(key=lambda each: _bytes(each[0]))
+        found.sort(key=lambda attribute: _bytes(attribute[0]))
         return _digest("attributes", [_digest(name, (self.of(it),)) for name, it in found])
 
     def _state(self, state: object) -> bytes:
@@ -304,12 +304,12 @@ class _Look:
         match state:
             case tuple():
                 return _digest(
-                    "slots", [self._state(each) for each in cast("tuple[object, ...]", state)]
+                    "slots", [self._state(part) for part in cast("tuple[object, ...]", state)]
                 )
             case dict():
                 found = cast("dict[object, object]", state).items()
-                named = sorted(found, key=lambda each: _bytes(each[0]))
-                return self.all("state", (each for item in named for each in item))
+                named = sorted(found, key=lambda attribute: _bytes(attribute[0]))
+                return self.all("state", (part for item in named for part in item))
             case _:
                 return self.of(state)
 
@@ -318,9 +318,13 @@ class _Look:
         if package := _package_of(kind):
             return _named(kind, package)
         if issubclass(kind, Enum):
-            members = {name: cast("object", each.value) for name, each in kind.__members__.items()}
+            members = {
+                name: cast("object", member.value) for name, member in kind.__members__.items()
+            }
             return _digest(kind.__qualname__, (self.of(members),))
-        inside = [(name, each) for name, each in sorted(vars(kind).items()) if _written(name, each)]
+        inside = [
+            (name, value) for name, value in sorted(vars(kind).items()) if _written(name, value)
+        ]
         bases = self.all("bases", (type(kind), *kind.__bases__))
         return _digest(
             kind.__qualname__, (bases, self.all("class", (x for it in inside for x in it)))
@@ -387,9 +391,9 @@ class _Look:
         try:
             inside = vars(value)
             found = [
-                _digest(each, (self._used(inside[each], names),))
-                for each in sorted(names)
-                if each in inside
+                _digest(name, (self._used(inside[name], names),))
+                for name in sorted(names)
+                if name in inside
             ]
         finally:
             self._open.discard(id(value))
@@ -404,11 +408,11 @@ class _Look:
 
 
 def _set(look: _Look, values: set[object] | frozenset[object]) -> bytes:
-    return _digest(type(values).__name__, sorted(look.of(each) for each in values))
+    return _digest(type(values).__name__, sorted(look.of(value) for value in values))
 
 
 def _dict(look: _Look, values: dict[object, object]) -> bytes:
-    return look.all("dict", (each for item in list(values.items()) for each in item))
+    return look.all("dict", (part for item in list(values.items()) for part in item))
 
 
 # Any, because each of these takes what its key says.
@@ -449,10 +453,10 @@ def _names(code: types.CodeType) -> _Names:
     loads, kept, names, imports = set[str](), set[str](), set[str](), set[tuple[str, int]]()
     waiting = [code]
     while waiting:
-        each = waiting.pop()
-        names.update(each.co_names)
-        waiting += [const for const in each.co_consts if isinstance(const, types.CodeType)]
-        steps = list(dis.get_instructions(each))
+        inner = waiting.pop()
+        names.update(inner.co_names)
+        waiting += [const for const in inner.co_consts if isinstance(const, types.CodeType)]
+        steps = list(dis.get_instructions(inner))
         for place, step in enumerate(steps):
             match step.opname:
                 case "LOAD_GLOBAL" | "LOAD_NAME":
@@ -501,7 +505,7 @@ def _package_of(value: types.FunctionType | types.ModuleType | type[object]) -> 
         found = cast("Mapping[str, object]", getattr(found, "__dict__", {})).get(name)
     inside = [found]  # of a class also what it keeps inside of a descriptor
     inside += [getattr(found, name, None) for name in ("__func__", "fget", "fset", "fdel")]
-    return package if any(each is value for each in inside) else ""
+    return package if any(held is value for held in inside) else ""
 
 
 @functools.lru_cache(maxsize=4096)

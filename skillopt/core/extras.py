@@ -22,5 +22,5 @@ def install_command(extra: str, package: str = _OURS) -> str:
     except PackageNotFoundError:
         listed = []
     pattern = re.compile(rf"""([^;]+?)\s*;\s*extra\s*==\s*["']{re.escape(extra)}["']\s*""")
-    needed = [found[1] for each in listed if (found := pattern.fullmatch(each))]
+    needed = [found[1] for requirement in listed if (found := pattern.fullmatch(requirement))]
     return f"pip install {' '.join(map(quote, needed)) or quote(f'.[{extra}]')}"

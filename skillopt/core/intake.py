@@ -102,9 +102,9 @@ def too_deep(value: Json) -> bool:
     for _ in range(NESTING + 1):
         level = [
             inner
-            for each in level
-            if isinstance(each, dict | list)
-            for inner in (each.values() if isinstance(each, dict) else each)
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
         ]
     return bool(level)
 
@@ -152,8 +152,8 @@ def clean_text(text: str) -> str:
 def is_blank(text: str) -> bool:
     """Whether a text shows nothing: it is empty, or all of its characters are invisible."""
     return all(
-        unicodedata.category(each) in _INVISIBLE or _FILLERS.match(each) is not None
-        for each in text
+        unicodedata.category(character) in _INVISIBLE or _FILLERS.match(character) is not None
+        for character in text
     )
 
 
@@ -174,7 +174,7 @@ def clean_reply(reply: Reply) -> Reply:
 def _cleaned_usage(usage: Usage) -> Usage:
     """What a server counted, unless it cannot be true."""
     counts = (usage.input, usage.output, usage.cached, usage.stored)
-    counted = all(0 <= each <= _MOST_TOKENS for each in counts)
+    counted = all(0 <= count <= _MOST_TOKENS for count in counts)
     known = usage if counted else Usage(calls=usage.calls)
     sound = math.isfinite(usage.dollars) and usage.dollars >= 0
     return known if sound else replace(known, dollars=0.0)

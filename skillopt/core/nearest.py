@@ -20,7 +20,7 @@ def nearest(word: str, names: Iterable[str], like: float = _LIKE) -> str | None:
     asked = _plain(word)
     if near := get_close_matches(asked, plain, n=1, cutoff=like):
         return plain[near[0]]
-    whole = [name for each, name in plain.items() if len(asked) >= _PART and asked in each]
+    whole = [name for folded, name in plain.items() if len(asked) >= _PART and asked in folded]
     return whole[-1] if whole else None
 
 

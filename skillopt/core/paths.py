@@ -16,7 +16,7 @@ def similar_path(path: Path) -> Path | None:
         above = similar_path(folder)
         below = None if above is None else above / path.name
         return below if below is not None and below.exists() else None
-    near = nearest(path.name, sorted(each.name for each in folder.iterdir()))
+    near = nearest(path.name, sorted(entry.name for entry in folder.iterdir()))
     return folder / near if near else None
 
 

@@ -168,7 +168,7 @@ class Evaluation:
                     marks[rollout.task] = Score(hard, soft)
                 case Failure() as failure:
                     failures[rollout.task] = failure
-        return cls.over(skill, split, [rounds[each] for each in sorted(rounds)], failures)
+        return cls.over(skill, split, [rounds[number] for number in sorted(rounds)], failures)
 
     @classmethod
     def over(
@@ -180,7 +180,7 @@ class Evaluation:
     ) -> Evaluation:
         """Replicates put together: a task's score is the mean of those that it has."""
         tasks = dict.fromkeys(task for marks in rounds for task in marks)
-        lost = {task: each for task, each in failures.items() if task not in tasks}
+        lost = {task: failure for task, failure in failures.items() if task not in tasks}
         if len(rounds) < 2:
             return cls(skill, split, rounds[0] if rounds else {}, lost)
         scores = {task: _mean([marks[task] for marks in rounds if task in marks]) for task in tasks}
@@ -276,7 +276,7 @@ _NOTHING: Mapping[str, Score] = {}
 
 
 def _mean(scores: Sequence[Score]) -> Score:
-    return Score(fmean(each.hard for each in scores), fmean(each.soft for each in scores))
+    return Score(fmean(score.hard for score in scores), fmean(score.soft for score in scores))
 
 
 def _only(marks: Mapping[str, Score], tasks: Set[str]) -> dict[str, Score]:

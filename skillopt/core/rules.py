@@ -65,9 +65,9 @@ class Cut:
 def rules_in(skill: Skill) -> tuple[Rule, ...]:
     """The rules of all files, in the order in which they stand."""
     return tuple(
-        Rule(each.file, each.line + start, "".join(each.lines[start:stop]).rstrip())
-        for each in _passages(skill)
-        for start, stop in _rules(each.lines)
+        Rule(passage.file, passage.line + start, "".join(passage.lines[start:stop]).rstrip())
+        for passage in _passages(skill)
+        for start, stop in _rules(passage.lines)
     )
 
 
@@ -77,13 +77,15 @@ def without(skill: Skill, rules: Collection[Rule]) -> Skill:
     Titles (headings of the first level) stay, and all other text is as it was, apart from blank
     lines around what went. Where that would make a region or front matter of it, nothing goes.
     """
-    gone = {(each.file, each.line) for each in rules}
-    texts = {each.place: _left(each, gone) for each in _passages(skill)}
+    gone = {(rule.file, rule.line) for rule in rules}
+    texts = {passage.place: _left(passage, gone) for passage in _passages(skill)}
     parts = [
         Text(texts[MAIN, at]) if isinstance(part, Text) else part
         for at, part in enumerate(skill.parts)
     ]
-    references = [Reference(each.path, texts[each.path, 0]) for each in skill.references]
+    references = [
+        Reference(reference.path, texts[reference.path, 0]) for reference in skill.references
+    ]
     made = Skill.of(skill.front, parts, references)
     return made if Skill.parse(made.render()) == made else skill
 
@@ -119,8 +121,8 @@ def _passages(skill: Skill) -> Iterator[_Passage]:
             lines = _lines(rest[: len(rest) - len(tail)])
             yield _Passage(MAIN, at, line, lines, head, tail)
         before += part.text if isinstance(part, Text) else part.render()
-    for each in skill.references:
-        yield _Passage(each.path, 0, 1, _lines(each.text))
+    for reference in skill.references:
+        yield _Passage(reference.path, 0, 1, _lines(reference.text))
 
 
 def _lines(text: str) -> list[str]:
@@ -180,7 +182,7 @@ def _bullets(
         blank = False
     if begun is not None:
         found.append((begun, stop))
-    return [trimmed for each in found if (trimmed := _trimmed(lines, *each))]
+    return [trimmed for lines_of_bullet in found if (trimmed := _trimmed(lines, *lines_of_bullet))]
 
 
 def _indent(line: str) -> int:
@@ -214,7 +216,7 @@ def _with_empty_heads(lines: Sequence[str], cut: Collection[int]) -> set[int]:
         if not level or level == 1 or at in gone:
             continue
         below = _below(levels, at, level)
-        worded = [each for each in below if lines[each].strip()]
+        worded = [line for line in below if lines[line].strip()]
         if worded and gone.issuperset(worded):
             gone.add(at)
     return gone
@@ -222,7 +224,7 @@ def _with_empty_heads(lines: Sequence[str], cut: Collection[int]) -> set[int]:
 
 def _below(levels: Sequence[int | None], at: int, level: int) -> range:
     """The lines of a heading's section, those of its subsections included."""
-    ends = (each for each in range(at + 1, len(levels)) if 0 < (levels[each] or 0) <= level)
+    ends = (line for line in range(at + 1, len(levels)) if 0 < (levels[line] or 0) <= level)
     return range(at + 1, next(ends, len(levels)))
 
 

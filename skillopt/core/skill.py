@@ -50,10 +50,10 @@ def is_reference(path: str) -> bool:
 
 def ordered(references: Iterable[Reference]) -> tuple[Reference, ...]:
     """The references of a package by path, each path once, whatever its capitals."""
-    kept = tuple(sorted(references, key=lambda each: each.path))
-    names = [each.path.lower() for each in kept]
+    kept = tuple(sorted(references, key=lambda reference: reference.path))
+    names = [reference.path.lower() for reference in kept]
     if twice := [
-        each.path for each, name in zip(kept, names, strict=True) if names.count(name) > 1
+        reference.path for reference, name in zip(kept, names, strict=True) if names.count(name) > 1
     ]:
         raise SkillError(f"the skill has {' and '.join(twice)}: file names must differ")
     if len(kept) > MOST:
@@ -170,15 +170,16 @@ class Skill:
             if sum(region.kind == kind for region in regions) > 1:
                 raise SkillError(f"the skill has more than one {start} region")
         files = ordered(references)
-        for each in files:
-            if mark := _ANY_MARK.search(each.text):
-                raise SkillError(f"{each.path} has a region mark {mark[0]!r}: only SKILL.md may")
+        for file in files:
+            if mark := _ANY_MARK.search(file.text):
+                raise SkillError(f"{file.path} has a region mark {mark[0]!r}: only SKILL.md may")
         return cls(front, tuple(kept), files)
 
     def render(self) -> str:
         """The whole skill as one text, references after the document: what an agent reads."""
         pieces = [part.text if isinstance(part, Text) else part.render() for part in self.parts]
-        return self.front + "".join(pieces) + "".join(each.render() for each in self.references)
+        pieces += [reference.render() for reference in self.references]
+        return self.front + "".join(pieces)
 
     @property
     def main(self) -> Skill:
@@ -191,7 +192,7 @@ class Skill:
 
     def with_reference(self, reference: Reference) -> Skill:
         """The same skill with this file in place of the one of its path, or as a new one."""
-        others = [each for each in self.references if each.path != reference.path]
+        others = [other for other in self.references if other.path != reference.path]
         return Skill.of(self.front, self.parts, [*others, reference])
 
     @property
@@ -224,11 +225,11 @@ class Skill:
         What else stands in the region stays in front of them. A skill without reminders that is
         given none stays as it is.
         """
-        kept = [line for each in notes if (line := " ".join(scrub(each).split()))]
+        kept = [line for note in notes if (line := " ".join(scrub(note).split()))]
         if kept == list(self.notes):
             return self
         lead = scrub(_read_notes(self._region("notes"))[0]).strip() or NOTES_HEADING
-        listed = "".join(f"\n- {each}" for each in kept)
+        listed = "".join(f"\n- {note}" for note in kept)
         return self._with_region(Region("notes", f"\n{lead}\n{listed}\n"))
 
     def _with_region(self, region: Region) -> Skill:

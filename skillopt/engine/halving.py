@@ -189,11 +189,11 @@ class ParetoParents:
         wins = self._wins(pool)
         if not any(wins):
             return pool[-1]
-        return drawn(pool, [len(each) for each in wins], f"{self.seed} parent {step}")
+        return drawn(pool, [len(tasks) for tasks in wins], f"{self.seed} parent {step}")
 
     def _wins(self, pool: Sequence[Measured]) -> list[set[str]]:
         """By skill, the tasks on which nobody is better; none for a skill that others cover."""
-        marks = [self.marks(each.evaluation) for each in pool]
+        marks = [self.marks(skill.evaluation) for skill in pool]
         best: dict[str, float] = {}
         for some in marks:
             for task, mark in some.items():
@@ -202,7 +202,7 @@ class ParetoParents:
             {task for task, mark in some.items() if mark >= best[task] - EQUAL} for some in marks
         ]
         for at in sorted(range(len(pool)), key=lambda at: (pool[at].value, at)):
-            others = set[str]().union(*(each for n, each in enumerate(wins) if n != at))
+            others = set[str]().union(*(tasks for n, tasks in enumerate(wins) if n != at))
             if wins[at] <= others and any(wins[n] for n in range(len(pool)) if n != at):
                 wins[at] = set()
         return wins

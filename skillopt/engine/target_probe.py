@@ -37,7 +37,9 @@ class LiveTargetProbe:
     def leaked_reference(self, rollout: Rollout, text: str) -> str:
         """What the text would tell the target of the reference; empty when nothing."""
         said = _plain(text)
-        return next((each for each in self._private(rollout) if _holds(said, _plain(each))), "")
+        return next(
+            (private for private in self._private(rollout) if _holds(said, _plain(private))), ""
+        )
 
     async def explain(self, rollout: Rollout, skill: Skill, question: str) -> str:
         """What the target says about its own attempt, which it has before its eyes."""
@@ -67,14 +69,14 @@ class LiveTargetProbe:
         task = self.tasks[rollout.task]
         feedback = rollout.outcome.feedback if isinstance(rollout.outcome, Score) else ""
         quoted = {piece for _, text in _QUOTED.findall(feedback) for piece in _pieces(text)}
-        seen = _plain("\n".join(each.text for each in _recalled(rollout, Skill())))
+        seen = _plain("\n".join(message.text for message in _recalled(rollout, Skill())))
         harmless = {"", _plain(task.kind), _plain(task.id)}
-        for each in sorted(quoted | set(_leaves(task.data))):
-            plain = _plain(each)
-            heard = each in quoted or _holds(_plain(feedback), plain)
+        for private in sorted(quoted | set(_leaves(task.data))):
+            plain = _plain(private)
+            heard = private in quoted or _holds(_plain(feedback), plain)
             telling = heard or len(plain) >= _TELLING
             if telling and plain not in harmless and not _holds(seen, plain):
-                yield each
+                yield private
 
 
 def _recalled(rollout: Rollout, skill: Skill) -> tuple[Message, ...]:
@@ -82,12 +84,12 @@ def _recalled(rollout: Rollout, skill: Skill) -> tuple[Message, ...]:
     messages = rollout.trajectory.messages if rollout.trajectory else ()
     # A tool's word has no place in a conversation that goes on without tools.
     kept = [
-        Message("user" if each.role == "tool" else each.role, each.text, each.images)
-        for each in messages
-        if each.text
+        Message("user" if message.role == "tool" else message.role, message.text, message.images)
+        for message in messages
+        if message.text
     ]
     document = skill.render()
-    if any(document in each.text for each in kept):
+    if any(document in message.text for message in kept):
         return tuple(kept)
     return (Message("system", document), *kept)
 
@@ -100,17 +102,17 @@ def _leaves(value: object) -> Iterator[str]:
         case str() | int() | float():
             yield from _pieces(str(value))
         case Mapping():
-            for each in cast("Mapping[object, object]", value).values():
-                yield from _leaves(each)
+            for inner in cast("Mapping[object, object]", value).values():
+                yield from _leaves(inner)
         case list() | tuple() | AbstractSet():
-            for each in cast("list[object]", value):
-                yield from _leaves(each)
+            for inner in cast("list[object]", value):
+                yield from _leaves(inner)
         case _:
             return
 
 
 def _pieces(text: str) -> list[str]:
-    return [each.strip() for each in _PIECE.split(text)]
+    return [piece.strip() for piece in _PIECE.split(text)]
 
 
 def _plain(text: str) -> str:

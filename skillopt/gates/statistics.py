@@ -69,11 +69,11 @@ def matched(differences: Iterable[float], level: float = 0.95) -> Interval:
     if not changes:
         return Interval(0.0, -1.0, 1.0)
     largest = max(map(abs, changes)) or 1.0
-    scaled = [each / largest for each in changes]
-    graded = any(abs(each) not in {0.0, 1.0} for each in scaled)
+    scaled = [change / largest for change in changes]
+    graded = any(abs(change) not in {0.0, 1.0} for change in scaled)
     n = len(changes) + 2
     centre = fsum(scaled) / n
-    spread = (fsum(each * each for each in scaled) + 1) / n - centre * centre
+    spread = (fsum(change * change for change in scaled) + 1) / n - centre * centre
     if graded:
         quantile = _student(level, n - 1) * sqrt(n / (n - 1))
     else:
@@ -155,9 +155,9 @@ def sign_flip(differences: Iterable[float], *, mid: bool = False) -> float:
     `mid` counts sums that are just as good by half (the mid-p value): right on average over what
     might happen, where the exact answer is too careful; not sure in every single case.
     """
-    changes = [each for each in differences if each]
-    if len({abs(each) for each in changes}) < 2:
-        return _coins(sum(each > 0 for each in changes), len(changes), mid=mid)
+    changes = [difference for difference in differences if difference]
+    if len({abs(change) for change in changes}) < 2:
+        return _coins(sum(change > 0 for change in changes), len(changes), mid=mid)
     steps = _rounded(changes, GRID)
     if _cost(steps) <= _BITS:
         return _counted(steps, mid=mid)
@@ -180,7 +180,7 @@ def _coins(gains: int, n: int, *, mid: bool) -> float:
 
 def _rounded(changes: list[float], grid: int) -> list[int]:
     """In steps; a change, however small, is one at least."""
-    return [round(each * grid) or (1 if each > 0 else -1) for each in changes]
+    return [round(change * grid) or (1 if change > 0 else -1) for change in changes]
 
 
 def _cost(steps: list[int]) -> int:
@@ -191,8 +191,8 @@ def _cost(steps: list[int]) -> int:
 def _evenly(changes: list[float]) -> float:
     """How many changes of one size would spread their sum as these do."""
     largest = max(map(abs, changes))
-    squares = [(each / largest) ** 2 for each in changes]
-    return fsum(squares) ** 2 / fsum(each * each for each in squares)
+    squares = [(change / largest) ** 2 for change in changes]
+    return fsum(squares) ** 2 / fsum(square * square for square in squares)
 
 
 def _counted(steps: list[int], *, mid: bool) -> float:
@@ -202,9 +202,9 @@ def _counted(steps: list[int], *, mid: bool) -> float:
     # A polynomial whose coefficients count the sign patterns with a given sum of gains, held in
     # one big integer, `width` bits for each: the product of (1 + x^size) over all changes.
     counts = 1
-    for each in steps:
-        counts += counts << (abs(each) // unit * width)
-    gained = sum(each for each in steps if each > 0) // unit
+    for step in steps:
+        counts += counts << (abs(step) // unit * width)
+    gained = sum(step for step in steps if step > 0) // unit
     tail = counts >> (gained * width)
     digit = (1 << width) - 1
     # Digits of a number in base b add up to it modulo b - 1.
@@ -214,7 +214,7 @@ def _counted(steps: list[int], *, mid: bool) -> float:
 
 def _approximate(changes: list[float], correction: float) -> float:
     """The same by Lugannani's and Rice's formula, with a correction for continuity."""
-    sizes = [abs(each) for each in changes]
+    sizes = [abs(change) for change in changes]
     whole = fsum(sizes)
     goal = fsum(changes) - correction
     every = 0.5 ** len(sizes)
@@ -222,7 +222,7 @@ def _approximate(changes: list[float], correction: float) -> float:
         return every
     if goal <= -whole:
         return 1.0
-    deviation = sqrt(fsum(each * each for each in sizes))
+    deviation = sqrt(fsum(size * size for size in sizes))
     if abs(goal) < 1e-3 * deviation:
         # The formula has a gap at 0, where the distribution is as good as normal.
         return 1 - NormalDist().cdf(goal / deviation)
@@ -235,9 +235,9 @@ def _approximate(changes: list[float], correction: float) -> float:
     tilt = copysign((low + high) / 2, goal)
     # log cosh(x), without overflow.
     potential = fsum(
-        abs(tilt * each) + log1p(exp(-2 * abs(tilt * each))) - log(2) for each in sizes
+        abs(tilt * size) + log1p(exp(-2 * abs(tilt * size))) - log(2) for size in sizes
     )
-    curve = fsum(each * each * (1 - tanh(tilt * each) ** 2) for each in sizes)
+    curve = fsum(size * size * (1 - tanh(tilt * size) ** 2) for size in sizes)
     w = copysign(sqrt(2 * max(0.0, tilt * goal - potential)), tilt)
     u = tilt * sqrt(curve)
     if not u or not w:
@@ -249,7 +249,7 @@ def _approximate(changes: list[float], correction: float) -> float:
 
 def _drift(sizes: list[float], tilt: float) -> float:
     """The mean of the sum if gains are favoured by so much."""
-    return fsum(each * tanh(tilt * each) for each in sizes)
+    return fsum(size * tanh(tilt * size) for size in sizes)
 
 
 def _upper(z: float) -> float:
@@ -269,7 +269,9 @@ def wealth(differences: Iterable[float]) -> list[float]:
     """
     purses = [1.0 / len(STAKES)] * len(STAKES)
     owned: list[float] = []
-    for each in differences:
-        purses = [purse * (1 + stake * each) for purse, stake in zip(purses, STAKES, strict=True)]
+    for difference in differences:
+        purses = [
+            purse * (1 + stake * difference) for purse, stake in zip(purses, STAKES, strict=True)
+        ]
         owned.append(fsum(purses))
     return owned

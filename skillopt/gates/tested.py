@@ -196,10 +196,10 @@ def _fewest(enough: Callable[[int], bool]) -> int | None:
 
 def _first(sums: list[float], level: float) -> int | None:
     """Where a bettor has won enough."""
-    return next((at for at, each in enumerate(sums) if each * level >= 1), None)
+    return next((at for at, owned in enumerate(sums) if owned * level >= 1), None)
 
 
 def _count(differences: list[float]) -> str:
-    gained = sum(each > EQUAL for each in differences)
-    lost = sum(each < -EQUAL for each in differences)
+    gained = sum(difference > EQUAL for difference in differences)
+    lost = sum(difference < -EQUAL for difference in differences)
     return f"{gained} better, {lost} worse of {len(differences)}"

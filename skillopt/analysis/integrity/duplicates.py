@@ -62,7 +62,7 @@ def twins(items: Sequence[Item]) -> list[Twins]:
     pairs |= {(i, j): value for i, j, value in _alike(_shingles(heads, _pairs), heads)}
     found += [Twins(heads[i], heads[j], value) for (i, j), value in pairs.items()]
     place = {item.id: index for index, item in enumerate(items)}
-    return sorted(found, key=lambda each: (place[each.one.id], place[each.other.id]))
+    return sorted(found, key=lambda twins: (place[twins.one.id], place[twins.other.id]))
 
 
 def duplicates(items: Sequence[Item]) -> list[CheckFinding]:
@@ -73,8 +73,8 @@ def duplicates(items: Sequence[Item]) -> list[CheckFinding]:
         found += " text does not tell items apart"
         return [CheckFinding("overlap of splits", "left out", found)]
     pairs = twins(items)
-    across = [each for each in pairs if each.apart]
-    within = [each for each in pairs if not each.apart]
+    across = [pair for pair in pairs if pair.apart]
+    within = [pair for pair in pairs if not pair.apart]
     return [_across(across, items), _within(within)]
 
 
@@ -82,10 +82,10 @@ def _across(pairs: Sequence[Twins], items: Sequence[Item]) -> CheckFinding:
     name, sizes = "overlap of splits", Counter(item.split for item in items)
     if not pairs:
         return CheckFinding(name, "ok", f"no near duplicates across splits, {len(items):,} items")
-    same = sum(each.likeness == 1 for each in pairs)
+    same = sum(pair.likeness == 1 for pair in pairs)
     hit: dict[Split, set[str]] = defaultdict(set)
-    for each in pairs:
-        for item, twin in ((each.one, each.other), (each.other, each.one)):
+    for pair in pairs:
+        for item, twin in ((pair.one, pair.other), (pair.other, pair.one)):
             if item.split != "train" and twin.split == "train":
                 hit[item.split].add(item.id)
     worst = max((len(ids) / sizes[split] for split, ids in hit.items()), default=0.0)
@@ -96,20 +96,20 @@ def _across(pairs: Sequence[Twins], items: Sequence[Item]) -> CheckFinding:
         for split, ids in sorted(hit.items())
     )
     advice = "remove one item of each pair: a skill trained on one has seen the other"
-    return CheckFinding(name, verdict, found, advice, few([str(each) for each in pairs]))
+    return CheckFinding(name, verdict, found, advice, few([str(pair) for pair in pairs]))
 
 
 def _within(pairs: Sequence[Twins]) -> CheckFinding:
     name = "duplicates"
     if not pairs:
         return CheckFinding(name, "ok", "none within a split")
-    at_odds = [each for each in pairs if each.likeness == 1 and _differ(each)]
+    at_odds = [pair for pair in pairs if pair.likeness == 1 and _differ(pair)]
     found = f"{many(len(pairs), 'pair')} within splits"
     if at_odds:
         found += f"; {len(at_odds):,} have the same question but different answers"
-        pairs = [*at_odds, *(each for each in pairs if each not in at_odds)]
+        pairs = [*at_odds, *(pair for pair in pairs if pair not in at_odds)]
     advice = "keep one item of each pair: the copies cost calls and count twice"
-    return CheckFinding(name, "look", found, advice, few([str(each) for each in pairs]))
+    return CheckFinding(name, "look", found, advice, few([str(pair) for pair in pairs]))
 
 
 def _differ(pair: Twins) -> bool:
@@ -134,8 +134,8 @@ def _echoes(group: Sequence[Item]) -> Iterator[Twins]:
     """Each item with the first of its kind, in all splits and in its own: no need for all pairs."""
     firsts: dict[Split, Item] = {}
     for item in group:
-        known = {id(each): each for each in (group[0], firsts.setdefault(item.split, item))}
-        yield from (Twins(each, item, 1.0) for each in known.values() if each is not item)
+        known = {id(twin): twin for twin in (group[0], firsts.setdefault(item.split, item))}
+        yield from (Twins(twin, item, 1.0) for twin in known.values() if twin is not item)
 
 
 _LEAST = 5
@@ -175,9 +175,9 @@ def _alike(
     Two sets that are alike share one of their rarest members (prefix filtering), so that only a
     few are compared.
     """
-    sets = [set(each) for each in shingles]
+    sets = [set(shingle) for shingle in shingles]
     seen: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for index in sorted(range(len(sets)), key=lambda each: len(sets[each])):
+    for index in sorted(range(len(sets)), key=lambda position: len(sets[position])):
         size = len(sets[index])
         rarest = shingles[index][: size - ceil(ALIKE * size) + 1]
         near = {other for pair in rarest for other in seen[pair]}

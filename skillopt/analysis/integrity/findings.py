@@ -100,7 +100,7 @@ def balance(golds: Sequence[Gold]) -> CheckFinding:
     counts = Counter(label(gold) for gold in golds).most_common()
     top, times = counts[0]
     share = times / n
-    shown = ", ".join(f"{each!r} {percent(count / n)}" for each, count in counts[:_NAMED])
+    shown = ", ".join(f"{answer!r} {percent(count / n)}" for answer, count in counts[:_NAMED])
     more = f" and {len(counts) - _NAMED} more" if len(counts) > _NAMED else ""
     if closed(golds) or share >= _LOPSIDED:
         found = f"{len(counts)} answers over {n} items: {shown}{more}"
@@ -148,7 +148,7 @@ def drawn(hits: int, n: int, of: int, among: int) -> float:
     total = _log_ways(among, n)
     most, least = min(n, of), max(hits, n + of - among)
     odds = (_log_ways(of, k) + _log_ways(among - of, n - k) for k in range(least, most + 1))
-    return min(1.0, sum(exp(each - total) for each in odds))
+    return min(1.0, sum(exp(chance - total) for chance in odds))
 
 
 def _log_ways(n: int, k: int) -> float:

@@ -81,17 +81,17 @@ def copying(items: Sequence[Item], document: str, before: str = "") -> CheckFind
     found = passages(items, document, before)
     if not found:
         return CheckFinding(name, "ok", f"the skill has no {_ROW} consecutive words of any item")
-    share = sum(each.length for each in found) / max(1, len(words(document)))
-    sealed = [each for each in found if each.split != "train"]
+    share = sum(passage.length for passage in found) / max(1, len(words(document)))
+    sealed = [passage for passage in found if passage.split != "train"]
     told = f"{many(len(found), 'passage')} of {_ROW} words or more, "
     told += f"{percent(min(1.0, share))} of the skill"
     if sealed:
         advice = "training never shows val or test items to the optimizer: find the leak"
-        shown = few([str(each) for each in sealed])
+        shown = few([str(passage) for passage in sealed])
         return CheckFinding(name, "bad", f"{told}; {len(sealed)} from val or test", advice, shown)
     advice = "replace these examples by a general rule: the skill memorises training items"
     verdict = "bad" if share > _TOO_MUCH else "look"
-    return CheckFinding(name, verdict, told, advice, few([str(each) for each in found]))
+    return CheckFinding(name, verdict, told, advice, few([str(passage) for passage in found]))
 
 
 def _rows(text: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -167,7 +167,7 @@ def _rates(items: Sequence[Item], test: Callable[[Item, Gold], bool]) -> tuple[f
 
 def _tells(item: Item, gold: Gold) -> bool:
     """Whether a line announces an answer, and it is this one."""
-    accepted = {words(each) for each in (*gold.answers, label(gold))} - {()}
+    accepted = {words(answer) for answer in (*gold.answers, label(gold))} - {()}
     lines = (_TOLD.search(line) for line in item.brief.splitlines())
     return any(line is not None and words(line[1]) in accepted for line in lines)
 
@@ -176,7 +176,7 @@ def _holds(item: Item, gold: Gold) -> bool:
     text = f" {' '.join(item.words)} "
     for option in item.gold.options if item.gold else ():
         text = text.replace(spoken(option), " | ", 1)
-    return any(each in text for each in map(spoken, gold.answers) if each.strip())
+    return any(answer in text for answer in map(spoken, gold.answers) if answer.strip())
 
 
 def skill_leaks(
@@ -190,7 +190,7 @@ def skill_leaks(
     hits = [
         item
         for item, answers in telling
-        if any(each in text and each not in old for each in answers)
+        if any(answer in text and answer not in old for answer in answers)
     ]
     found = f"{len(hits):,} of {len(telling):,} distinctive answers occur in it"
     if not hits:
@@ -213,7 +213,7 @@ def _telling(items: Sequence[Item]) -> list[tuple[Item, list[str]]]:
         gold = item.gold
         if gold is None or (counts[label(gold)] > most and gold.right is None):
             continue
-        answers = [spoken(each) for each in gold.answers if _long(words(each))]
+        answers = [spoken(answer) for answer in gold.answers if _long(words(answer))]
         if answers:
             found.append((item, answers))
     return found

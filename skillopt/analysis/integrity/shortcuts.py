@@ -65,8 +65,8 @@ class Cue:
 def strongest(cues: Iterable[Cue]) -> list[Cue]:
     """The best first; of cues on mostly the same items only the best."""
     kept: list[Cue] = []
-    for cue in sorted(cues, key=lambda each: (-each.score, -len(each.says), each.says)):
-        if not any(len(cue.where & each.where) > _SHARED * cue.support for each in kept):
+    for cue in sorted(cues, key=lambda cue: (-cue.score, -len(cue.says), cue.says)):
+        if not any(len(cue.where & better.where) > _SHARED * cue.support for better in kept):
             kept.append(cue)
     return kept
 
@@ -75,10 +75,12 @@ def spans(items: Sequence[Item]) -> list[Cue]:
     """For open answers: places of the brief that hold the answer and nothing else."""
     found: list[Cue] = []
     golds = [_accepted(item) for item in items]
-    most = max(Counter(each for gold in golds for each in gold).values(), default=0) / len(items)
+    most = max(Counter(answer for gold in golds for answer in gold).values(), default=0) / len(
+        items
+    )
     for says, take in _PLACES.items():
         taken = [words(take(item.brief)) for item in items]
-        where = frozenset(index for index, each in enumerate(taken) if each)
+        where = frozenset(index for index, place in enumerate(taken) if place)
         hits = sum(taken[index] in golds[index] for index in where)
         score = hits / len(items)
         accident = luck(hits, len(where), most) * len(_PLACES)
@@ -89,7 +91,7 @@ def spans(items: Sequence[Item]) -> list[Cue]:
 
 
 def _accepted(item: Item) -> set[tuple[str, ...]]:
-    return {words(each) for each in item.gold.answers} if item.gold else set()
+    return {words(answer) for answer in item.gold.answers} if item.gold else set()
 
 
 def _nth(found: Sequence[str], index: int) -> str:
@@ -101,7 +103,7 @@ def _numbers(text: str) -> list[str]:
 
 
 def _largest(text: str) -> str:
-    return max(_numbers(text), key=lambda each: float(each.replace(",", "")), default="")
+    return max(_numbers(text), key=lambda number: float(number.replace(",", "")), default="")
 
 
 _PLACES: dict[str, Callable[[str], str]] = {
@@ -231,7 +233,7 @@ def _by_wording(golds: Sequence[Gold]) -> Picks:
     places = [(index, k) for index, gold in enumerate(golds) for k in range(len(gold.options))]
     found: dict[str, dict[int, int]] = {}
     for phrase, where in frequent(texts, len(golds), longest=_LONGEST).items():
-        held = [places[each] for each in where]
+        held = [places[index] for index in where]
         times = Counter(index for index, _ in held)
         picked = {index: k for index, k in held if times[index] == 1}
         found[f"an option with the words {' '.join(phrase)!r}"] = picked
@@ -260,7 +262,7 @@ def shortcuts(items: Sequence[Item], instructions: str = "") -> CheckFinding:
         nothing = what if every else "no surface feature predicts"
         return CheckFinding(_NAME, "ok", f"{nothing} the answer ({len(told)} items)")
     best = cues[0]
-    sure = any(each.precision >= ALONE and each.giveaway for each in cues)
+    sure = any(cue.precision >= ALONE and cue.giveaway for cue in cues)
     found = f"{best.says}: right {best.hits} of {best.support} times, alone scores "
     found += f"{percent(best.score)} (without it {percent(best.base)})"
     advice = (
@@ -270,8 +272,8 @@ def shortcuts(items: Sequence[Item], instructions: str = "") -> CheckFinding:
     if _is_table(every, len(told)):
         advice = f"expected if the task is to look up a word's answer; otherwise {advice}"
     examples = tuple(
-        f"{each.says}: {each.hits} of {each.support}, alone scores {percent(each.score)}"
-        for each in cues[1:_SHOWN]
+        f"{cue.says}: {cue.hits} of {cue.support}, alone scores {percent(cue.score)}"
+        for cue in cues[1:_SHOWN]
     )
     return CheckFinding(_NAME, "bad" if sure else "look", found, advice, examples)
 
@@ -286,9 +288,9 @@ def _stated(cue: Cue, instructions: str) -> bool:
 
 def _is_table(cues: Sequence[Cue], n: int) -> bool:
     """Whether words decide nearly every item, each of several answers by its own."""
-    answers = {each.answer for each in cues if each.word}
-    covered = frozenset[int]().union(*(each.where for each in cues if each.word))
-    right = all(each.precision >= ALONE for each in cues)
+    answers = {cue.answer for cue in cues if cue.word}
+    covered = frozenset[int]().union(*(cue.where for cue in cues if cue.word))
+    right = all(cue.precision >= ALONE for cue in cues)
     return len(answers) >= _SEVERAL and len(covered) >= ALONE * n and right
 
 

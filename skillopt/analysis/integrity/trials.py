@@ -48,17 +48,17 @@ def wrong_replies(gold: Gold | None, others: Sequence[Gold]) -> dict[Wrong, str]
     if gold.right is not None and len(gold.options) > 1:
         letter = chr(ord("A") + (gold.right + 1) % len(gold.options))
         return {**found, "another option": f"{before}{letter}{after}"}
-    accepted = {" ".join(each.casefold().split()) for each in gold.answers}
+    accepted = {" ".join(answer.casefold().split()) for answer in gold.answers}
     for other in others:
         text = " ".join(_parts(other.reply or "")[1].casefold().split())
         # An answer that holds the right one, or is held by it, may be right as well.
-        near = any(text in each or each in text for each in accepted)
+        near = any(text in answer or answer in text for answer in accepted)
         if other.reply and not near and label(other) != label(gold):
             found["another item's answer"] = other.reply
             break
     spelt = {_parts(other.reply or "")[1].strip(): other.reply for other in others}
-    ours = {each.strip() for each in (*gold.answers, inside)}
-    same = {words(each) for each in ours} - {()}
+    ours = {answer.strip() for answer in (*gold.answers, inside)}
+    same = {words(answer) for answer in ours} - {()}
     for text, reply in spelt.items():
         if reply and text not in ours and words(text) in same:
             found["another spelling"] = reply
@@ -93,9 +93,9 @@ def _parts(reply: str) -> tuple[str, str, str]:
 def scorer(trials: Sequence[ScorerTrial]) -> CheckFinding:
     """Right answers must get full marks, and silence nothing."""
     name = "scorer"
-    judged = [each for each in trials if each.gold is not None]
-    unfair = [each for each in judged if each.gold and not each.gold.passed]
-    lavish = [each for each in trials if each.empty.hard > 0]
+    judged = [trial for trial in trials if trial.gold is not None]
+    unfair = [trial for trial in judged if trial.gold and not trial.gold.passed]
+    lavish = [trial for trial in trials if trial.empty.hard > 0]
     known = f"{len(judged) - len(unfair)} of {len(judged)} gold answers get full marks"
     found = f"{known if judged else 'no gold answer is known'}; "
     found += f"{len(trials) - len(lavish)} of {len(trials)} empty answers get 0"
@@ -107,8 +107,8 @@ def scorer(trials: Sequence[ScorerTrial]) -> CheckFinding:
     advice = (
         "fix the scorer or these answers: right answers get too little or empty answers get points"
     )
-    shown = [f"{each.item}: gold gets {each.gold.hard:.2f}" for each in unfair if each.gold]
-    shown += [f"{each.item}: an empty answer gets {each.empty.hard:.2f}" for each in lavish]
+    shown = [f"{trial.item}: gold gets {trial.gold.hard:.2f}" for trial in unfair if trial.gold]
+    shown += [f"{trial.item}: an empty answer gets {trial.empty.hard:.2f}" for trial in lavish]
     return CheckFinding(name, "bad", found, advice, few(shown))
 
 
@@ -116,26 +116,26 @@ def _shaped(trials: Sequence[ScorerTrial], found: str) -> CheckFinding | None:
     """What wrong answers of the right shape tell; None where they get nothing."""
     name = "scorer"
     for kind in ("nonsense", "another item's answer", "another option", "other numbers"):
-        tried = [(each, each.wrong[kind]) for each in trials if kind in each.wrong]
-        passed = [each for each, score in tried if score.passed]
+        tried = [(trial, trial.wrong[kind]) for trial in trials if kind in trial.wrong]
+        passed = [trial for trial, score in tried if score.passed]
         share = sum(score.hard for _, score in tried) / len(tried) if tried else 0.0
         if share < _OFTEN:
             continue
         told = f"{found}; as a wrong answer, {kind} gets {share:.2f} on average"
         advice = f"fix the scorer: {kind} should score 0"
-        shown = few([f"{each.item}: {kind} gets full marks" for each in passed])
+        shown = few([f"{trial.item}: {kind} gets full marks" for trial in passed])
         return CheckFinding(name, "bad" if share >= _TOO_OFTEN else "look", told, advice, shown)
-    if spelt := [each for each in trials if _passed(each, "another spelling")]:
+    if spelt := [trial for trial in trials if _passed(trial, "another spelling")]:
         told = f"{found}; answers of items that differ only in case or punctuation pass as equal"
         advice = "spell them alike if they mean the same; otherwise make the scorer tell them apart"
-        return CheckFinding(name, "look", told, advice, few([each.item for each in spelt]))
+        return CheckFinding(name, "look", told, advice, few([trial.item for trial in spelt]))
     for form in ("case", "spaces"):
-        tried = [(each, each.formed[form]) for each in trials if form in each.formed]
-        lost = [each for each, score in tried if not score.passed]
+        tried = [(trial, trial.formed[form]) for trial in trials if form in trial.formed]
+        lost = [trial for trial, score in tried if not score.passed]
         if tried and len(lost) > _MOST * len(tried):
             told = f"{found}; {form} alone decides in {len(lost)} of {len(tried)} right answers"
             advice = f"correct if {form} matters for this task; otherwise make the scorer ignore it"
-            return CheckFinding(name, "look", told, advice, few([each.item for each in lost]))
+            return CheckFinding(name, "look", told, advice, few([trial.item for trial in lost]))
     return None
 
 
@@ -145,8 +145,8 @@ def _passed(trial: ScorerTrial, kind: Wrong) -> bool:
 
 def _full_stop(trials: Sequence[ScorerTrial]) -> str:
     """Said of scorers that take an answer to the letter, which is not wrong in itself."""
-    tried = [each.formed["punctuation"] for each in trials if "punctuation" in each.formed]
-    lost = sum(not each.passed for each in tried)
+    tried = [trial.formed["punctuation"] for trial in trials if "punctuation" in trial.formed]
+    lost = sum(not score.passed for score in tried)
     if lost <= _MOST * len(tried):
         return ""
     return f"; a full stop at the end makes {lost} of {len(tried)} right answers wrong"
