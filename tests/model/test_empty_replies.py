@@ -20,9 +20,9 @@ from skillopt.errors import Refused, Unmeasurable, Unusable
 from skillopt.model.anthropic import ClaudeChat
 from skillopt.model.budget import Budget, Meter
 from skillopt.model.cli.claude import ClaudeCli
-from skillopt.model.completions import MiniMaxChat, OpenAICompatible, QwenChat
+from skillopt.model.completions import MiniMaxChat, QwenChat
 from skillopt.model.http import Http
-from skillopt.model.openai import OpenAIChat
+from skillopt.model.openai import OpenAIChat, OpenAICompatible
 from skillopt.model.provider import ModelSettings, Provider
 from skillopt.model.scripted import Scripted
 from skillopt.model.wrappers import Metered, NonEmpty, Recorded, Retrying

@@ -15,10 +15,10 @@ from support_wire import Behaviour, WireServer, completion, drops, says, stalls,
 
 from skillopt.core.chat import Message, Reply, Request, Usage
 from skillopt.errors import AccessError, ConfigError, ModelError
-from skillopt.model.completions import Completions, OpenAICompatible
+from skillopt.model.completions import Completions
 from skillopt.model.errors import Unreachable
 from skillopt.model.http import Http
-from skillopt.model.openai import OpenAIChat
+from skillopt.model.openai import OpenAIChat, OpenAICompatible
 from skillopt.model.provider import HttpAnswer, ModelSettings, Provider, names_for
 from skillopt.model.remote import Remote, address
 from skillopt.testing.contracts.models import check_model

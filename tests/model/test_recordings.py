@@ -17,10 +17,10 @@ from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Image, Message, Model, Reply, Request, Tool, ToolCall, Usage
 from skillopt.errors import AccessError, ModelError, Refused
 from skillopt.model.anthropic import ClaudeChat
-from skillopt.model.completions import MiniMaxChat, OpenAICompatible, QwenChat
+from skillopt.model.completions import MiniMaxChat, QwenChat
 from skillopt.model.errors import Unreachable
 from skillopt.model.http import Http
-from skillopt.model.openai import OpenAIChat
+from skillopt.model.openai import OpenAIChat, OpenAICompatible
 from skillopt.model.provider import ModelSettings, Provider
 from skillopt.testing.contracts.models import check_model
 
