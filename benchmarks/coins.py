@@ -13,15 +13,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from skillopt.core.edits import Append, apply_edits
-from skillopt.core.events import (
-    Decision,
-    EpochClosed,
-    Event,
-    MetaReflected,
-    Signal,
-    Stepped,
-    Ticked,
-)
+from skillopt.core.events import Decision, Event, Signal, Ticked
+from skillopt.core.facts import EpochClosed, MetaReflected, Stepped
 from skillopt.core.memory import Memory
 from skillopt.core.ports import CompleteGate, Episode
 from skillopt.core.proposal import Candidate, Draft, Selection
@@ -104,12 +97,14 @@ class Idle:
         *,
         budget: int | None,
     ) -> Draft:
-        takes: list[Candidate] = []
+        candidates: list[Candidate] = []
         for _ in range(self.candidates):
             self.made += 1
             changed = apply_edits(skill, [Append(f"Remark {self.made}.")]).skill
-            takes.append(Candidate(name=f"remark {self.made}", chosen=Selection(), skill=changed))
-        return Draft(budget=budget).with_takes(takes)
+            candidates.append(
+                Candidate(name=f"remark {self.made}", chosen=Selection(), skill=changed)
+            )
+        return Draft(budget=budget, candidates=tuple(candidates))
 
 
 @dataclass(slots=True)

@@ -16,8 +16,9 @@ from pathlib import Path
 
 from skillopt.core.chat import Message, Reply, Usage
 from skillopt.core.edits import Append, apply_edits
-from skillopt.core.events import Batch, Begun, Decision, Event, Measured, Started, Stepped, Timed
-from skillopt.core.proposal import Draft, Finding, Proposal, ProposalSet, Selection
+from skillopt.core.events import Begun, Decision, Event, Measured, Started, Timed
+from skillopt.core.facts import Batch, Stepped
+from skillopt.core.proposal import Candidate, Draft, Finding, Proposal, ProposalSet, Selection
 from skillopt.core.rollout import Evaluation, Rollout, Score, Trajectory
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split
@@ -65,9 +66,13 @@ def events(steps: int) -> Iterator[Event]:
                     for n in range(4)
                 ),
                 merged=ProposalSet(proposals),
-                chosen=Selection(proposals[:1]),
-                report=applied.report,
-                skill=applied.skill,
+                candidates=(
+                    Candidate(
+                        chosen=Selection(proposals[:1]),
+                        report=applied.report,
+                        skill=applied.skill,
+                    ),
+                ),
             ),
             action=action,
             decision=Decision(value, action, "as planned", new_best=accepted),

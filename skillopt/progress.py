@@ -10,7 +10,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from skillopt.core.events import Begun, Event, PhaseClosed, PhaseOpened, Signal, Stepped, Ticked
+from skillopt.core.events import Begun, Event, PhaseClosed, PhaseOpened, Signal, Ticked
+from skillopt.core.facts import Stepped
 
 _PAUSE = 10.0
 """Seconds between two lines about one long phase."""

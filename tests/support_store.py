@@ -7,20 +7,26 @@ from collections.abc import Sequence
 from skillopt.core.chat import Message, Reply, Usage
 from skillopt.core.edits import Append, Delete, InsertAfter, Replace, apply_edits
 from skillopt.core.events import (
-    Batch,
     Begun,
-    Compared,
     Decision,
-    EpochClosed,
     Event,
     FinalTested,
     Measured,
     Started,
-    Stepped,
     Stopped,
     Timed,
 )
-from skillopt.core.proposal import Draft, Finding, Pattern, Proposal, ProposalSet, Review, Selection
+from skillopt.core.facts import Batch, Compared, EpochClosed, Stepped
+from skillopt.core.proposal import (
+    Candidate,
+    Draft,
+    Finding,
+    Pattern,
+    Proposal,
+    ProposalSet,
+    Review,
+    Selection,
+)
 from skillopt.core.rollout import Evaluation, Failure, Rollout, Score, Trajectory
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split
@@ -101,9 +107,13 @@ def draft(edit: Append, skill: Skill) -> Draft:
             Finding(source="failure", batch=0, number=1, tasks=("a",), problem="no JSON came"),
         ),
         merged=ProposalSet(proposals, "merged"),
-        chosen=Selection(proposals[:1], "ranked", (0,)),
-        report=apply_edits(INITIAL, [edit, Delete("not there")]).report,
-        skill=skill,
+        candidates=(
+            Candidate(
+                chosen=Selection(proposals[:1], "ranked", (0,)),
+                report=apply_edits(INITIAL, [edit, Delete("not there")]).report,
+                skill=skill,
+            ),
+        ),
     )
 
 
@@ -193,7 +203,7 @@ def story() -> list[Event]:
             decision=guided,
         ),
         FinalTested(
-            move="exam",
+            move="final_test",
             tasks="d" * 16,
             initial=evaluation(INITIAL, "test", TEST, 0.0, 0.0, 1.0),
             best=evaluation(FIRST, "test", TEST, 1.0, 1.0),

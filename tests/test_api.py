@@ -14,7 +14,8 @@ from support import analysis
 import skillopt
 from skillopt.api import Result
 from skillopt.core.chat import Reply, Request, Usage
-from skillopt.core.events import Event, FinalTested, Signal, Stepped
+from skillopt.core.events import Event, FinalTested, Signal
+from skillopt.core.facts import Stepped
 from skillopt.core.rollout import Score
 from skillopt.errors import ConfigError, DataError, SkillError, StoreError, Unmeasurable
 

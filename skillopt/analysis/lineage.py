@@ -8,16 +8,8 @@ from typing import TypeAlias
 
 from skillopt.core.attribution import Origin
 from skillopt.core.edits import Append, Change, Delete, InsertAfter, Replace, Rewrite, Suggestion
-from skillopt.core.events import (
-    Begun,
-    Decided,
-    Decision,
-    EpochClosed,
-    Event,
-    MetaReflected,
-    Pruned,
-    Stepped,
-)
+from skillopt.core.events import Begun, Decision, Event, Fact
+from skillopt.core.facts import Drafted, EpochClosed
 from skillopt.core.proposal import Draft, Proposal
 from skillopt.core.reminders import bare
 from skillopt.core.rules import Rule
@@ -45,9 +37,9 @@ def lineage(events: Iterable[Event]) -> dict[str, Origins]:
             skill = fact.initial.skill
             found[skill.digest] = now = {line: Origin(move=INITIAL) for line in _lines(skill)}
             been[fact.initial.origin] = now
-        elif isinstance(fact, Decided) and (met := fact.decision) is not None:
+        elif isinstance(fact, Fact) and (met := fact.decision) is not None:
             skill = met.candidate.skill
-            base = been.get(fact.parent, now) if isinstance(fact, Stepped) else now
+            base = been.get(fact.parent, now)
             tried = {line: base.get(line) or _origin(fact, met, line) for line in _lines(skill)}
             if met.accepted:
                 now = been[met.candidate.origin] = tried
@@ -67,7 +59,7 @@ def _lines(skill: Skill) -> list[str]:
     return [line.strip() for line in skill.render().splitlines() if line.strip()]
 
 
-def _origin(fact: Decided, met: Decision, line: str) -> Origin:
+def _origin(fact: Fact, met: Decision, line: str) -> Origin:
     came = Origin(move=met.candidate.origin, action=met.action, reason=met.reason)
     match fact:
         case EpochClosed(pairs=pairs):
@@ -78,12 +70,10 @@ def _origin(fact: Decided, met: Decision, line: str) -> Origin:
                 failures=tuple(each.task for each in shown if each.change == "regressed"),
                 successes=tuple(each.task for each in shown if each.change == "improved"),
             )
-        case Pruned():
-            return came
-        case Stepped(draft=draft) | MetaReflected(draft=draft):
+        case Drafted(draft=draft):
             if reminded := _reminded(draft, line):
                 return replace(came, by=("analyst",), failures=reminded)
-            proposals = _wrote(draft.chosen.proposals, line)
+            proposals = _wrote(draft.leading.chosen.proposals, line)
             return replace(
                 came,
                 by=tuple(dict.fromkeys(each.by for each in proposals)),
@@ -91,6 +81,8 @@ def _origin(fact: Decided, met: Decision, line: str) -> Origin:
                 successes=_tasks(each for each in proposals if each.source == "success"),
                 why=tuple(dict.fromkeys(each.why for each in proposals if each.why)),
             )
+        case _:
+            return came
 
 
 def _tasks(proposals: Iterable[Proposal]) -> tuple[str, ...]:
@@ -99,7 +91,7 @@ def _tasks(proposals: Iterable[Proposal]) -> tuple[str, ...]:
 
 def _reminded(draft: Draft, line: str) -> tuple[str, ...]:
     """The tasks of the minibatches that asked for a reminder; empty when the line is none."""
-    if draft.appendix is None or bare(line) not in map(bare, draft.appendix.after):
+    if draft.reminders is None or bare(line) not in map(bare, draft.reminders.after):
         return ()
     asked = [each for each in draft.findings if bare(line) in map(bare, each.notes)]
     return tuple(sorted({task for each in asked for task in each.tasks}))

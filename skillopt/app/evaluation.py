@@ -38,8 +38,8 @@ from skillopt.store.files import BackgroundWriter, write_atomic, write_json
 from skillopt.store.handoff import FolderQueue
 from skillopt.store.layout import Layout, RolloutFolder
 from skillopt.store.lock import RunLock
-from skillopt.store.projections import conversation_files, result_rows
 from skillopt.store.results import spent_under
+from skillopt.store.rollout_files import conversation_files, result_rows
 
 _NOTHING: Mapping[str, Score] = {}
 

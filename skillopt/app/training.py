@@ -52,8 +52,6 @@ from skillopt.store.progress import ProgressFile
 from skillopt.store.projector import Projector
 from skillopt.store.run_history import RunHistory, useless
 
-_TARGET = "target model"
-
 
 @dataclass(frozen=True, slots=True)
 class Training:
@@ -146,7 +144,6 @@ async def open_training(
             }
             before = replay(log.events())
             if before is not None:
-                _check_version(before.identity, spec.out)
                 check_same_run(identity, before.identity, Config().identity())
             projector = Projector(
                 layout,
@@ -239,20 +236,10 @@ def _check_folder(spec: RunSpec, layout: Layout) -> None:
         check_manifest_place(folder, spec.splits)
 
 
-def _check_version(identity: Mapping[str, str], out: Path) -> None:
-    """Refuse a record from before runs were recognised by fingerprints."""
-    if _TARGET not in identity:
-        raise StoreError(
-            f"{out} holds a run of an earlier version of skillopt, which did not record what its "
-            "models were asked with, so it cannot be continued. Choose another env.out_root to "
-            "start anew, or finish the run with that version. `skillopt show` can still read it."
-        )
-
-
 def identity_of(spec: RunSpec, harness: Harness, models: Mapping[Role, Model]) -> dict[str, str]:
     """What makes a run this run: its settings, and who takes part in its scores."""
     others = {f"{role} model": models[role].fingerprint for role in models if role != "target"}
-    return {**spec.identity, _TARGET: harness.fingerprint, **others}
+    return {**spec.identity, "target model": harness.fingerprint, **others}
 
 
 def _with_data(spec: RunSpec) -> Config:

@@ -9,16 +9,8 @@ from pathlib import Path
 
 from skillopt.analysis.report import mean
 from skillopt.core.chat import Usage
-from skillopt.core.events import (
-    Action,
-    Decided,
-    Decision,
-    EpochClosed,
-    Measured,
-    MetaReflected,
-    Pruned,
-    Stepped,
-)
+from skillopt.core.events import Action, Decision, Fact, Measured
+from skillopt.core.facts import Drafted, EpochClosed, Pruned, Stepped
 from skillopt.core.proposal import Size
 from skillopt.core.rollout import Evaluation
 from skillopt.core.rules import Worth
@@ -47,17 +39,19 @@ def outcome(action: Action, decision: Decision | None) -> tuple[str, str]:
     return (f"{words}: inconclusive" if unsure else words), colour
 
 
-def became(fact: Decided) -> tuple[str, str]:
+def became(fact: Fact) -> tuple[str, str]:
     """What became of a move, with the colour to say it in."""
     match fact:
-        case Stepped(action=action) | MetaReflected(action=action):
+        case Drafted(action=action):
             return outcome(action, fact.decision)
-        case Pruned() | EpochClosed() if fact.decision is not None:
+        case _ if fact.decision is not None:
             return outcome(fact.decision.action, fact.decision)
         case Pruned():
             return "no rule removed", "dim"
         case EpochClosed():
             return "no guidance", "dim"
+        case _:
+            return "done", "dim"
 
 
 def rated(decision: Decision | None) -> str:
@@ -137,7 +131,6 @@ def origin(measured: Measured) -> str:
 
 
 _SPELT = {
-    "exam": "final test",
     "look_back": "epoch compare, old",
     "look_again": "epoch compare, new",
 }
@@ -166,30 +159,31 @@ def train_score(fact: Stepped) -> float | None:
     return sum(marks) / len(marks) if marks else None
 
 
-def edits(fact: Stepped | MetaReflected) -> str:
+def edits(fact: Drafted) -> str:
     """How many edits of a step changed the text, out of those that were chosen: `3`, `2 of 3`.
 
     A body that was written anew counts the proposals that went into it: `rewrite (4)`.
     """
-    if fact.draft.rewritten is not None:
-        return f"rewrite ({len(fact.draft.chosen.proposals)})"
-    applied = sum(each.applied for each in fact.draft.report)
-    chosen = len(fact.draft.report)
+    if fact.draft.leading.rewritten is not None:
+        return f"rewrite ({len(fact.draft.leading.chosen.proposals)})"
+    applied = sum(each.applied for each in fact.draft.leading.report)
+    chosen = len(fact.draft.leading.report)
     return str(applied) if applied == chosen else f"{applied} of {chosen}"
 
 
-def repeats(fact: Stepped | MetaReflected) -> str:
+def repeats(fact: Drafted) -> str:
     """How many proposals of a step repeated a disproved one; empty when none did."""
     dropped = len(fact.draft.repeats)
     return f"dropped {count(dropped, 'repeat')} of rejected edits" if dropped else ""
 
 
-def candidates_raced(fact: Stepped | MetaReflected) -> str:
+def candidates_raced(fact: Drafted) -> str:
     """How many candidates a step had and which one was put to the gate; empty for one alone."""
-    takes = len(fact.draft.takes)
-    if takes == 1:
+    candidates = len(fact.draft.candidates)
+    if candidates == 1:
         return ""
-    return f"best of {takes}: {fact.draft.name}" if fact.decision else f"{takes} candidates"
+    best = f"best of {candidates}: {fact.draft.leading.name}"
+    return best if fact.decision else f"{candidates} candidates"
 
 
 def growth(size: Size) -> str:

@@ -32,21 +32,18 @@ from skillopt.cli.render import Screen
 from skillopt.cli.run_progress import SEPARATOR, PhaseProgress, RunProgress, outlook
 from skillopt.core.events import (
     Begun,
-    EpochClosed,
     Event,
     Fact,
     FinalTested,
-    MetaReflected,
     PhaseClosed,
     PhaseOpened,
     Prefetched,
-    Pruned,
     Signal,
-    Stepped,
     Ticked,
     Timed,
     Waiting,
 )
+from skillopt.core.facts import Drafted, EpochClosed, MetaReflected, Pruned, Stepped
 from skillopt.gates.compared import Metric
 from skillopt.progress import QUIET, heartbeat
 
@@ -68,6 +65,8 @@ def line_for(fact: Fact, steps: int, metric: Metric) -> Text:
         case FinalTested(initial=initial, best=best):
             first = f"initial skill {metric(initial):.3f}"
             return Text(f"final test: {first}, best skill {scored(best, metric)}")
+        case _:
+            return Text(spelt(fact.move))
 
 
 def _step(fact: Stepped, steps: int) -> Text:
@@ -77,7 +76,7 @@ def _step(fact: Stepped, steps: int) -> Text:
     return _tried(line, fact)
 
 
-def _tried(line: Text, fact: Stepped | MetaReflected) -> Text:
+def _tried(line: Text, fact: Drafted) -> Text:
     """The edits that were tried, and what the gate made of them."""
     if fact.action != "skip_no_patches":
         line.append(f"  edits {edits(fact)}")
@@ -85,10 +84,10 @@ def _tried(line: Text, fact: Stepped | MetaReflected) -> Text:
         line.append(f"  {several}")
     if dropped := repeats(fact):
         line.append(f"  {dropped}", style="dim")
-    if fact.draft.appendix is not None and fact.draft.appendix.added:
-        line.append(f"  reminders {len(fact.draft.appendix.added)}")
-    if fact.draft.size is not None:
-        line.append(f"  tokens {growth(fact.draft.size)}")
+    if fact.draft.reminders is not None and fact.draft.reminders.added:
+        line.append(f"  reminders {len(fact.draft.reminders.added)}")
+    if fact.draft.leading.size is not None:
+        line.append(f"  tokens {growth(fact.draft.leading.size)}")
     words, colour = became(fact)
     if fact.decision is not None:
         line.append(f"  val {fact.decision.reason}")

@@ -26,7 +26,8 @@ from skillopt.cli.formatting import (
 )
 from skillopt.cli.tables import Table
 from skillopt.core.chat import Usage
-from skillopt.core.events import Decided, EpochClosed, Fact, MetaReflected, Pruned, Stepped
+from skillopt.core.events import Fact
+from skillopt.core.facts import EpochClosed, MetaReflected, Pruned, Stepped
 from skillopt.core.proposal import Size
 from skillopt.core.rollout import Evaluation
 from skillopt.core.state import State
@@ -173,7 +174,7 @@ def moves_table(reader: RunReader) -> Table:
     made = Table("step", *numbers, "outcome", right=numbers, wrap=["outcome"])
     for entry in reader.entries:
         fact = entry.fact
-        if isinstance(fact, Decided) and (told := _made(fact)) is not None:
+        if (told := _made(fact)) is not None:
             name, train, changes, size = told
             words, colour = became(fact)
             made.add_row(
@@ -189,25 +190,25 @@ def moves_table(reader: RunReader) -> Table:
     return made
 
 
-def _made(fact: Decided) -> tuple[str, str, str, str] | None:
+def _made(fact: Fact) -> tuple[str, str, str, str] | None:
     """Its name, its train score, its edits and the tokens of its candidate, as far as it has any.
 
-    None for the end of an epoch that brought no candidate.
+    None for what brought no candidate, as the end of an epoch may.
     """
     match fact:
         case Stepped(draft=draft):
             score = train_score(fact)
             train = "n/a" if score is None else f"{score:.3f}"
-            return str(fact.step), train, edits(fact), _tokens(draft.size)
+            return str(fact.step), train, edits(fact), _tokens(draft.leading.size)
         case MetaReflected(draft=draft):
-            return "meta reflect", "", edits(fact), _tokens(draft.size)
+            return "meta reflect", "", edits(fact), _tokens(draft.leading.size)
         case Pruned(cut=cut, decision=met):
             size = f"{estimate(met.candidate.skill.render()):,}" if met else ""
             return "prune", "", str(len(cut.rules)), size
-        case EpochClosed(decision=None):
-            return None
-        case EpochClosed(size=size):
+        case EpochClosed(size=size) if fact.decision is not None:
             return "guidance", "", "", _tokens(size)
+        case _:
+            return None
 
 
 def _tokens(size: Size | None) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from skillopt.analysis.report import metric_of
 from skillopt.cli.formatting import dollars, duration, short, spelt
 from skillopt.core.chat import Usage
-from skillopt.core.events import Begun, Event, PhaseOpened, Progress, Signal, Ticked
+from skillopt.core.events import Begun, Event, Fact, PhaseOpened, Signal, Ticked
 from skillopt.core.rules import rules_in
 from skillopt.core.state import State
 from skillopt.engine.plan import EpochEnd, FinalTest, MetaReflection, Move, Plan, Pruning, Step
@@ -82,7 +82,7 @@ class RunProgress:
                 self.fresh += how != "reused"
             case Begun():
                 self.state, self.in_move = State.after(event), 0
-            case _ if isinstance(event, Progress) and self.state is not None:
+            case _ if isinstance(event, Fact) and self.state is not None:
                 self.state, self.in_move = self.state.apply(event), 0
             case _:
                 pass

@@ -33,16 +33,8 @@ from skillopt.core.edits import (
     Rewrite,
     Suggestion,
 )
-from skillopt.core.events import (
-    Begun,
-    Decision,
-    EpochClosed,
-    Fact,
-    FinalTested,
-    MetaReflected,
-    Pruned,
-    Stepped,
-)
+from skillopt.core.events import Begun, Decision, Fact, FinalTested
+from skillopt.core.facts import EpochClosed, MetaReflected, Pruned, Stepped
 from skillopt.core.nearest import did_you_mean
 from skillopt.core.proposal import Draft, Finding, Proposal, ReminderUpdate, Rewritten
 from skillopt.core.rollout import FULL_MARKS, Evaluation, Failure, Rollout, Score
@@ -145,6 +137,8 @@ def _evaluations(fact: Fact) -> Iterator[tuple[str, Evaluation]]:
         case FinalTested(initial=initial, best=best, last=last):
             for evaluation in (initial, best, last):
                 yield "the final test", evaluation
+        case _:
+            yield from _gated(spelt(fact.move), fact.decision)
 
 
 def _gated(what: str, decision: Decision | None) -> Iterator[tuple[str, Evaluation]]:
@@ -165,7 +159,7 @@ def step_story(entry: HistoryEntry) -> Iterator[RenderableType]:
     for finding in fact.draft.findings:
         yield from _finding(finding)
     yield from _edits(fact)
-    yield from _reminders(fact.draft.appendix)
+    yield from _reminders(fact.draft.reminders)
     yield from _race(fact)
     yield from _verdict(fact, entry)
 
@@ -219,7 +213,7 @@ def _trail(trail: Sequence[str]) -> Iterator[str]:
 
 def _edits(fact: Stepped) -> Iterator[RenderableType]:
     draft = fact.draft
-    merged, chosen = len(draft.merged.proposals), len(draft.chosen.proposals)
+    merged, chosen = len(draft.merged.proposals), len(draft.leading.chosen.proposals)
     bound = "no limit" if draft.budget is None else f"budget {draft.budget}"
     yield _title(f"\n{_named(draft)}: {merged} after merging, {chosen} chosen ({bound})")
     if draft.rate is not None and not draft.rate.problem:
@@ -229,24 +223,26 @@ def _edits(fact: Stepped) -> Iterator[RenderableType]:
         for proposal in draft.repeats:
             yield indented(": ".join(filter(None, _texts(proposal.edit))), "dim")
     undecided = draft.rate.problem if draft.rate else ""
-    for problem in (*draft.merged.problems, undecided, draft.chosen.problem):
+    for problem in (*draft.merged.problems, undecided, draft.leading.chosen.problem):
         if problem:
             yield Text(f"unusable: {problem}", style="yellow")
-    if draft.rewritten is None:
-        for proposal, placement in zip(draft.chosen.proposals, draft.report, strict=False):
+    if draft.leading.rewritten is None:
+        for proposal, placement in zip(
+            draft.leading.chosen.proposals, draft.leading.report, strict=False
+        ):
             yield from _edit(proposal, placement)
         yield from _left_out(draft)
         return
-    for proposal in draft.chosen.proposals:
+    for proposal in draft.leading.chosen.proposals:
         yield Text(f"{_kind(proposal.edit)}  {_evidence_for(proposal)}")
         yield from _content(proposal)
     yield from _left_out(draft)
-    yield from _rewritten(draft.rewritten)
+    yield from _rewritten(draft.leading.rewritten)
 
 
 def _left_out(draft: Draft) -> Iterator[RenderableType]:
     """Proposals that were not chosen, each with its text and the reason."""
-    for each in draft.chosen.dropped:
+    for each in draft.leading.chosen.dropped:
         yield Text(f"left out  {_evidence_for(each.proposal)}: {each.reason}", style="yellow")
         yield indented(": ".join(filter(None, _texts(each.proposal.edit))), "dim")
 
@@ -285,26 +281,28 @@ def _content(proposal: Proposal) -> Iterator[RenderableType]:
         yield indented(f"because {proposal.why}", "dim")
 
 
-def _reminders(appendix: ReminderUpdate | None) -> Iterator[RenderableType]:
-    if appendix is None:
+def _reminders(reminders: ReminderUpdate | None) -> Iterator[RenderableType]:
+    if reminders is None:
         return
-    shorter = f", {appendix.consolidated} removed by consolidation" if appendix.consolidated else ""
-    yield _title(
-        f"\nreminders: {len(appendix.added)} new, {len(appendix.after)} in the candidate{shorter}"
+    shorter = (
+        f", {reminders.consolidated} removed by consolidation" if reminders.consolidated else ""
     )
-    if appendix.problem:
-        yield Text(f"unusable: {appendix.problem}", style="yellow")
-    for note in appendix.added:
+    yield _title(
+        f"\nreminders: {len(reminders.added)} new, {len(reminders.after)} in the candidate{shorter}"
+    )
+    if reminders.problem:
+        yield Text(f"unusable: {reminders.problem}", style="yellow")
+    for note in reminders.added:
         yield indented(note)
 
 
 def _race(fact: Stepped) -> Iterator[RenderableType]:
-    if not fact.heats:
+    if not fact.rounds:
         return
-    attempts = sum(each.attempts for each in fact.heats)
+    attempts = sum(each.attempts for each in fact.rounds)
     compared = f"compared by {count(attempts, 'attempt')}"
-    yield _title(f"\ncandidates: {len(fact.draft.takes)}, {compared}")
-    for round_ in fact.heats:
+    yield _title(f"\ncandidates: {len(fact.draft.candidates)}, {compared}")
+    for round_ in fact.rounds:
         yield count(round_.tasks, f"{round_.split} task")
         for name, gain in round_.gains.items():
             out = "" if name in round_.kept else ", dropped"
@@ -345,7 +343,7 @@ def _texts(change: Change) -> tuple[str, str]:
 def _verdict(fact: Stepped, entry: HistoryEntry) -> Iterator[RenderableType]:
     words, colour = outcome(fact.action, fact.decision)
     yield Text.assemble(("\nverdict: ", "bold"), (words, colour))
-    size, decision = fact.draft.size, fact.decision
+    size, decision = fact.draft.leading.size, fact.decision
     if size is not None:
         limit = f", at most {size.limit:,}" if size.limit else ""
         yield f"tokens     {growth(size)}{limit}"

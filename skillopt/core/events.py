@@ -6,13 +6,13 @@ only. A *signal* is shown during the run and not stored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from skillopt.core.proposal import Draft, Pattern, Review, Round, Size
-from skillopt.core.rollout import Change, Evaluation, Score
-from skillopt.core.rules import Cut
+from skillopt.core.edits import Append, Change, Delete, InsertAfter, Replace, Rewrite, Suggestion
+from skillopt.core.memory import MemoryEntry
+from skillopt.core.rollout import Evaluation
 from skillopt.core.skill import Skill
 
 Action: TypeAlias = Literal[
@@ -72,7 +72,7 @@ class Decision:
     """Whether it was rejected because the evidence was not conclusive."""
     level: float = 0.0
     """The part of `alpha` that this decision used; 0 for gates that do not test."""
-    rivals: int = 1
+    compared: int = 1
     """How many candidates raced on val tasks; the test used `level` divided by this number."""
     saved: int = 0
     """Attempts that were not made because the decision was certain without them.
@@ -90,119 +90,127 @@ class Decision:
         return self.saved > 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """Completes an operation of the plan.
+
+    Each kind of fact is a subclass with fields of its own and a `type` that names it in the event
+    log. The state of a run is computed from what is defined here alone.
+    """
+
+    move: str
+    """The operation that is finished."""
+    step: int = 0
+    """The last training step up to now."""
+    epoch: int = 0
+    decision: Decision | None = None
+    """None if there was no candidate."""
+    parent: str = ""
+    """Origin of the skill that the candidate was made from; empty: the current skill."""
+    type: str
+
+    @property
+    def memory(self) -> MemoryEntry | None:
+        """What later steps should remember, without what became of it; None: nothing."""
+        return None
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """What the candidate really holds: an edit that could not be applied proves nothing."""
+        return ()
+
+    @property
+    def reminders(self) -> tuple[str, ...]:
+        """Reminders that are new in the candidate."""
+        return ()
+
+    @property
+    def new_epoch(self) -> NewEpoch | None:
+        """What the next epoch starts with, if this fact ends one."""
+        return None
+
+    @property
+    def is_step(self) -> bool:
+        """Whether this is a training step, which counts for `patience`."""
+        return False
+
+    @property
+    def evaluations(self) -> tuple[Evaluation, ...]:
+        """What was newly measured, each skill once."""
+        return () if self.decision is None else (self.decision.candidate.evaluation,)
+
+    @property
+    def edits(self) -> int | None:
+        """The number of edits of the candidate; None if it does not consist of edits."""
+        return sum(not isinstance(change, Suggestion | Rewrite) for change in self.changes)
+
+    @property
+    def gist(self) -> str:
+        """How the first change begins."""
+        return first_text(self.changes)
+
+    @property
+    def not_tried(self) -> tuple[tuple[str, Skill], ...]:
+        """Candidates that were not put to the gate, by name."""
+        return ()
+
+
+def first_text(changes: Iterable[Change]) -> str:
+    """The text of the first edit, as in a list of candidates."""
+    for change in changes:
+        match change:
+            case Delete(target):
+                return f"without {target}"
+            case Append(content) | InsertAfter(_, content) | Replace(_, content):
+                return content
+            case Suggestion() | Rewrite():
+                pass
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """A micro-batch of training tasks, evaluated with the skill that the step started from."""
+class NewEpoch:
+    """The start of an epoch."""
 
-    tasks: tuple[str, ...]
-    evaluation: Evaluation
+    lessons: str | None
+    """None: keep the old ones."""
+    forgets: bool
+    """Whether the memory of earlier steps is cleared."""
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """Fact: the run has begun, its initial skill is measured; `identity` is checked at resume."""
+class Begun(Fact):
+    """The run has begun and its initial skill is measured; `identity` is checked at resume."""
 
     initial: Measured
     identity: Mapping[str, str] = field(default_factory=dict[str, str])
     gates: int = 0
-    """Number of planned gate decisions; 0 in logs of earlier versions."""
+    """Number of planned gate decisions."""
     soft_weight: float = 0.0
-    """The metric of the run: the weight of soft scores; hard scores have the rest.
+    """The metric of the run: the weight of soft scores; hard scores have the rest."""
+    move: str = field(default="baseline", kw_only=True)
+    type: Literal["begun"] = field(default="begun", kw_only=True)
 
-    0 (hard scores only) in logs of earlier versions.
-    """
-    type: Literal["begun"] = "begun"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stepped:
-    """Fact: a step is finished; `decision` is None if there was no candidate."""
-
-    move: str
-    step: int
-    epoch: int
-    in_epoch: int
-    batches: tuple[Batch, ...]
-    patterns: tuple[Pattern, ...]
-    draft: Draft
-    action: Action
-    decision: Decision | None
-    parent: str = ""
-    """Origin of the skill that the step started from; empty: the current skill."""
-    heats: tuple[Round, ...] = ()
-    """Screening and race among several candidates, if there were any."""
-    type: Literal["stepped"] = "stepped"
+    @property
+    def evaluations(self) -> tuple[Evaluation, ...]:
+        return (self.initial.evaluation,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetaReflected:
-    """Fact: a meta reflection is finished; `decision` is None if there was no candidate."""
+class FinalTested(Fact):
+    """The initial, the best and the last skill were measured on the test split."""
 
-    move: str
-    step: int
-    """The last step of the epoch."""
-    epoch: int
-    draft: Draft
-    action: Action
-    decision: Decision | None
-    type: Literal["meta_reflected"] = "meta_reflected"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pruned:
-    """Fact: a pruning is finished; `decision` is None if no rule could be removed."""
-
-    move: str
-    step: int
-    """The last step of the epoch."""
-    epoch: int
-    cut: Cut
-    decision: Decision | None
-    type: Literal["pruned"] = "pruned"
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """One task, attempted with the skill at the start and the skill at the end of an epoch."""
-
-    task: str
-    change: Change | None
-    before: Score | None
-    after: Score | None
-    shown: bool = True
-    """Whether it was shown to the optimizer; this depends on the pair policy."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpochClosed:
-    """Fact: the end of an epoch is finished; `pairs` is empty if there was nothing to compare."""
-
-    move: str
-    epoch: int
-    before: str = ""
-    """Digest of the skill the epoch started from."""
-    after: str = ""
-    pairs: tuple[Compared, ...] = ()
-    review: Review = field(default_factory=Review)
-    decision: Decision | None = None
-    forgets: bool = True
-    """Whether the memory of earlier steps is cleared; true in logs of earlier versions."""
-    size: Size | None = None
-    """Size of the candidate; None if there was none."""
-    type: Literal["epoch_closed"] = "epoch_closed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinalTested:
-    """Fact: the initial, the best and the last skill were measured on the test split."""
-
-    move: str
     tasks: str
     """Digest of the test tasks."""
     initial: Evaluation
     best: Evaluation
     last: Evaluation
-    type: Literal["examined"] = "examined"
+    type: Literal["final_tested"] = "final_tested"
+
+    @property
+    def evaluations(self) -> tuple[Evaluation, ...]:
+        measured = (self.initial, self.best, self.last)
+        return tuple({evaluation.skill: evaluation for evaluation in measured}.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +220,7 @@ class Started:
     at: str
     version: str
     prices: dict[str, str | None] = field(default_factory=dict[str, str | None])
-    """Source of the price of each role; None: unknown. Empty in logs of earlier versions."""
+    """Source of the price of each role; None: unknown."""
     type: Literal["started"] = "started"
 
 
@@ -269,13 +277,9 @@ class Prefetched:
 
     move: str
     attempts: int
-    type: Literal["speculated"] = "speculated"
+    type: Literal["prefetched"] = "prefetched"
 
 
-Decided: TypeAlias = Stepped | MetaReflected | Pruned | EpochClosed
-"""Facts that may have a gate decision."""
-Progress: TypeAlias = Decided | FinalTested
-Fact: TypeAlias = Begun | Progress
 Note: TypeAlias = Started | Timed | Warned | Prefetched | Stopped | Finished
 Event: TypeAlias = Fact | Note
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from skillopt.core.edits import Append, Change, Delete, InsertAfter, Replace, Rewrite, Suggestion
 from skillopt.core.proposal import Pattern
@@ -56,11 +56,11 @@ class MemoryEntry:
 
     step: int
     action: str
-    n_total: int
-    n_fail: int
+    n_total: int = 0
+    n_fail: int = 0
     epoch: int = 0
-    kind: Literal["step", "meta reflection", "pruning"] = "step"
-    """What is remembered; all but steps come after the step that is named."""
+    kind: str = "step"
+    """What is remembered in words; all but steps come after the step that is named."""
     patterns: tuple[Pattern, ...] = ()
     score_before: float | None = None
     score_after: float | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
@@ -121,7 +121,7 @@ class Selection:
     """Places in the merged bundle, when a ranking was asked for."""
     problem: str = ""
     dropped: tuple[Dropped, ...] = ()
-    """The others, each with a reason; empty in records that do not say."""
+    """The others, each with a reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,20 +200,31 @@ class Size:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """One of several candidates that the same evidence yields."""
+    """One of the candidates that the same evidence yields."""
 
-    name: str
+    name: str = BUNDLE
     """How it came about: `bundle`, `without 2`, `only 3`, `shuffle 1`."""
-    chosen: Selection
+    chosen: Selection = field(default_factory=Selection)
     report: tuple[Placement, ...] = ()
+    """What became of each edit; empty where the body was written anew."""
     rewritten: Rewritten | None = None
+    """Present where the body was to be written anew."""
     skill: Skill | None = None
+    """None when there was nothing to apply."""
     size: Size | None = None
+    """How it grew; None when there is no skill."""
 
     @property
     def fitting(self) -> Skill | None:
-        """The candidate, unless it is too long to be tried."""
+        """The skill, unless it is too long to be tried."""
         return None if self.size is not None and self.size.too_long else self.skill
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """What it really holds: an edit that could not be applied proves nothing."""
+        if self.rewritten is not None and not self.rewritten.problem:
+            return tuple(proposal.edit for proposal in self.chosen.proposals)
+        return tuple(placement.edit for placement in self.report if placement.applied)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,60 +237,22 @@ class Draft:
     """How the budget came about, where it was not just scheduled."""
     findings: tuple[Finding, ...] = ()
     merged: ProposalSet = field(default_factory=ProposalSet)
-    chosen: Selection = field(default_factory=Selection)
-    report: tuple[Placement, ...] = ()
-    """What became of each edit; empty where the body was written anew."""
-    rewritten: Rewritten | None = None
-    """Present where the body was to be written anew."""
-    skill: Skill | None = None
-    """The candidate; None when there was nothing to apply."""
+    candidates: tuple[Candidate, ...] = (Candidate(),)
+    """At least one, perhaps without a skill; the first one is put to the gate."""
     repeats: tuple[Proposal, ...] = ()
     """Proposals that were left aside because they repeat what is disproved."""
-    appendix: ReminderUpdate | None = None
+    reminders: ReminderUpdate | None = None
     """None when reminders are not kept."""
-    size: Size | None = None
-    """How the candidate grew; None when there is none."""
-    name: str = BUNDLE
-    """How the candidate came about; see `Candidate`."""
-    others: tuple[Candidate, ...] = ()
-    """Further candidates, where more than one was wanted."""
 
     @property
-    def fitting(self) -> Skill | None:
-        """The candidate, unless it is too long to be tried."""
-        return self.takes[0].fitting
-
-    @property
-    def takes(self) -> tuple[Candidate, ...]:
-        """All candidates, this one first."""
-        first = Candidate(
-            name=self.name,
-            chosen=self.chosen,
-            report=self.report,
-            rewritten=self.rewritten,
-            skill=self.skill,
-            size=self.size,
-        )
-        return first, *self.others
+    def leading(self) -> Candidate:
+        """The candidate that is put to the gate."""
+        return self.candidates[0]
 
     def leading_with(self, name: str) -> Draft:
         """The same, with the named candidate put to the gate."""
-        first = [each for each in self.takes if each.name == name]
-        return self.with_takes([*first, *(each for each in self.takes if each.name != name)])
-
-    def with_takes(self, takes: Sequence[Candidate]) -> Draft:
-        """The same with these candidates; the first one is put to the gate."""
-        first, *others = takes
-        return replace(
-            self,
-            name=first.name,
-            chosen=first.chosen,
-            report=first.report,
-            rewritten=first.rewritten,
-            skill=first.skill,
-            size=first.size,
-            others=tuple(others),
-        )
+        ordered = sorted(self.candidates, key=lambda candidate: candidate.name != name)
+        return replace(self, candidates=tuple(ordered))
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,9 +272,9 @@ class Round:
         return self.tasks * len(self.gains)
 
 
-def candidates_compared(heats: Iterable[Round]) -> int:
+def candidates_compared(rounds: Iterable[Round]) -> int:
     """How many candidates were compared on validation tasks before one was put to the gate."""
-    return max((len(each.gains) for each in heats if each.split == "val"), default=1)
+    return max((len(each.gains) for each in rounds if each.split == "val"), default=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,21 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from skillopt.core.edits import Change, Delete
-from skillopt.core.events import (
-    Begun,
-    Decision,
-    EpochClosed,
-    Event,
-    FinalTested,
-    Measured,
-    MetaReflected,
-    Progress,
-    Pruned,
-    Stepped,
-)
+from skillopt.core.events import Begun, Decision, Event, Fact, FinalTested, Measured
 from skillopt.core.memory import Memory, MemoryEntry
-from skillopt.core.proposal import Draft, ReminderUpdate
 from skillopt.core.skill import Skill
 
 
@@ -62,108 +49,42 @@ class State:
             soft_weight=begun.soft_weight,
         )
 
-    def apply(self, fact: Progress) -> State:
-        """The state after one more fact."""
-        match fact:
-            case Stepped():
-                state = self._count(fact)._remember(fact)._decide(fact.decision)
-            case MetaReflected():
-                state = self._learn(fact)._decide(fact.decision)
-            case Pruned():
-                state = self._shed(fact)._decide(fact.decision)
-            case EpochClosed():
-                state = self._decide(fact.decision)
-                memory = state.memory.start_epoch(fact.review.lessons, forgets=fact.forgets)
-                state = replace(state, memory=memory, epoch_start=state.current.skill)
-            case FinalTested():
-                return replace(self, final_test=fact)
-        return replace(state, closed=self.closed | {fact.move})
+    def apply(self, fact: Fact) -> State:
+        """The state after one more fact, of whatever kind."""
+        if isinstance(fact, FinalTested):  # may be made again, for other skills or tasks
+            return replace(self, final_test=fact)
+        memory, decision = self.memory, fact.decision
+        if fact.is_step:
+            memory = memory.after_step(accepted=decision is not None and decision.accepted)
+        if (entry := fact.memory) is not None:
+            memory = self._remember(memory, entry, fact)
+        state = replace(self, memory=memory, closed=self.closed | {fact.move})._decide(decision)
+        if (new := fact.new_epoch) is not None:
+            memory = state.memory.start_epoch(new.lessons, forgets=new.forgets)
+            state = replace(state, memory=memory, epoch_start=state.current.skill)
+        return state
 
-    def _count(self, fact: Stepped) -> State:
-        accepted = fact.decision is not None and fact.decision.accepted
-        return replace(self, memory=self.memory.after_step(accepted=accepted))
-
-    def _remember(self, fact: Stepped) -> State:
-        if fact.action == "skip_no_patches":
-            return self
-        marks = [batch.evaluation for batch in fact.batches]
-        entry = MemoryEntry(
-            step=fact.step,
-            epoch=fact.epoch,
-            action=fact.action,
-            n_total=sum(each.n for each in marks),
-            n_fail=sum(not score.passed for each in marks for score in each.scores.values()),
-            patterns=fact.patterns,
-        )
-        return self._with(
+    def _remember(self, memory: Memory, entry: MemoryEntry, fact: Fact) -> Memory:
+        """Remember an entry together with what became of its changes."""
+        tried, decision = fact.changes, fact.decision
+        if decision is None:
+            screened = entry.action == "skip_screened"
+            return memory.remember(replace(entry, rejected=tried) if screened else entry)
+        candidate = decision.candidate
+        if decision.accepted:
+            entry = replace(entry, accepted=tried)
+        elif decision.inconclusive or fact.parent:  # changes of a worse skill prove nothing
+            entry = replace(entry, undecided=tried)
+        else:
+            entry = replace(entry, rejected=tried, rejected_notes=fact.reminders)
+        entry = replace(
             entry,
-            fact.decision,
-            _tried(fact.draft),
-            fact.draft.appendix,
-            elsewhere=bool(fact.parent),
+            score_before=self.current.value,
+            score_after=candidate.value,
+            bounded=decision.bounded,
         )
-
-    def _learn(self, fact: MetaReflected) -> State:
-        if fact.decision is None:
-            return self
-        entry = MemoryEntry(
-            step=fact.step,
-            epoch=fact.epoch,
-            action=fact.action,
-            n_total=0,
-            n_fail=0,
-            kind="meta reflection",
-        )
-        return self._with(entry, fact.decision, _tried(fact.draft), fact.draft.appendix)
-
-    def _shed(self, fact: Pruned) -> State:
-        if fact.decision is None:
-            return self
-        entry = MemoryEntry(
-            step=fact.step,
-            epoch=fact.epoch,
-            action=fact.decision.action,
-            n_total=0,
-            n_fail=0,
-            kind="pruning",
-        )
-        cut = tuple(Delete(each.text, file=each.file) for each in fact.cut.rules)
-        return self._with(entry, fact.decision, cut)
-
-    def _with(
-        self,
-        entry: MemoryEntry,
-        decision: Decision | None,
-        tried: tuple[Change, ...],
-        appendix: ReminderUpdate | None = None,
-        *,
-        elsewhere: bool = False,
-    ) -> State:
-        """Remember an entry together with what became of its edits.
-
-        `elsewhere`: they stood on another skill than the one that they had to beat.
-        """
-        if entry.action == "skip_screened":
-            entry = replace(entry, rejected=tried)
-        if decision is not None:
-            entry = replace(
-                entry,
-                score_before=self.current.value,
-                score_after=decision.candidate.value,
-                bounded=decision.bounded,
-            )
-            if decision.accepted:
-                entry = replace(entry, accepted=tried)
-            elif decision.inconclusive or elsewhere:
-                entry = replace(entry, undecided=tried)
-            else:
-                notes = appendix.added if appendix else ()
-                entry = replace(entry, rejected=tried, rejected_notes=notes)
-            memory = self.memory.update_volatility(
-                self.current.evaluation, decision.candidate.evaluation
-            )
-            return replace(self, memory=memory.remember(entry))
-        return replace(self, memory=self.memory.remember(entry))
+        memory = memory.update_volatility(self.current.evaluation, candidate.evaluation)
+        return memory.remember(entry)
 
     def _decide(self, decision: Decision | None) -> State:
         if decision is None:
@@ -195,19 +116,12 @@ class State:
         )
 
 
-def _tried(draft: Draft) -> tuple[Change, ...]:
-    """What the candidate really holds: an edit that could not be applied proves nothing."""
-    if draft.rewritten is not None and not draft.rewritten.problem:
-        return tuple(each.edit for each in draft.chosen.proposals)
-    return tuple(each.edit for each in draft.report if each.applied)
-
-
 def replay(events: Iterable[Event]) -> State | None:
-    """Fold a record into a state; None when the run has not begun."""
+    """Fold an event log into a state; None if the run has not begun."""
     state: State | None = None
     for event in events:
         if isinstance(event, Begun):
             state = State.after(event)
-        elif isinstance(event, Progress) and state is not None:
+        elif isinstance(event, Fact) and state is not None:
             state = state.apply(event)
     return state

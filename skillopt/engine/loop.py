@@ -7,16 +7,8 @@ from dataclasses import replace
 from itertools import chain
 
 from skillopt.aio import map_all
-from skillopt.core.events import (
-    Action,
-    Batch,
-    Compared,
-    EpochClosed,
-    FinalTested,
-    MetaReflected,
-    Pruned,
-    Stepped,
-)
+from skillopt.core.events import Action, FinalTested
+from skillopt.core.facts import Batch, Compared, EpochClosed, MetaReflected, Pruned, Stepped
 from skillopt.core.proposal import Draft, Finding, Pattern, Review, candidates_compared
 from skillopt.core.rollout import Evaluation, Pair, Rollout, Score
 from skillopt.core.rules import Cut, without
@@ -89,15 +81,15 @@ async def step(run: TrainingRun, state: State, move: Step) -> State:
     practice = Baseline(list(chain(*move.batches)), replace(parent, evaluation=practised))
     async with run.prefetching(state, move):
         draft, halving = await run.choose(state, await run.fit(state, draft), practice, move.number)
-        tried = halving.ahead is not None and draft.fitting != skill
-        candidate = draft.fitting if tried else None
+        tried = halving.ahead is not None and draft.leading.fitting != skill
+        candidate = draft.leading.fitting if tried else None
         decision = await run.decide(
             state,
             candidate,
             move.id,
             move.number,
             run.gate,
-            rivals=candidates_compared(halving.rounds),
+            compared=candidates_compared(halving.rounds),
         )
     fact = Stepped(
         move=move.id,
@@ -110,7 +102,7 @@ async def step(run: TrainingRun, state: State, move: Step) -> State:
         action=decision.action if decision else _skip(draft, halving),
         decision=decision,
         parent="" if parent is state.current else parent.origin,
-        heats=halving.rounds,
+        rounds=halving.rounds,
     )
     return run.record(state, fact)
 
@@ -123,13 +115,13 @@ async def meta_reflect(run: TrainingRun, state: State, move: MetaReflection) -> 
             state.current.skill, state.memory, epoch=move.epoch, budget=move.budget
         )
     draft = await run.fit(state, draft)
-    decision = await run.decide(state, draft.fitting, move.id, move.step, run.gate)
+    decision = await run.decide(state, draft.leading.fitting, move.id, move.step, run.gate)
     fact = MetaReflected(
         move=move.id,
         step=move.step,
         epoch=move.epoch,
         draft=draft,
-        action=decision.action if decision else _skip(draft, HalvingResult(draft.name)),
+        action=decision.action if decision else _skip(draft, HalvingResult(draft.leading.name)),
         decision=decision,
     )
     return run.record(state, fact)
@@ -150,7 +142,7 @@ async def close_epoch(run: TrainingRun, state: State, move: EpochEnd) -> State:
     """Compare the skill with the one the epoch started from; conclude guidance and lessons."""
     before, after = state.epoch_start, state.current.skill
     if not move.tasks:
-        fact = EpochClosed(move=move.id, epoch=move.epoch, review=Review(), forgets=move.forgets)
+        fact = EpochClosed(move=move.id, step=move.step, epoch=move.epoch, forgets=move.forgets)
         return run.record(state, fact)
     pairs = await _compare(run, state, move)
     useful = [pair for pair in pairs if pair.change in move.useful][: len(move.tasks)]
@@ -166,6 +158,7 @@ async def close_epoch(run: TrainingRun, state: State, move: EpochEnd) -> State:
         decision = await run.guide_best(state, decision, review.guidance)
     fact = EpochClosed(
         move=move.id,
+        step=move.step,
         epoch=move.epoch,
         before=before.digest,
         after=after.digest,
@@ -235,11 +228,12 @@ async def _compare(run: TrainingRun, state: State, move: EpochEnd) -> list[Pair]
 def _skip(draft: Draft, halving: HalvingResult) -> Action:
     if halving.ahead is None:
         return "skip_screened" if halving.rounds else "skip_no_gain"
-    if draft.size is not None and draft.size.too_long:
+    candidate = draft.leading
+    if candidate.size is not None and candidate.size.too_long:
         return "skip_too_long"
     if not draft.merged.proposals and not any(each.notes for each in draft.findings):
         return "skip_no_patches"
-    unwritten = draft.rewritten is not None and draft.skill is None
+    unwritten = candidate.rewritten is not None and candidate.skill is None
     return "skip_no_rewrite" if unwritten else "skip_no_change"
 
 

@@ -89,7 +89,7 @@ class FinalTest:
     """Measure the outcome on tasks that no other move has touched."""
 
     tasks: tuple[Task, ...]
-    id: str = "exam"
+    id: str = "final_test"
 
     @property
     def digest(self) -> str:

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from skillopt.aio import map_all
-from skillopt.core.events import Begun, Decision, GateVerdict, Measured, Progress
+from skillopt.core.events import Begun, Decision, Fact, GateVerdict, Measured
 from skillopt.core.ports import (
     CompleteGate,
     MetaReflector,
@@ -143,7 +143,7 @@ class TrainingRun:
             skill, size = await self.shorten(state, take.skill)
             return replace(take, skill=skill, size=size)
 
-        return draft.with_takes(await map_all(shorten, draft.takes))
+        return replace(draft, candidates=tuple(await map_all(shorten, draft.candidates)))
 
     async def choose(
         self, state: State, draft: Draft, practice: Baseline, step: int
@@ -151,15 +151,15 @@ class TrainingRun:
         """The draft, led by the candidate that did best on the step's and a few val tasks."""
         known = {state.current.skill.digest, practice.measured.skill.digest}
         field: dict[str, Skill] = {}
-        for take in draft.takes:
+        for take in draft.candidates:
             if take.fitting is not None and take.fitting.digest not in known:
                 known.add(take.fitting.digest)
                 field[take.name] = take.fitting
         if self.race is None or not field:
-            return draft, HalvingResult(draft.name)
+            return draft, HalvingResult(draft.leading.name)
 
-        def worth(rivals: int) -> bool:
-            return self._hopeless(state, self.gate, rivals) is None
+        def worth(compared: int) -> bool:
+            return self._hopeless(state, self.gate, compared) is None
 
         final = Baseline(self.val, state.current)
         halving = await self.race.run(field, practice, final, step, worth)
@@ -173,23 +173,24 @@ class TrainingRun:
         step: int,
         gate: CompleteGate,
         *,
-        rivals: int = 1,
+        compared: int = 1,
     ) -> Decision | None:
         """Measure a candidate and ask the gate: the only door through which the skill changes.
 
-        Text equal to the current skill is no candidate. The best of several `rivals` on the same
-        tasks has had as many chances to be lucky, so it must be that much surer. A decision that
-        could not accept whatever is measured takes no attempts, and spends nothing of `alpha`.
+        Text equal to the current skill is no candidate. The best of several candidates that were
+        `compared` on the same tasks has had as many chances to be lucky, so it must be that much
+        surer. A decision that could not accept whatever is measured takes no attempts, and spends
+        nothing of `alpha`.
         """
         if skill is None or skill.digest == state.current.skill.digest:
             return None
         level = self._level(state, gate)
-        hopeless = self._hopeless(state, gate, rivals)
+        hopeless = self._hopeless(state, gate, compared)
         evaluation_of_candidate = CandidateEvaluation(
             runner=self.runner,
             tasks=self.val,
             gate=gate,
-            level=level / rivals,
+            level=level / compared,
             replication=self.replication,
         )
         if hopeless is not None and self.replication.block:
@@ -201,7 +202,7 @@ class TrainingRun:
             result = replace(result, verdict=replace(result.verdict, finding=hopeless.finding))
         spent = level if hopeless is None else 0.0
         decision = await self._conclude(state, result, evaluation_of_candidate)
-        return replace(decision, level=spent, rivals=rivals)
+        return replace(decision, level=spent, compared=compared)
 
     def _unheard(
         self,
@@ -225,9 +226,9 @@ class TrainingRun:
         """The chance of a false accept that the next decision may have."""
         return alpha_share(gate.alpha, self._gates(), state) if gate.alpha else 0.0
 
-    def _hopeless(self, state: State, gate: CompleteGate, rivals: int) -> GateVerdict | None:
+    def _hopeless(self, state: State, gate: CompleteGate, compared: int) -> GateVerdict | None:
         """The verdict against every candidate now; None where one could be accepted."""
-        level = self._level(state, gate) / rivals
+        level = self._level(state, gate) / compared
         tasks = [each.id for each in self.val]
         return out_of_reach(gate, self.replication, tasks, state.current, level)
 
@@ -300,7 +301,7 @@ class TrainingRun:
         self.sink.fact(begun)
         return State.after(begun)
 
-    def record(self, state: State, fact: Progress) -> State:
+    def record(self, state: State, fact: Fact) -> State:
         """Write a fact down, then move to the state that it implies. The only way forward."""
         after = state.apply(fact)
         self.sink.fact(fact)

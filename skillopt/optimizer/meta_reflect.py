@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skillopt.core.memory import Memory
-from skillopt.core.proposal import Draft, Proposal, ProposalSet, Selection
+from skillopt.core.proposal import Candidate, Draft, Proposal, ProposalSet, Selection
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
 from skillopt.optimizer.replies import MetaReflectAnswer
@@ -71,8 +71,12 @@ class MetaReflect:
         return Draft(
             budget=budget,
             merged=merged,
-            chosen=chosen,
-            report=applied.report if applied else (),
-            skill=applied.skill if applied else None,
+            candidates=(
+                Candidate(
+                    chosen=chosen,
+                    report=applied.report if applied else (),
+                    skill=applied.skill if applied else None,
+                ),
+            ),
             repeats=tuple(repeat_filter.held),
         )

@@ -116,8 +116,8 @@ class Pipeline:
         """Run the stages in order."""
         path = _Path(self, skill, memory)
         found = await path.choose(batches, budget)
-        appendix = await self.annotate(skill, found.findings, memory) if self.annotate else None
-        first = await path.take(BUNDLE, found.chosen, appendix)
+        reminders = await self.annotate(skill, found.findings, memory) if self.annotate else None
+        first = await path.take(BUNDLE, found.chosen, reminders)
         others: list[Candidate] = []
         if self.vary is not None and found.chosen.proposals:
 
@@ -127,15 +127,16 @@ class Pipeline:
                 return replace(dealt.chosen, indices=None)
 
             varied = await self.vary(found.chosen, found.merged, again)
-            others = [await path.take(*each, appendix) for each in varied]
+            others = [await path.take(*each, reminders) for each in varied]
         return Draft(
             budget=found.budget,
             rate=found.rate,
             findings=found.findings,
             merged=found.merged,
             repeats=found.repeats,
-            appendix=appendix,
-        ).with_takes([first, *others])
+            candidates=(first, *others),
+            reminders=reminders,
+        )
 
 
 class _Found(NamedTuple):
@@ -178,7 +179,7 @@ class _Path:
         return _Found(findings, merged, rate, budget, chosen, tuple(repeat_filter.held))
 
     async def take(
-        self, name: str, chosen: Selection, appendix: ReminderUpdate | None
+        self, name: str, chosen: Selection, reminders: ReminderUpdate | None
     ) -> Candidate:
         """From chosen proposals to a candidate."""
         skill = self.skill
@@ -186,7 +187,7 @@ class _Path:
         if chosen.proposals:
             done = await self.stages.update(skill, chosen, self.memory)
         written = skill if done.skill is None else done.skill
-        candidate = written.with_notes(appendix.after) if appendix else written
+        candidate = written.with_notes(reminders.after) if reminders else written
         return Candidate(
             name=name,
             chosen=chosen,

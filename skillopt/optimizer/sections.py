@@ -281,10 +281,10 @@ def _step(entry: MemoryEntry) -> str:
         case "step":
             failed = f"{entry.n_fail} of {entry.n_total} attempts failed"
             line = f"Step {entry.step}: {entry.action}; {failed}."
-        case "meta reflection":
-            line = f"Meta reflection after step {entry.step}: {entry.action}."
         case "pruning":
             line = f"Pruning after step {entry.step}: {entry.action}.{_spared(entry)}"
+        case kind:
+            line = f"{kind.capitalize()} after step {entry.step}: {entry.action}."
     if entry.score_before is None or entry.score_after is None:
         return line
     # How far a rejected candidate was measured, and so its score, must not change what is asked.

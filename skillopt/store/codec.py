@@ -10,7 +10,7 @@ import base64
 import json
 from collections.abc import Callable
 from functools import cache
-from typing import Annotated, Any, Generic, TypeVar, cast
+from typing import Annotated, Any, Generic, TypeVar, Union, cast, get_args
 
 from pydantic import Field, TypeAdapter
 from pydantic_core import (
@@ -23,10 +23,11 @@ from pydantic_core import (
 
 from skillopt.core.attribution import Attribution
 from skillopt.core.chat import Reply
-from skillopt.core.events import Event
+from skillopt.core.events import Event, Fact, Note
 from skillopt.core.intake import change_texts
 from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
+from skillopt.store.kinds import fact_kinds
 
 T = TypeVar("T")
 
@@ -71,10 +72,22 @@ class Codec(Generic[T]):
 
 
 # Built at first use: most commands need none of them, and building takes tens of milliseconds.
-@cache
 def events() -> Codec[Event]:
-    """For the lines of the record."""
-    return Codec(TypeAdapter[Event](Annotated[Event, Field(discriminator="type")]))
+    """For the lines of the event log; a line is of any kind of note or fact."""
+    return _events(tuple(kind.fact for kind in fact_kinds().values()))
+
+
+@cache
+def _events(facts: tuple[type[Fact], ...]) -> Codec[Event]:
+    annotated: Any = Annotated  # a static type cannot name kinds of facts that are installed
+    kinds = annotated[Union[(Note, *facts)], Field(discriminator="type")]
+    return Codec(TypeAdapter[Event](kinds))
+
+
+def event_types() -> set[str]:
+    """The values of `type` in the event log."""
+    notes = {str(note.__dataclass_fields__["type"].default) for note in get_args(Note)}
+    return {*notes, *fact_kinds()}
 
 
 @cache

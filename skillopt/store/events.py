@@ -16,7 +16,7 @@ from skillopt.errors import LogRewritten, StoreError
 from skillopt.store import codec
 from skillopt.store.files import sync_folder, unwritable
 
-FORMAT = 1
+FORMAT = 2
 
 _HEAD = re.compile(rb'\{"v":\d+,"seq":(?P<number>\d{1,18}),"sum":"(?P<sum>[0-9a-f]{16})",')
 _VERSION = re.compile(rb'\{"v":(\d{1,9}),')
@@ -202,12 +202,7 @@ def _checksum(number: int, payload: bytes, previous: str) -> str:
 
 def _read_line(path: Path, line: bytes, previous: _LineEnd) -> tuple[Event, _LineEnd]:
     number = previous.number + 1
-    version = _VERSION.match(line)
-    if version and int(version[1]) > FORMAT:
-        raise StoreError(
-            f"{path} was written by a newer version of skillopt (record format {int(version[1])}, "
-            f"this one reads {FORMAT}). Upgrade skillopt to continue this run."
-        )
+    _check_version(path, line)
     head = _HEAD.match(line)
     payload = b"{" + line[head.end() :] if head else b""
     whole, checksum = _line(number, payload, previous.sum)
@@ -216,8 +211,25 @@ def _read_line(path: Path, line: bytes, previous: _LineEnd) -> tuple[Event, _Lin
     try:
         event = codec.events().decode(payload)
     except ValueError as error:
-        raise _damaged(path, number) from error
+        raise _unknown_kind(path, number, payload) or _damaged(path, number) from error
     return event, _LineEnd(previous.position + len(whole), number, checksum)
+
+
+def _check_version(path: Path, line: bytes) -> None:
+    match = _VERSION.match(line)
+    version = int(match[1]) if match else FORMAT
+    if version > FORMAT:
+        raise StoreError(
+            f"{path} was written by a newer version of skillopt (record format {version}, "
+            f"this one reads {FORMAT}). Upgrade skillopt to continue this run."
+        )
+    if version < FORMAT:
+        raise StoreError(
+            f"{path} was written by an earlier version of skillopt (record format {version}, this "
+            f"one reads {FORMAT}). Finish or show this run with skillopt 0.3.0, or train into "
+            "another directory (env.out_root), for example from its best_skill.md "
+            "(env.skill_init)."
+        )
 
 
 def _parses(line: bytes) -> bool:
@@ -233,6 +245,17 @@ def _damaged(path: Path, number: int) -> StoreError:
         f"{path}, line {number}: the record was changed or is damaged here. "
         "Restore the file from a copy, or delete this line and all after it and run the same "
         "command again: finished work is safe in cache.sqlite and is not paid twice."
+    )
+
+
+def _unknown_kind(path: Path, number: int, payload: bytes) -> StoreError | None:
+    """What to say of a sound line whose kind of fact is not installed here."""
+    kind = json.loads(payload).get("type")
+    if not isinstance(kind, str) or kind in codec.event_types():
+        return None
+    return StoreError(
+        f"{path}, line {number}: {kind!r} is no kind of event that is installed here. Install the "
+        "package that wrote it (an entry point of the group skillopt.facts), and read it again."
     )
 
 

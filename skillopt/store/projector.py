@@ -3,44 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from skillopt.core.events import (
-    Begun,
-    EpochClosed,
-    Event,
-    FinalTested,
-    MetaReflected,
-    PhaseClosed,
-    PhaseOpened,
-    Pruned,
-    Signal,
-    Stepped,
-    Stopped,
-    Ticked,
-    Waiting,
-)
-from skillopt.core.rollout import Rollout
+from skillopt.core.events import Event, Fact, Note, Signal, Stopped
+from skillopt.core.facts import Stepped
+from skillopt.core.rollout import Evaluation, Rollout
+from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.errors import StoreError
 from skillopt.store.cache import SqliteCache
-from skillopt.store.files import Json, json_bytes, json_row, sweep, write_atomic
-from skillopt.store.history import StepRecords, rates, runtime_state
-from skillopt.store.layout import Layout
-from skillopt.store.packages import skill_files
-from skillopt.store.projections import (
-    Files,
-    epoch_files,
-    final_test_files,
-    pruning_files,
-    rethinking_files,
-    rollout_files,
-    step_files,
+from skillopt.store.files import (
+    Json,
+    json_bytes,
+    json_list,
+    json_row,
+    list_item,
+    sweep,
+    write_atomic,
 )
+from skillopt.store.kinds import Content, Sources, fact_kinds
+from skillopt.store.layout import Layout, RolloutFolder
+from skillopt.store.packages import skill_files
 from skillopt.store.receipts import Spent, by_move, interrupted, prefetch_receipt, receipt
+from skillopt.store.rollout_files import Files, rollout_files
 from skillopt.store.run_history import HistoryEntry, RunHistory
+from skillopt.store.step_files import rate_json, step_record
 from skillopt.store.summary import stopped, summary
 
 _LIVE = (
@@ -87,11 +76,12 @@ class Projector:
         self._extra = extra
         self._document = document
         self._history = RunHistory()
-        self._records = StepRecords(config)
+        self._records: dict[str, tuple[Spent, bytes]] = {}
+        """Items of `history.json` by move; each is made again only if its cost has changed."""
 
     def __call__(self, event: Event | Signal) -> None:
         """Take in an event that was recorded; write the files that a fact changes."""
-        if isinstance(event, PhaseOpened | Ticked | PhaseClosed | Waiting):
+        if not isinstance(event, Fact | Note):
             return
         entry = self._history.add(event)
         if isinstance(event, Stopped):
@@ -100,9 +90,6 @@ class Projector:
             spent = self._cache.spent()
             for path, data in self._own(entry, by_move(spent)):
                 write_atomic(path, data, durable=False)
-            if isinstance(entry.fact, FinalTested):
-                for path, data in self._final_test(entry.fact, entry.after):
-                    write_atomic(path, data, durable=False)
             for path, data in self._common(entry.after, spent, [self._history.last_step]):
                 write_atomic(path, data, durable=path == self._layout.best_skill)
 
@@ -112,7 +99,7 @@ class Projector:
         Returns those that were missing or damaged, relative to the run directory.
         """
         self._history = RunHistory.of(events)
-        self._records = StepRecords(self._config)
+        self._records.clear()
         state = self._history.state
         if state is None:
             return []
@@ -150,35 +137,27 @@ class Projector:
     def _all(self, state: State) -> Files:
         spent = self._cache.spent()
         moves = by_move(spent)
-        for entry in self._history.entries:
+        for entry in {entry.fact.move: entry for entry in self._history.entries}.values():
             yield from self._own(entry, moves)
-        if state.final_test is not None:
-            yield from self._final_test(state.final_test, state)
         yield from self._common(state, spent, list(self._history.versions))
 
-    def _final_test(self, final_test: FinalTested, state: State) -> Files:
-        return final_test_files(self._layout, final_test, state, self._attempts)
-
     def _own(self, entry: HistoryEntry, moves: Mapping[str, Spent]) -> Files:
-        """Files that belong to one fact, and that no later one touches."""
-        spent: Spent = {} if isinstance(entry.fact, Begun) else moves.get(entry.fact.move, {})
-        match entry.fact:
-            case Begun(initial):
-                yield from rollout_files(self._layout.baseline, initial.evaluation, self._attempts)
-            case Stepped(step=number) as fact:
-                folder = self._layout.step(number)
-                yield from step_files(folder, fact, entry, self._attempts)
-                yield folder.record, self._records.file(fact, entry, spent)
-            case MetaReflected(epoch=number) as fact:
-                folder = self._layout.meta_reflect(number)
-                yield from rethinking_files(folder, fact, entry, spent, self._attempts)
-            case Pruned(epoch=number) as fact:
-                folder = self._layout.prune(number)
-                yield from pruning_files(folder, fact, entry, spent, self._attempts)
-            case EpochClosed(epoch=number) as fact:
-                yield from epoch_files(self._layout.epoch(number), fact, entry, self._attempts)
-            case FinalTested():
-                pass  # a later exam replaces it
+        """Files that belong to one fact."""
+        kind = fact_kinds()[entry.fact.type]
+        for name, content in kind.files(entry.fact, entry, self._sources(entry, moves)):
+            yield from self._rendered(self._layout.root / name, content)
+
+    def _sources(self, entry: HistoryEntry, moves: Mapping[str, Spent]) -> Sources:
+        return Sources(moves.get(entry.fact.move, {}), self._config, self._rollouts)
+
+    def _rendered(self, path: Path, content: Content) -> Files:
+        match content:
+            case Skill():
+                yield from skill_files(path, content)
+            case Evaluation():
+                yield from rollout_files(RolloutFolder(path), content, self._rollouts)
+            case _:
+                yield path, json_bytes(content)
 
     def _common(self, state: State, spent: Spent, steps: Sequence[int]) -> Files:
         """Files about the run as it stands, and the skills after some of its steps."""
@@ -188,18 +167,26 @@ class Projector:
         versions = run_history.versions
         for step in steps:
             yield from skill_files(layout.skill(step), versions[step])
-        current = layout.skill(run_history.last_step)
-        stands = runtime_state(run_history, state, current, layout.best_skill)
-        yield layout.runtime_state, json_bytes(stands)
-        if decided := rates(run_history):
-            yield layout.rates, b"".join(map(json_row, decided))
-        yield layout.history, self._records.history(run_history.entries, by_move(spent))
+        yield layout.runtime_state, json_bytes(_runtime_state(state, layout, run_history.last_step))
+        if rates := _rates(run_history.steps):
+            yield layout.rates, b"".join(map(json_row, rates))
+        yield layout.history, json_list(self._step_records(by_move(spent)))
         yield layout.summary, json_bytes(self._summary(state, spent))
         yield layout.config, json_bytes(dict(self._config))
         if self._document:
             yield layout.settings, self._document.encode(errors="backslashreplace")
 
-    def _attempts(self, skill: str, tasks: Sequence[str]) -> dict[str, Rollout]:
+    def _step_records(self, moves: Mapping[str, Spent]) -> Iterator[bytes]:
+        for entry in self._history.entries:
+            if isinstance(fact := entry.fact, Stepped):
+                sources = self._sources(entry, moves)
+                made = self._records.get(fact.move)
+                if made is None or made[0] != sources.spent:
+                    item = list_item(json_bytes(step_record(fact, entry, sources)))
+                    made = self._records[fact.move] = sources.spent, item
+                yield made[1]
+
+    def _rollouts(self, skill: str, tasks: Sequence[str]) -> dict[str, Rollout]:
         rollouts = self._cache.rollouts(skill=skill, tasks=tasks)
         # Of several attempts at a task, the first is shown.
         by_replicate = sorted(rollouts, key=lambda rollout: -rollout.replicate)
@@ -224,6 +211,29 @@ class Projector:
             return _read(old) is None
         passing = {layout.summary: _LIVE, layout.runtime_state: _PLACES}.get(path, ())
         return _settled(old, passing) != _settled(data, passing)
+
+
+def _runtime_state(state: State, layout: Layout, last_step: int) -> Json:
+    """Where the run stands; paths are absolute."""
+    return {
+        "last_completed_step": last_step,
+        "current_skill_path": str(layout.skill(last_step).resolve()),
+        "current_score": state.current.value,
+        "current_origin": state.current.origin,
+        "best_skill_path": str(layout.best_skill.resolve()),
+        "best_score": state.best.value,
+        "best_step": state.best.step,
+        "best_origin": state.best.origin,
+    }
+
+
+def _rates(steps: Iterable[Stepped]) -> list[Json]:
+    """Every decision on the learning rate so far."""
+    return [
+        {"step": step.step, "epoch": step.epoch, **rate_json(step.draft.rate)}
+        for step in steps
+        if step.draft.rate is not None
+    ]
 
 
 def _settled(data: bytes, passing: Sequence[str]) -> object:

@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import Literal, TypeAlias, cast
 
 from skillopt.core.chat import Usage
-from skillopt.core.events import Fact, Stepped, Stopped
+from skillopt.core.events import Fact, Stopped
+from skillopt.core.facts import Stepped
 from skillopt.core.nearest import did_you_mean
 from skillopt.core.paths import similar_path
 from skillopt.core.rollout import Rollout
@@ -216,21 +217,8 @@ class RunReader:
             return "finished"
         stopped = self._history.stopped
         if stopped is None:
-            return "finished" if self._is_done() else "crashed"
+            return "crashed"
         return _ENDS.get(stopped.reason.partition(":")[0], "stopped by an error")
-
-    def _is_done(self) -> bool:
-        """Whether nothing of the plan is left; earlier versions did not note the end of a run."""
-        try:
-            match self.config:
-                case {"num_epochs": int(epochs), "eval_test": False, **others}:
-                    patience, fruitless = others.get("patience"), self.state.memory.fruitless
-                    out_of_patience = isinstance(patience, int) and 0 < patience <= fruitless
-                    return out_of_patience or f"epoch_{epochs:02d}" in self.state.closed
-                case _:  # the test comes last, and none was seen
-                    return False
-        except StoreError:
-            return False
 
     @property
     def stopped(self) -> Stopped | None:

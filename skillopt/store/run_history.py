@@ -6,26 +6,19 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from skillopt.core.edits import Append, Delete, InsertAfter, Replace
 from skillopt.core.events import (
     Begun,
-    Decided,
     Decision,
-    EpochClosed,
     Event,
     Fact,
-    FinalTested,
     Finished,
-    MetaReflected,
-    Progress,
-    Pruned,
     Started,
-    Stepped,
     Stopped,
     Timed,
     Warned,
 )
-from skillopt.core.proposal import Draft
+from skillopt.core.facts import Drafted, Stepped
+from skillopt.core.proposal import Candidate
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
 
@@ -95,9 +88,7 @@ class RunHistory:
             case Begun():
                 state = State.after(event)
                 return self._close(event, state, state)
-            case _ if isinstance(event, Progress):
-                # Earlier versions noted no end; where there is a test, it comes last.
-                self.finished = self.finished or isinstance(event, FinalTested)
+            case Fact():
                 before = self.state
                 return None if before is None else self._close(event, before, before.apply(event))
             case _:
@@ -144,7 +135,7 @@ class Tried:
     move: str
     decision: Decision
     edits: int | None
-    """Changes it consists of; None for guidance, which is one text."""
+    """Edits it consists of; None for guidance, which is one text."""
     gist: str
     """How the first of them begins, on one line."""
 
@@ -156,21 +147,11 @@ class Tried:
 
 def tried(facts: Iterable[Fact]) -> list[Tried]:
     """Every candidate that met the gate, oldest first."""
-    candidates: list[Tried] = []
-    for fact in facts:
-        match fact:
-            case Stepped(decision=Decision() as met) | MetaReflected(decision=Decision() as met):
-                edits = sum(placement.applied for placement in fact.draft.report)
-                candidates.append(Tried(fact.move, met, edits, _gist(fact.draft)))
-            case Pruned(decision=Decision() as met):
-                gone = f"without {fact.cut.rules[0].text}" if fact.cut.rules else ""
-                candidates.append(Tried(fact.move, met, len(fact.cut.rules), _short(gone)))
-            case EpochClosed(decision=Decision() as met):
-                gist = _short(met.candidate.skill.guidance)
-                candidates.append(Tried(met.candidate.origin, met, None, gist))
-            case _:
-                pass
-    return candidates
+    return [
+        Tried(met.candidate.origin, met, fact.edits, _short(fact.gist))
+        for fact in facts
+        if (met := fact.decision) is not None
+    ]
 
 
 def skills_in(facts: Sequence[Fact]) -> Iterator[tuple[Skill, str]]:
@@ -181,30 +162,12 @@ def skills_in(facts: Sequence[Fact]) -> Iterator[tuple[Skill, str]]:
     for fact in facts:
         if isinstance(fact, Begun):
             yield fact.initial.skill, "the initial skill"
-        elif isinstance(fact, Decided) and (met := fact.decision) is not None:
+        elif (met := fact.decision) is not None:
             verdict = "accepted" if met.accepted else "rejected"
             yield met.candidate.skill, f"{met.candidate.origin} ({verdict})"
     for fact in facts:
-        if isinstance(fact, Stepped | MetaReflected):
-            for take in fact.draft.takes if fact.decision is None else fact.draft.others:
-                if take.skill is not None:
-                    yield take.skill, f"{fact.move}, {take.name} (not put to the gate)"
-
-
-def _gist(draft: Draft) -> str:
-    if draft.rewritten is not None:
-        return _short(draft.rewritten.title)
-    for placement in draft.report:
-        match placement.edit:
-            case Delete(target) if placement.applied:
-                return _short(f"without {target}")
-            case Append(content) | InsertAfter(_, content) | Replace(_, content) if (
-                placement.applied
-            ):
-                return _short(content)
-            case _:
-                pass
-    return ""
+        for name, skill in fact.not_tried:
+            yield skill, f"{fact.move}, {name} (not put to the gate)"
 
 
 def _short(text: str) -> str:
@@ -249,12 +212,12 @@ def shares(events: Iterable[Event]) -> list[Share]:
     """Every proposer of a run, the one with most accepted edits first."""
     proposed, tried, accepted = Counter[str](), Counter[str](), Counter[str]()
     for fact in events:
-        if isinstance(fact, Stepped | MetaReflected):
+        if isinstance(fact, Drafted):
             draft = fact.draft
             proposals = [proposal for finding in draft.findings for proposal in finding.proposals]
             proposed.update(proposal.by for proposal in proposals or draft.merged.proposals)
             if fact.decision is not None:
-                applied = _applied(draft)
+                applied = _applied(draft.leading)
                 tried.update(applied)
                 accepted.update(applied if fact.decision.accepted else ())
     names = sorted(proposed | tried, key=lambda by: (-accepted[by], -proposed[by], by))
@@ -290,10 +253,10 @@ def useless(events: Iterable[Event]) -> str:
     )
 
 
-def _applied(draft: Draft) -> list[str]:
+def _applied(candidate: Candidate) -> list[str]:
     """The proposers of the edits that changed the candidate."""
-    chosen = draft.chosen.proposals
-    if draft.rewritten is not None:
+    chosen = candidate.chosen.proposals
+    if candidate.rewritten is not None:
         return [proposal.by for proposal in chosen]
-    placed = zip(chosen, draft.report, strict=False)
+    placed = zip(chosen, candidate.report, strict=False)
     return [proposal.by for proposal, placement in placed if placement.applied]

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from skillopt.core.events import (
-    Begun,
-    Decided,
-    EpochClosed,
-    Fact,
-    FinalTested,
-    MetaReflected,
-    Pruned,
-    Stepped,
-    Stopped,
-)
-from skillopt.core.rollout import Evaluation
+from skillopt.core.events import Fact, Stopped
+from skillopt.core.facts import EpochClosed, Stepped
 from skillopt.core.state import State
 from skillopt.store.files import Json
-from skillopt.store.history import measured
 from skillopt.store.receipts import Spent, tokens
 from skillopt.store.run_history import HistoryEntry, RunHistory, replies, shares, tried
+from skillopt.store.step_files import evaluation_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +46,9 @@ def summary(
     return {
         "version": f"skillopt-{run_history.version}",
         "config": dict(config),
-        **measured("baseline_selection", state.initial.evaluation),
-        **measured("best_selection", state.best.evaluation),
-        **measured("final_selection", state.current.evaluation),
+        **evaluation_json("baseline_selection", state.initial.evaluation),
+        **evaluation_json("best_selection", state.best.evaluation),
+        **evaluation_json("final_selection", state.current.evaluation),
         "best_score": state.best.value,
         "best_step": state.best.step,
         "current_origin": state.current.origin,
@@ -68,7 +58,7 @@ def summary(
         "failures": failures(facts),
         "selection_saved": _saved(facts),
         "race_attempts": sum(
-            round_.attempts for step in run_history.steps for round_ in step.heats
+            round_.attempts for step in run_history.steps for round_ in step.rounds
         ),
         "epoch_stats": _epoch_stats(run_history.entries),
         **forced_guidance(run_history.entries),
@@ -112,25 +102,9 @@ def failures(facts: Iterable[Fact]) -> dict[str, int]:
     """How many tasks were left without a score, in all evaluations of each split."""
     counts = {"train": 0, "val": 0, "test": 0}
     for fact in facts:
-        for evaluation in _evaluations(fact):
+        for evaluation in fact.evaluations:
             counts[evaluation.split] += len(evaluation.failures)
     return counts
-
-
-def _evaluations(fact: Fact) -> Iterator[Evaluation]:
-    """What a fact newly measured; the same skill is not examined twice."""
-    match fact:
-        case Begun(initial):
-            yield initial.evaluation
-        case FinalTested(initial=initial, best=best, last=last):
-            yield from {
-                evaluation.skill: evaluation for evaluation in (initial, best, last)
-            }.values()
-        case _:
-            if isinstance(fact, Stepped):
-                yield from (batch.evaluation for batch in fact.batches)
-            if fact.decision is not None:
-                yield fact.decision.candidate.evaluation
 
 
 def stopped(note: Stopped | None) -> Json:
@@ -167,8 +141,7 @@ def forced_guidance(entries: Iterable[HistoryEntry]) -> Json:
 
 def _saved(facts: Iterable[Fact]) -> int:
     """Attempts that no decision needed."""
-    decided = (fact for fact in facts if isinstance(fact, Decided))
-    return sum(fact.decision.saved for fact in decided if fact.decision is not None)
+    return sum(fact.decision.saved for fact in facts if fact.decision is not None)
 
 
 def _final_test_part(state: State) -> Json:
@@ -176,9 +149,9 @@ def _final_test_part(state: State) -> Json:
     if final_test is None:
         return {}
     return {
-        **measured("baseline_test", final_test.initial),
-        **measured("test", final_test.best),
-        **measured("final_test", final_test.last),
+        **evaluation_json("baseline_test", final_test.initial),
+        **evaluation_json("test", final_test.best),
+        **evaluation_json("final_test", final_test.last),
         "test_delta_hard": final_test.best.hard - final_test.initial.hard,
         "final_test_delta_hard": final_test.last.hard - final_test.initial.hard,
     }
@@ -188,14 +161,10 @@ def _epoch_stats(entries: Iterable[HistoryEntry]) -> list[Json]:
     steps: dict[int, list[Stepped]] = {}
     ends: dict[int, State] = {}
     for entry in entries:
-        match entry.fact:
-            case Stepped(epoch=epoch) as step:
-                steps.setdefault(epoch, []).append(step)
-                ends[epoch] = entry.after
-            case EpochClosed(epoch=epoch) | MetaReflected(epoch=epoch) | Pruned(epoch=epoch):
-                ends[epoch] = entry.after
-            case _:
-                pass
+        if isinstance(fact := entry.fact, Stepped):
+            steps.setdefault(fact.epoch, []).append(fact)
+        if fact.epoch:
+            ends[fact.epoch] = entry.after
     return [
         {
             "epoch": epoch,

@@ -6,8 +6,9 @@ from support_store import FIRST, GUIDED, INITIAL, REJECTED, draft, measured, sto
 
 from skillopt.analysis.lineage import lineage, origins_of
 from skillopt.core.edits import Append, Replace, Suggestion, apply_edits
-from skillopt.core.events import Decision, Fact, Pruned, Stepped
-from skillopt.core.proposal import Draft, Finding, Proposal, ReminderUpdate, Selection
+from skillopt.core.events import Decision, Fact
+from skillopt.core.facts import Pruned, Stepped
+from skillopt.core.proposal import Candidate, Draft, Finding, Proposal, ReminderUpdate, Selection
 from skillopt.core.rules import Cut, rules_in, without
 from skillopt.core.skill import Skill
 
@@ -29,6 +30,10 @@ def after(skill: Skill, made: Draft) -> list[Fact]:
         decision=taken,
     )
     return [*FACTS[:3], step]
+
+
+def draft_of(*chosen: Proposal) -> Draft:
+    return Draft(budget=2, candidates=(Candidate(chosen=Selection(chosen)),))
 
 
 def test_a_line_comes_from_the_step_whose_accepted_edit_wrote_it() -> None:
@@ -76,7 +81,7 @@ def test_a_changed_line_comes_from_its_last_change() -> None:
         Proposal(Append("- Unrelated."), "failure", ("x",)),
         Proposal(edit, "failure", ("b",), by="explore"),
     )
-    found = lineage(after(skill, Draft(budget=2, chosen=Selection(chosen))))[skill.digest]
+    found = lineage(after(skill, draft_of(*chosen)))[skill.digest]
     origin = found["- Answer in small letters."]
     assert (origin.move, origin.by, origin.failures) == ("step_0003", ("explore",), ("b",))
     assert found["- Be brief."].move == "initial_skill"
@@ -88,9 +93,7 @@ def test_a_rewritten_line_has_the_evidence_of_all_suggestions() -> None:
         Proposal(Suggestion("clarify", "t", "i"), "failure", ("a",)),
         Proposal(Suggestion("compress", "t", "i"), "success", ("b",)),
     )
-    origin = lineage(after(skill, Draft(budget=2, chosen=Selection(chosen))))[skill.digest][
-        "- Written anew."
-    ]
+    origin = lineage(after(skill, draft_of(*chosen)))[skill.digest]["- Written anew."]
     assert (origin.failures, origin.successes) == (("a",), ("b",))
 
 
@@ -100,7 +103,7 @@ def test_a_reminder_has_the_tasks_that_asked_for_it() -> None:
     made = replace(
         draft(Append("- x"), skill),
         findings=(noted,),
-        appendix=ReminderUpdate(added=skill.notes, after=skill.notes),
+        reminders=ReminderUpdate(added=skill.notes, after=skill.notes),
     )
     origin = lineage(after(skill, made))[skill.digest]["- Mind the capitals."]
     assert origin.failures == ("c",)
@@ -118,7 +121,7 @@ def test_pruning_leaves_the_origins_of_what_stays() -> None:
 def test_a_rule_has_the_origins_of_its_lines() -> None:
     edit = Append("- Be brief.\n  In letters, too.")
     skill = Skill.parse(INITIAL.render().replace("brief.\r\n", "brief.\r\n  In letters, too.\r\n"))
-    made = Draft(budget=1, chosen=Selection((Proposal(edit, "failure", ("a",)),)))
+    made = draft_of(Proposal(edit, "failure", ("a",)))
     found = lineage(after(skill, made))[skill.digest]
     (rule,) = rules_in(skill)
     assert [each.move for each in origins_of(rule, found)] == ["initial_skill", "step_0003"]

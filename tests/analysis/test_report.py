@@ -27,7 +27,7 @@ def evaluation(skill: Skill, split: Split, marks: str) -> Evaluation:
 def after_exam(before: str, after: str) -> State:
     first = Measured(OLD, evaluation(OLD, "val", "01"), 0.5, "initial_skill", 0)
     old, new = evaluation(OLD, "test", before), evaluation(NEW, "test", after)
-    final_test = FinalTested(move="exam", tasks="", initial=old, best=new, last=new)
+    final_test = FinalTested(move="final_test", tasks="", initial=old, best=new, last=new)
     return State.after(Begun(first)).apply(final_test)
 
 
@@ -79,7 +79,7 @@ def graded_exam(soft_weight: float, before: Score, after: Score, n: int = 40) ->
         Evaluation(skill.digest, "test", {str(number): score for number in range(n)})
         for skill, score in ((OLD, before), (NEW, after))
     )
-    final_test = FinalTested(move="exam", tasks="", initial=old, best=new, last=new)
+    final_test = FinalTested(move="final_test", tasks="", initial=old, best=new, last=new)
     return State.after(Begun(first, soft_weight=soft_weight)).apply(final_test)
 
 

@@ -19,7 +19,8 @@ from skillopt.api import ProposerLike, Result
 from skillopt.config.load import load_kept
 from skillopt.core.chat import Reply, Request, Usage
 from skillopt.core.edits import Append
-from skillopt.core.events import GateVerdict, Measured, Stepped
+from skillopt.core.events import GateVerdict, Measured
+from skillopt.core.facts import Stepped
 from skillopt.core.memory import Memory
 from skillopt.core.ports import Environment, Gate
 from skillopt.core.proposal import Finding, Proposal

@@ -7,7 +7,8 @@ from support_store import FIRST, RULE, draft, measured, story
 
 from skillopt.cli.progress import line_for
 from skillopt.cli.step import step_story
-from skillopt.core.events import Decision, Fact, MetaReflected, Pruned, Stepped
+from skillopt.core.events import Decision, Fact
+from skillopt.core.facts import MetaReflected, Pruned, Stepped
 from skillopt.core.proposal import Draft, Proposal
 from skillopt.core.rules import Cut, Rule, Worth
 from skillopt.gates.compared import Metric

@@ -8,7 +8,7 @@ import pytest
 from support_cli import Call, Done, make_project, skillopt
 from support_runs import make_package
 
-from skillopt.core.events import Stepped
+from skillopt.core.facts import Stepped
 from skillopt.store.reader import RunReader
 from skillopt.testing.simulator import Simulator
 
@@ -34,7 +34,7 @@ async def test_a_package_is_trained_shown_compared_and_measured(tmp_path: Path, 
 
 
 def _told(step: Stepped, shown: Done) -> None:
-    files = {placed.edit.file for placed in step.draft.report}
+    files = {placed.edit.file for placed in step.draft.leading.report}
     assert any(path.startswith("references/") for path in files)
     for path in files - {"SKILL.md"}:
         assert f"in {path}" in shown.out

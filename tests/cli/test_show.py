@@ -37,7 +37,9 @@ def test_a_step_shows_evidence_findings_edits_and_the_verdict(call: Call, traine
     for finding in fact.draft.findings:
         assert finding.tasks[0] in done.out
         assert all(pattern.name in done.out for pattern in finding.patterns)
-    for proposal, placement in zip(fact.draft.chosen.proposals, fact.draft.report, strict=True):
+    for proposal, placement in zip(
+        fact.draft.leading.chosen.proposals, fact.draft.leading.report, strict=True
+    ):
         assert placement.status in done.out
         assert proposal.why in done.out
     assert fact.decision is not None

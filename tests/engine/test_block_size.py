@@ -10,7 +10,8 @@ import pytest
 from support import Sums, World, analysis, teacher
 
 from skillopt.core.chat import Request
-from skillopt.core.events import Measured, Stepped
+from skillopt.core.events import Measured
+from skillopt.core.facts import Stepped
 from skillopt.core.ports import CompleteGate
 from skillopt.core.skill import Skill
 from skillopt.engine.candidate_evaluation import CandidateEvaluation, Replication

@@ -11,7 +11,8 @@ from support import Sums, World, analysis, teacher
 from skillopt.analysis.report import claim
 from skillopt.core.chat import Request
 from skillopt.core.edits import Append
-from skillopt.core.events import Begun, Measured, Progress, Stepped
+from skillopt.core.events import Begun, Fact, Measured
+from skillopt.core.facts import Stepped
 from skillopt.core.ports import CompleteGate
 from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
@@ -259,11 +260,11 @@ async def test_a_tested_run_cut_after_any_event_ends_as_if_it_had_not_been_cut()
         )
         whole = MemoryLog()
         expected = await train(start.but(record=whole).run(), SEED)
-        facts = [event for event in whole.kept if isinstance(event, Progress)]
+        facts = [event for event in whole.kept if isinstance(event, Fact)]
         for cut in range(len(whole.kept)):
             record = MemoryLog(list(whole.kept[:cut]))
             assert await train(start.but(record=record).run(), SEED) == expected
-            assert [event for event in record.kept if isinstance(event, Progress)] == facts
+            assert [event for event in record.kept if isinstance(event, Fact)] == facts
             assert replay(record.kept) == expected
 
 

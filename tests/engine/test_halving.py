@@ -11,9 +11,10 @@ from support import World, analysis, teacher
 
 from skillopt.core.chat import Request
 from skillopt.core.edits import Append, Placement
-from skillopt.core.events import Begun, Decision, Measured, Stepped
+from skillopt.core.events import Begun, Decision, Measured
+from skillopt.core.facts import Stepped
 from skillopt.core.memory import meaning
-from skillopt.core.proposal import Draft, candidates_compared
+from skillopt.core.proposal import Candidate, Draft, candidates_compared
 from skillopt.core.rollout import Evaluation
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
@@ -77,7 +78,7 @@ async def test_a_part_that_does_better_than_the_bundle_meets_the_gate_alone() ->
     )
     state, step = await one_step(racing(world), record)
     assert step.action == "accept_new_best"
-    assert step.draft.name == "without 1"
+    assert step.draft.leading.name == "without 1"
     assert state.current.skill.body.endswith("- Add carefully.\n")
     assert [
         each.content for each in state.memory.steps[-1].accepted if isinstance(each, Append)
@@ -99,7 +100,7 @@ async def test_where_nothing_can_be_gained_nothing_is_tried_and_nothing_disprove
     )
     world = World(record=record, target=always_right, optimizer=proposing("Guess boldly."))
     state, step = await one_step(racing(world), record)
-    assert (step.action, step.heats, step.decision) == ("skip_no_gain", (), None)
+    assert (step.action, step.rounds, step.decision) == ("skip_no_gain", (), None)
     assert not state.memory.disproved
 
 
@@ -111,9 +112,9 @@ async def test_the_best_of_several_on_val_must_be_as_much_surer(rules: tuple[str
     state, step = await one_step(racing(world), record)
     assert step.decision is not None
     assert state.spent == step.decision.level == 0.2
-    bar = 0.2 / candidates_compared(step.heats)
+    bar = 0.2 / candidates_compared(step.rounds)
     assert f"<= {bar:.2g}" in step.decision.reason
-    assert candidates_compared(step.heats) == len(rules)
+    assert candidates_compared(step.rounds) == len(rules)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +129,7 @@ async def test_candidates_are_raced_on_val_only_if_the_gate_could_accept_the_bes
     rules = proposing("Add carefully.", "Breathe.")
     world = World(record=record, optimizer=rules, gate=gate, replication=Replication(block=2))
     state, step = await one_step(racing(world), record)
-    assert [each.split for each in step.heats] == ["train"]
+    assert [each.split for each in step.rounds] == ["train"]
     assert (step.action, state.spent) == (action, spent)
 
 
@@ -165,7 +166,10 @@ def step_from(parent: str) -> Stepped:
         in_epoch=1,
         batches=(),
         patterns=(),
-        draft=Draft(budget=1, report=(Placement(edit, "applied_append", "exact"),)),
+        draft=Draft(
+            budget=1,
+            candidates=(Candidate(report=(Placement(edit, "applied_append", "exact"),)),),
+        ),
         action="reject",
         decision=Decision(tried, "reject", "no better"),
         parent=parent,

@@ -9,15 +9,8 @@ from support import SHAPE, Sums, World, analysis, pupil, teacher
 
 from skillopt.core.chat import Reply, Request
 from skillopt.core.edits import Append, Delete
-from skillopt.core.events import (
-    EpochClosed,
-    FinalTested,
-    MetaReflected,
-    Progress,
-    Pruned,
-    Stepped,
-    Timed,
-)
+from skillopt.core.events import Fact, FinalTested, Timed
+from skillopt.core.facts import EpochClosed, MetaReflected, Pruned, Stepped
 from skillopt.core.proposal import Draft
 from skillopt.core.rollout import CHANGED, UNCHANGED, Change
 from skillopt.core.skill import Skill
@@ -61,7 +54,8 @@ async def test_a_useful_rule_is_kept_and_a_useless_one_is_not() -> None:
 async def test_every_move_is_closed_by_exactly_one_fact_in_the_order_of_the_plan() -> None:
     world = World()
     _, record = await trained(world)
-    closed = [event.move for event in record.kept if isinstance(event, Progress)]
+    _, *facts = [event for event in record.kept if isinstance(event, Fact)]
+    closed = [fact.move for fact in facts]
     assert closed == [move.id for move in world.run().plan.moves]
 
 
@@ -71,8 +65,8 @@ async def test_a_run_cut_after_any_event_ends_as_if_it_had_not_been_cut() -> Non
         record = MemoryLog(list(whole.kept[:cut]))
         state = await train(World(record=record).run(), SEED)
         assert state == expected
-        assert [e for e in record.kept if isinstance(e, Progress)] == [
-            e for e in whole.kept if isinstance(e, Progress)
+        assert [e for e in record.kept if isinstance(e, Fact)] == [
+            e for e in whole.kept if isinstance(e, Fact)
         ]
         assert replay(record.kept) == expected
 
@@ -188,7 +182,9 @@ async def test_rejected_edits_are_remembered_over_the_run_or_until_the_end_of_th
     state, record = await trained(useless)
     first, second = steps(record)
     assert (first.action, first.draft.repeats) == ("reject", ())
-    tried_again = ("reject", ()) if forgets else ("skip_no_patches", first.draft.chosen.proposals)
+    tried_again = (
+        ("reject", ()) if forgets else ("skip_no_patches", first.draft.leading.chosen.proposals)
+    )
     assert (second.action, second.draft.repeats) == tried_again
     before_the_end = replay(record.kept[: record.kept.index(first) + 1])
     assert before_the_end is not None

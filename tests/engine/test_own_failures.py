@@ -12,7 +12,8 @@ from support import Sums, World, analysis, teacher
 from skillopt.analysis.pruning import Prune
 from skillopt.analysis.report import claim
 from skillopt.core.chat import Request
-from skillopt.core.events import Decision, FinalTested, Measured, Note, Stepped
+from skillopt.core.events import Decision, FinalTested, Measured, Note
+from skillopt.core.facts import Stepped
 from skillopt.core.ports import CompleteGate
 from skillopt.core.rollout import Evaluation, Score
 from skillopt.core.skill import Skill

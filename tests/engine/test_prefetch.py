@@ -12,7 +12,8 @@ from support import Sums, World, analysis, pupil, teacher
 
 from skillopt.aio import task_group
 from skillopt.core.chat import Reply, Request
-from skillopt.core.events import Event, Prefetched, Progress, Signal, Stepped
+from skillopt.core.events import Event, Fact, Prefetched, Signal
+from skillopt.core.facts import Stepped
 from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
 from skillopt.engine.candidate_evaluation import Replication
@@ -45,8 +46,9 @@ async def trained(world: World, *, ahead: bool = True) -> tuple[State, list[Even
         return await train(run, SEED), record.kept
 
 
-def progress(events: list[Event]) -> list[Progress]:
-    return [event for event in events if isinstance(event, Progress)]
+def progress(events: list[Event]) -> list[Fact]:
+    _, *facts = [event for event in events if isinstance(event, Fact)]
+    return facts
 
 
 def steps(world: World) -> list[Step]:

@@ -12,7 +12,8 @@ import pytest
 from support import Seen, Sums, World, analysis, teacher
 
 from skillopt.core.chat import Request
-from skillopt.core.events import Measured, Stepped, Ticked
+from skillopt.core.events import Measured, Ticked
+from skillopt.core.facts import Stepped
 from skillopt.core.ports import CompleteGate
 from skillopt.core.rollout import Evaluation, Score
 from skillopt.core.skill import Skill

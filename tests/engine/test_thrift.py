@@ -18,7 +18,8 @@ from support import World, analysis, pupil, teacher
 from skillopt.app.policies import shape
 from skillopt.config.load import load_config
 from skillopt.core.chat import Request
-from skillopt.core.events import Decision, Event, Measured, Stepped
+from skillopt.core.events import Decision, Event, Measured
+from skillopt.core.facts import Stepped
 from skillopt.core.rollout import Rollout, Score, Trajectory
 from skillopt.core.sink import EventSink
 from skillopt.core.skill import Skill

@@ -12,7 +12,7 @@ import pytest
 from support_cli import make_project, skillopt
 from support_runs import Job, Uncut, kill_and_resume, make_data, run_uncut
 
-from skillopt.core.events import Stepped
+from skillopt.core.facts import Stepped
 from skillopt.core.proposal import candidates_compared
 from skillopt.store.events import read_log
 from skillopt.store.reader import RunReader
@@ -50,16 +50,16 @@ def test_a_run_with_several_candidates_ends_above_its_baseline(uncut: Uncut) -> 
 
 
 def test_every_step_tells_who_was_raced_and_what_it_cost(uncut: Uncut) -> None:
-    raced = [step for step in steps_of(uncut.job.out) if step.heats]
+    raced = [step for step in steps_of(uncut.job.out) if step.rounds]
     assert raced
     for step in raced:
         folder = uncut.job.out / "steps" / f"step_{step.step:04d}"
         told, record = read(folder / "race.json"), read(folder / "step_record.json")
-        takes = [take.name for take in step.draft.takes]
-        assert len(takes) == len(set(takes)) <= 5
-        assert record["n_candidates"] == len(takes)
-        assert record["race_attempts"] == sum(heat.attempts for heat in step.heats)
-        for take in step.draft.others:
+        candidates = [take.name for take in step.draft.candidates]
+        assert len(candidates) == len(set(candidates)) <= 5
+        assert record["n_candidates"] == len(candidates)
+        assert record["race_attempts"] == sum(heat.attempts for heat in step.rounds)
+        for take in step.draft.candidates[1:]:
             rival = folder / "rivals" / f"{take.name.replace(' ', '_')}.md"
             assert take.skill is not None
             assert rival.read_text("utf-8") == take.skill.render()
@@ -67,22 +67,22 @@ def test_every_step_tells_who_was_raced_and_what_it_cost(uncut: Uncut) -> None:
             assert step.action == "skip_screened", step.action
             assert told["winner"] is None
         else:
-            assert told["winner"] == step.draft.name
-            assert step.decision.candidate.skill == step.draft.skill
+            assert told["winner"] == step.draft.leading.name
+            assert step.decision.candidate.skill == step.draft.leading.skill
             assert (folder / "candidate_skill.md").read_text("utf-8") == (
                 step.decision.candidate.skill.render()
             )
-    kinds = {take.name.split()[0] for step in raced for take in step.draft.takes}
+    kinds = {take.name.split()[0] for step in raced for take in step.draft.candidates}
     assert {"bundle", "without", "only", "shuffle"} <= kinds
 
 
 def test_only_who_gains_on_the_own_tasks_of_the_step_is_raced_on_val(uncut: Uncut) -> None:
-    raced = [step.heats for step in steps_of(uncut.job.out) if step.heats]
-    assert any(heat.split == "val" for heats in raced for heat in heats)
-    for heats in raced:
-        for before, after in itertools.pairwise(heats):
+    raced = [step.rounds for step in steps_of(uncut.job.out) if step.rounds]
+    assert any(heat.split == "val" for rounds in raced for heat in rounds)
+    for rounds in raced:
+        for before, after in itertools.pairwise(rounds):
             assert set(after.gains) == set(before.kept)
-        screened = [heat for heat in heats if heat.split == "train"]
+        screened = [heat for heat in rounds if heat.split == "train"]
         assert all(heat.gains[name] > 0 for heat in screened for name in heat.kept)
 
 
@@ -105,7 +105,7 @@ async def test_an_attempt_of_a_rival_is_shown_under_its_name(uncut: Uncut) -> No
         step, take, rollout = next(
             (step, take, rollout)
             for step in reader.steps
-            for take in step.draft.others
+            for take in step.draft.candidates[1:]
             if take.skill is not None and take.skill not in met
             for rollout in reader.rollouts(skill=take.skill.digest)
         )
@@ -135,10 +135,10 @@ async def test_the_winner_is_not_measured_again_where_it_was_raced(tmp_path: Pat
         paid = sim.stats().replies["target"]
         most = max(sim.stats().completed.values())
     (step,) = steps_of(job.out)
-    assert candidates_compared(step.heats) > 1
+    assert candidates_compared(step.rounds) > 1
     assert step.decision is not None
     assert most == 1
-    assert paid == 30 + 40 + sum(heat.attempts for heat in step.heats)
+    assert paid == 30 + 40 + sum(heat.attempts for heat in step.rounds)
 
 
 async def test_patience_ends_training_and_more_of_it_goes_on(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from support import Seen, World, analysis
 from support_runs import Uncut, kill_and_resume, run_uncut
 
 from skillopt.core.chat import Request
-from skillopt.core.events import Stepped
+from skillopt.core.facts import Stepped
 from skillopt.core.sink import EventSink
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
@@ -98,8 +98,10 @@ async def test_a_candidate_over_the_limit_is_tried_after_it_has_shrunk() -> None
     state, steps = await trained(said("# Sums\n\n- Add carefully."))
     first = steps[0]
     assert first.action == "accept_new_best"
-    assert first.draft.skill == state.best.skill == Skill.parse("# Sums\n\n- Add carefully.\n")
-    size = first.draft.size
+    assert (
+        first.draft.leading.skill == state.best.skill == Skill.parse("# Sums\n\n- Add carefully.\n")
+    )
+    size = first.draft.leading.size
     assert size is not None
     assert (size.before, size.after, size.added, size.limit) == (2, 7, 5, 60)
     assert size.drafted > 60
@@ -109,7 +111,7 @@ async def test_a_candidate_that_stays_too_long_is_skipped_with_a_reason() -> Non
     state, steps = await trained(said("long " * 100))
     assert {step.action for step in steps} == {"skip_too_long"}
     assert state.best.skill == Skill.parse("# Sums\n")
-    size = steps[0].draft.size
+    size = steps[0].draft.leading.size
     assert size is not None
     assert "no usable answer" in size.problem
 

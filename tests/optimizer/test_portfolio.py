@@ -7,7 +7,7 @@ import pytest
 from support import World
 
 from skillopt.core.edits import Append
-from skillopt.core.events import Stepped
+from skillopt.core.facts import Stepped
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Finding, Proposal
 from skillopt.core.rollout import Rollout

@@ -8,7 +8,7 @@ from support import Seen, World, analysis, pupil
 
 from skillopt.core.chat import Request
 from skillopt.core.edits import Append
-from skillopt.core.events import Stepped
+from skillopt.core.facts import Stepped
 from skillopt.core.memory import Memory, MemoryEntry
 from skillopt.core.proposal import Finding, ReminderUpdate, Source
 from skillopt.core.sink import EventSink
@@ -146,8 +146,8 @@ async def test_reminders_that_do_not_help_are_rejected_with_their_candidate_and_
     first, second = steps(run)[:2]
     assert (first.action, second.action) == ("reject", "skip_no_change")
     assert state.current.skill.notes == ()
-    shown = [e for e in run.sink.record.events() if isinstance(e, Stepped) and e.draft.appendix]
-    assert shown[0].draft.appendix == ReminderUpdate(("Guess boldly.",), ("Guess boldly.",))
+    shown = [e for e in run.sink.record.events() if isinstance(e, Stepped) and e.draft.reminders]
+    assert shown[0].draft.reminders == ReminderUpdate(("Guess boldly.",), ("Guess boldly.",))
 
 
 async def test_a_learning_rate_of_0_adds_no_reminders() -> None:

@@ -12,7 +12,7 @@ from skillopt.core.chat import Image, Message, ToolCall, Usage
 from skillopt.core.rollout import Evaluation, Rollout, Score, Trajectory
 from skillopt.store import codec
 from skillopt.store.layout import RolloutFolder
-from skillopt.store.projections import conversation_files, result_rows
+from skillopt.store.rollout_files import conversation_files, result_rows
 
 PNG = Image.of(b"\x89PNG", "image/png")
 MESSAGES = (

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support_store import story
 
-from skillopt.core import events, proposal, rollout
+from skillopt.core import events, facts, proposal, rollout
 from skillopt.core.chat import Reply
 from skillopt.core.events import Event, Started, Timed
 from skillopt.core.skill import Skill
@@ -35,11 +35,11 @@ evaluations = st.builds(
     st.dictionaries(st.text(), scores, max_size=3),
     st.dictionaries(st.text(), st.builds(rollout.Failure, st.text(), st.text()), max_size=2),
 )
-heats = st.builds(
+rounds = st.builds(
     proposal.Round, gains=st.dictionaries(st.text(), numbers, max_size=3), kept=st.just(("a",))
 )
 st.register_type_strategy(Skill, skills)
-st.register_type_strategy(proposal.Round, heats)
+st.register_type_strategy(proposal.Round, rounds)
 st.register_type_strategy(rollout.Score, scores)
 st.register_type_strategy(rollout.Evaluation, evaluations)
 any_event: st.SearchStrategy[Event] = st.one_of(
@@ -47,10 +47,10 @@ any_event: st.SearchStrategy[Event] = st.one_of(
     *(
         st.from_type(kind)
         for kind in (
-            events.Stepped,
-            events.MetaReflected,
-            events.Pruned,
-            events.EpochClosed,
+            facts.Stepped,
+            facts.MetaReflected,
+            facts.Pruned,
+            facts.EpochClosed,
             events.FinalTested,
             events.Started,
             events.Timed,
@@ -185,7 +185,7 @@ def test_a_whole_last_line_that_is_no_json_is_dropped_when_writing_goes_on(tmp_p
 
 def test_a_record_of_a_newer_version_is_refused_with_the_way_out(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    path.write_text('{"v":2,"new":"form"}\n', encoding="utf-8")
+    path.write_text('{"v":3,"new":"form"}\n', encoding="utf-8")
     with pytest.raises(StoreError, match=r"newer version .*Upgrade"):
         EventFile(path)
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from support_store import FIRST, INITIAL, draft, measured, story
 
 from skillopt.core.edits import Append
-from skillopt.core.events import Begun, Decision, EpochClosed, MetaReflected, Pruned, Stepped
+from skillopt.core.events import Begun, Decision
+from skillopt.core.facts import EpochClosed, MetaReflected, Pruned, Stepped
 from skillopt.core.rules import Cut
 from skillopt.store.cache import SqliteCache
 from skillopt.store.layout import Layout
@@ -47,11 +48,11 @@ def test_every_kind_of_candidate_tells_how_it_met_the_gate_in_the_same_words(
     cache = SqliteCache(layout.cache)
     Projector(layout, cache, {}).rebuild(facts)
     cache.close()
-    step = json.loads(layout.step(STEP.step).record.read_bytes())
+    step = json.loads((tmp_path / "steps/step_0001/step_record.json").read_bytes())
     files = (
-        layout.meta_reflect(1).result,
-        layout.prune(1).result,
-        layout.epoch(1).slow_result,
+        tmp_path / "meta_reflect/epoch_01/meta_reflect_result.json",
+        tmp_path / "prune/epoch_01/prune_result.json",
+        tmp_path / "slow_update/epoch_01/slow_result.json",
     )
     for path in files:
         told = json.loads(path.read_bytes())

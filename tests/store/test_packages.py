@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hashlib
 import re
 from pathlib import Path
 
@@ -13,11 +12,8 @@ from skillopt.core.rollout import RolloutSpec
 from skillopt.core.skill import MAIN, MOST, Reference, Skill, Text
 from skillopt.core.task import Task
 from skillopt.errors import SkillError, StoreError
-from skillopt.store.cache import SqliteCache
-from skillopt.store.events import EventFile
 from skillopt.store.layout import Layout
 from skillopt.store.packages import LARGEST, read_skill, skill_files
-from skillopt.store.projector import Projector
 from skillopt.store.reader import RunReader
 from skillopt.testing.simulator import Simulator
 
@@ -121,40 +117,22 @@ def test_a_link_that_leads_out_of_the_folder_is_refused(link: str, tmp_path: Pat
         read_skill(folder)
 
 
-def test_a_record_from_before_packages_loads_and_gives_the_same_skills(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
-    layout.events.write_bytes((GOLDEN / "events.jsonl").read_bytes())
-    with RunReader(tmp_path) as reader:
-        state, steps = reader.state, reader.steps
-    for measured in (state.initial, state.best, state.current):
-        assert measured.skill.digest == measured.evaluation.skill
-        assert measured.skill.references == ()
-    candidates = [step.decision.candidate for step in steps if step.decision]
-    assert [each.skill.digest for each in candidates] == [
-        each.evaluation.skill for each in candidates
-    ]
-    cache = SqliteCache(layout.cache)
-    Projector(layout, cache, {}).rebuild(EventFile(layout.events).events())
-    cache.close()
-    best = layout.best_skill.read_bytes()
-    assert hashlib.sha256(best).hexdigest()[:16] == state.best.skill.digest == BEST
-    assert not layout.best_skill.with_suffix("").exists()
-
-
-async def test_a_run_of_a_version_without_fingerprints_is_refused_unchanged(
+async def test_a_run_of_an_earlier_format_is_refused_unchanged_with_the_way_out(
     tmp_path: Path,
 ) -> None:
-    data = make_data(tmp_path / "data", (8, 6, 4))
-    lines = (GOLDEN / "events.jsonl").read_bytes().splitlines(keepends=True)
-    second = [number for number, line in enumerate(lines) if b'"type":"stepped"' in line][1]
     layout = Layout(tmp_path / "run")
     layout.root.mkdir()
-    layout.events.write_bytes(b"".join(lines[: second + 1]))
+    old = (GOLDEN / "events.jsonl").read_bytes()
+    layout.events.write_bytes(old)
+    way_out = r"earlier version of skillopt \(record format 1, .*best_skill.md"
+    with pytest.raises(StoreError, match=way_out):
+        RunReader(layout.root)
     async with Simulator(seed=1) as sim:
+        data = make_data(tmp_path / "data", (8, 6, 4))
         job = Job(url=sim.url, data=data, out=layout.root, epochs=2, batch=4)
-        with pytest.raises(StoreError, match="holds a run of an earlier version of skillopt"):
+        with pytest.raises(StoreError, match=way_out):
             await job.here()
-    assert layout.events.read_bytes() == b"".join(lines[: second + 1])
+    assert layout.events.read_bytes() == old
 
 
 def test_the_digest_and_the_cache_key_of_a_document_are_what_they_were() -> None:

@@ -12,10 +12,11 @@ import pytest
 from support_store import CONFIG, FIRST, GUIDED, INITIAL, REJECTED, fill, keep_reply, story
 
 from skillopt.core.chat import Reply, Usage
-from skillopt.core.events import Begun, Event, Fact, FinalTested, Started, Stepped, Ticked
+from skillopt.core.events import Begun, Event, Fact, FinalTested, Started, Ticked
+from skillopt.core.facts import Stepped
 from skillopt.core.state import State
 from skillopt.store.cache import SqliteCache
-from skillopt.store.layout import Layout
+from skillopt.store.layout import Layout, RolloutFolder
 from skillopt.store.projector import Projector
 
 
@@ -156,7 +157,9 @@ async def test_skills_are_kept_by_step_and_the_end_of_an_epoch_updates_the_last(
     assert kept == [skill.render().encode() for skill in skills]
     assert layout.best_skill.read_bytes() == FIRST.render().encode()
     assert layout.best_among.read_bytes() == FIRST.render().encode()
-    assert layout.step(1).candidate.read_bytes() == REJECTED.render().encode()
+    assert (
+        layout.root / "steps/step_0001/candidate_skill.md"
+    ).read_bytes() == REJECTED.render().encode()
 
 
 async def test_the_history_says_everything_about_each_step(tmp_path: Path) -> None:
@@ -168,7 +171,8 @@ async def test_the_history_says_everything_about_each_step(tmp_path: Path) -> No
         "skip_no_patches",
         "skip_no_change",
     ]
-    assert history == [read(layout.step(number).record) for number in (1, 2, 3, 4)]
+    steps = layout.root / "steps"
+    assert history == [read(steps / f"step_{n:04d}/step_record.json") for n in (1, 2, 3, 4)]
     paid = {"calls": 1, "prompt_tokens": 100, "completion_tokens": 20}
     paid |= {"total_tokens": 120, "cached_tokens": 10, "dollars": 0.25}
     timing = dict.fromkeys(("aggregate_s", "select_s", "update_s", "evaluate_s"), 0.0)
@@ -233,7 +237,7 @@ async def test_the_history_says_everything_about_each_step(tmp_path: Path) -> No
 
 async def test_a_steps_folder_tells_how_its_candidate_came_about(tmp_path: Path) -> None:
     layout = await run(tmp_path, story())
-    folder = layout.step(1)
+    folder = layout.root / "steps/step_0001"
     edit = {"op": "append", "target": "", "content": "- Shout."}
     evidence = {
         "support_count": 2,
@@ -242,22 +246,22 @@ async def test_a_steps_folder_tells_how_its_candidate_came_about(tmp_path: Path)
         "proposer": "analyst",
     }
     told = {**edit, **evidence, "why": "capitals were missing", "task_ids": ["a", "b"]}
-    assert read(folder.ranked) == {
+    assert read(folder / "ranked_edits.json") == {
         "reasoning": "merged",
         "edits": [told],
         "ranking_details": {"reasoning": "ranked", "selected_indices": [0]},
     }
-    assert [each["op"] for each in read(folder.merged)["edits"]] == [
+    assert [each["op"] for each in read(folder / "merged_patch.json")["edits"]] == [
         "append",
         "insert_after",
         "replace",
         "delete",
     ]
-    assert [each["status"] for each in read(folder.report)] == [
+    assert [each["status"] for each in read(folder / "edit_apply_report.json")] == [
         "applied_append",
         "skipped_delete_target_not_found",
     ]
-    assert read(folder.digest) == {
+    assert read(folder / "trajectory_digest.json") == {
         "step": 1,
         "action": "reject",
         "n_total": 2,
@@ -268,9 +272,9 @@ async def test_a_steps_folder_tells_how_its_candidate_came_about(tmp_path: Path)
         "score_after_is_upper_bound": False,
         "rejected_edits": [edit],
     }
-    patches = sorted(path.name for path in (folder.root / "patches").iterdir())
+    patches = sorted(path.name for path in (folder / "patches").iterdir())
     assert patches == ["minibatch_fail_000.json", "minibatch_succ_000.json"]
-    assert read(folder.root / "patches" / "minibatch_fail_000.json") == {
+    assert read(folder / "patches" / "minibatch_fail_000.json") == {
         "source_type": "failure",
         "batch_size": 2,
         "task_ids": ["a", "b"],
@@ -281,7 +285,7 @@ async def test_a_steps_folder_tells_how_its_candidate_came_about(tmp_path: Path)
 
 async def test_with_accumulation_every_batch_has_its_own_folder(tmp_path: Path) -> None:
     layout = await run(tmp_path, story())
-    root = layout.step(2).root
+    root = layout.root / "steps/step_0002"
     assert (root / "batch_0" / "rollout" / "results.jsonl").is_file()
     assert (root / "batch_1" / "rollout" / "results.jsonl").is_file()
     assert (root / "batch_0" / "patches" / "minibatch_fail_000.json").is_file()
@@ -289,7 +293,7 @@ async def test_with_accumulation_every_batch_has_its_own_folder(tmp_path: Path) 
 
 async def test_a_rollout_folder_has_a_row_per_task_and_a_failure_is_no_zero(tmp_path: Path) -> None:
     layout = await run(tmp_path, story())
-    folder = layout.step(1).rollout(0, 1)
+    folder = RolloutFolder(layout.root / "steps/step_0001/rollout")
     first, second, failed = rows(folder.results)
     assert first == {
         "id": "a",
@@ -321,7 +325,7 @@ async def test_scores_stay_readable_when_the_finished_work_was_moved_away(tmp_pa
     layout.cache.unlink()
     with projecting(tmp_path) as projector:
         projector.rebuild(story())
-    assert rows(layout.final_test_best.results)[0] == {
+    assert rows(layout.root / "test_eval/results.jsonl")[0] == {
         "id": "t1",
         "hard": 1.0,
         "soft": 0.5,
@@ -331,28 +335,30 @@ async def test_scores_stay_readable_when_the_finished_work_was_moved_away(tmp_pa
 
 async def test_the_end_of_an_epoch_leaves_its_comparison_and_conclusions(tmp_path: Path) -> None:
     layout = await run(tmp_path, story())
-    folder = layout.epoch(2)
-    result = read(folder.slow_result)
+    folder = layout.root / "slow_update/epoch_02"
+    result = read(folder / "slow_result.json")
     assert (result["action"], result["update_target"]) == ("force_accept", "current")
     assert (result["prev_hard"], result["curr_hard"]) == (0.0, 1.0)
     assert result["slow_update_content"] == "Keep going."
     assert result["candidate_hash"] == GUIDED.digest
-    pairs = read(folder.pairs)
+    pairs = read(folder / "comparison_pairs.json")
     assert pairs[0]["category"] == "improved"
     assert pairs[0]["prev"]["fail_reason"] == "format: not in capitals"
     assert pairs[0]["task"] == "do a"
     assert pairs[1]["prev"] is None
-    assert read(folder.all_pairs) == pairs
+    assert read(folder / "comparison_pairs_all.json") == pairs
     assert (result["n_pairs"], result["n_pairs_all"]) == (2, 2)
-    assert [row["id"] for row in rows(folder.before.results)] == ["a"]
-    assert [row["id"] for row in rows(folder.after.results)] == ["a", "b"]
-    assert folder.candidate.read_bytes() == GUIDED.render().encode()
-    assert read(folder.meta_result)["action"] == "write_meta_skill"
-    first = layout.epoch(1)
-    assert read(first.slow_result)["action"] == "inject_placeholder"
-    assert read(first.slow_result)["epoch"] == read(first.meta_result)["epoch"] == 1
-    assert read(first.meta_result)["action"] == "skip_first_epoch"
-    assert not first.pairs.exists()
+    assert [row["id"] for row in rows(folder / "rollout_prev/results.jsonl")] == ["a"]
+    assert [row["id"] for row in rows(folder / "rollout_curr/results.jsonl")] == ["a", "b"]
+    assert (folder / "candidate_skill.md").read_bytes() == GUIDED.render().encode()
+    meta = layout.root / "meta_skill"
+    assert read(meta / "epoch_02/meta_skill_result.json")["action"] == "write_meta_skill"
+    first = read(folder.with_name("epoch_01") / "slow_result.json")
+    lessons = read(meta / "epoch_01/meta_skill_result.json")
+    assert first["action"] == "inject_placeholder"
+    assert first["epoch"] == lessons["epoch"] == 1
+    assert lessons["action"] == "skip_first_epoch"
+    assert not (folder.with_name("epoch_01") / "comparison_pairs.json").exists()
 
 
 async def test_the_summary_gives_scores_with_their_number_of_items(tmp_path: Path) -> None:
@@ -377,7 +383,7 @@ async def test_the_summary_gives_scores_with_their_number_of_items(tmp_path: Pat
     }
     assert told["total_wall_time_s"] == 7.0
     assert told["token_summary"]["_total"]["calls"] == 3
-    assert read(layout.final_test_initial.summary) == {
+    assert read(layout.root / "test_eval_baseline/summary.json") == {
         "overall": {"total": 3, "hard_acc": 1 / 3},
         "odd": {"total": 1, "hard_acc": 0.0},
         "even": {"total": 2, "hard_acc": 0.5},
@@ -454,7 +460,7 @@ async def test_a_later_exam_replaces_the_earlier_one(tmp_path: Path) -> None:
     events = story()
     final_test = next(event for event in events if isinstance(event, FinalTested))
     second = FinalTested(
-        move="exam",
+        move="final_test",
         tasks="e" * 16,
         initial=final_test.initial,
         best=final_test.last,

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support_store import FIRST, GUIDED, INITIAL, REJECTED, fill, story
 
-from skillopt.core.events import Begun, Fact, Stepped
+from skillopt.core.events import Begun, Fact
+from skillopt.core.facts import Stepped
+from skillopt.core.proposal import Candidate
 from skillopt.core.skill import Skill
 from skillopt.core.state import replay
 from skillopt.errors import SkillError, StoreError
@@ -101,7 +104,7 @@ async def test_a_digest_that_fits_two_skills_is_not_guessed(tmp_path: Path) -> N
     begun = Begun(type(first)(other, first.evaluation, 0.5, "initial_skill", 0))
     log.append(begun)
     step = next(event for event in story() if isinstance(event, Stepped))
-    draft = type(step.draft)(budget=1, skill=skill)
+    draft = replace(step.draft, candidates=(Candidate(skill=skill),))
     log.append(
         Stepped(
             move="step_0001",

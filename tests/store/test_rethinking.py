@@ -6,7 +6,8 @@ from pathlib import Path
 from support_store import FIRST, draft, measured, story
 
 from skillopt.core.edits import Append
-from skillopt.core.events import Begun, Decision, MetaReflected
+from skillopt.core.events import Begun, Decision
+from skillopt.core.facts import MetaReflected
 from skillopt.core.proposal import Draft
 from skillopt.store.cache import SqliteCache
 from skillopt.store.codec import events
@@ -47,16 +48,17 @@ def test_a_meta_reflection_leaves_its_result_its_candidate_and_its_evaluation(
     cache = SqliteCache(layout.cache)
     Projector(layout, cache, {}).rebuild([BEGUN, THOUGHT, nothing])
     cache.close()
-    folder = layout.meta_reflect(1)
-    result = json.loads(folder.result.read_bytes())
+    folder = tmp_path / "meta_reflect/epoch_01"
+    result = json.loads((folder / "meta_reflect_result.json").read_bytes())
     assert (result["action"], result["epoch"], result["reason"]) == ("accept_new_best", 1, "why")
     assert result["edits"][0]["content"] == "- Answer in capitals."
     assert result["edit_apply_report"][0]["status"] == "applied_append"
     assert result["candidate_hash"] == FIRST.digest
     assert (result["selection_hard"], result["update_origin"]) == (1.0, "meta_reflect_epoch_01")
-    assert folder.candidate.read_bytes() == FIRST.render().encode()
-    assert len(folder.selection.results.read_bytes().splitlines()) == 2
+    assert (folder / "candidate_skill.md").read_bytes() == FIRST.render().encode()
+    results = folder / "selection_eval/results.jsonl"
+    assert len(results.read_bytes().splitlines()) == 2
     assert layout.best_skill.read_bytes() == FIRST.render().encode()
-    second = layout.meta_reflect(2)
-    assert json.loads(second.result.read_bytes())["candidate_hash"] is None
-    assert not second.candidate.exists()
+    second = tmp_path / "meta_reflect/epoch_02"
+    assert json.loads((second / "meta_reflect_result.json").read_bytes())["candidate_hash"] is None
+    assert not (second / "candidate_skill.md").exists()
