@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, TypeAlias, cast
+from typing import TypeAlias, cast
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,8 @@ def merge(base: Settings, child: Settings) -> dict[str, GivenValue]:
     """The settings of both, with the child's values before the base's; lists are replaced."""
     merged = dict(base)
     for key, given in child.items():
-        old = merged.get(key)
-        value = given.value if old is None else _deep(old.value, given.value)
-        merged[key] = GivenValue(value, given.origin, given.folder)
+        value = _deep(merged[key].value, given.value) if key in merged else given.value
+        merged[key] = replace(given, value=value)
     return merged
 
 
@@ -51,53 +50,50 @@ def read(value: object) -> object:
         case Plain():
             return read(value.value)
         case dict():
-            return {key: read(each) for key, each in cast("dict[str, object]", value).items()}
+            return {key: read(inner) for key, inner in cast("dict[str, object]", value).items()}
         case list():
-            return [read(each) for each in cast("list[object]", value)]
+            return [read(item) for item in cast("list[object]", value)]
         case _:
             return value
 
 
-NO_OTHER: Final = object()
-"""Says that a value has no other reading."""
+class NoOtherReading(LookupError):
+    """A value can be read in one way only."""
+
 
 Turn: TypeAlias = Callable[[object], object]
-"""Another reading of a value, or `NO_OTHER`."""
+"""Another reading of a value; raises `NoOtherReading`."""
 
 
 def written(value: object) -> object:
     """The text that a value was written as, where it reads as something other than text."""
-    return value.text if isinstance(value, Plain) else NO_OTHER
+    if isinstance(value, Plain):
+        return value.text
+    raise NoOtherReading
 
 
 def turned(value: object, place: Sequence[int | str], turn: Turn) -> object:
-    """The value with its part at `place` read otherwise; `NO_OTHER` where that cannot be.
+    """The value with its part at `place` read otherwise.
 
     Parts of the place that lead nowhere (pydantic names the members of a union) are passed over.
     """
     match value:
         case Plain():
-            found = turned(value.value, place, turn)
-            return turn(value) if found is NO_OTHER else found
+            try:
+                return turned(value.value, place, turn)
+            except NoOtherReading:
+                return turn(value)
         case dict() | list() if place:
-            return _inside(cast("dict[str, object] | list[object]", value), place, turn)
+            head, *rest = place
+            inside = cast("dict[int | str, object] | list[object]", value)
+            if isinstance(inside, dict):
+                if head in inside:
+                    return inside | {head: turned(inside[head], rest, turn)}
+            elif isinstance(head, int) and head < len(inside):
+                return [*inside[:head], turned(inside[head], rest, turn), *inside[head + 1 :]]
+            return turned(inside, rest, turn)
         case _:
             return turn(value)
-
-
-def _inside(
-    value: dict[str, object] | list[object], place: Sequence[int | str], turn: Turn
-) -> object:
-    head, rest = place[0], place[1:]
-    match value, head:
-        case dict(), str() if head in value:
-            found = turned(value[head], rest, turn)
-            return found if found is NO_OTHER else {**value, head: found}
-        case list(), int() if head < len(value):
-            found = turned(value[head], rest, turn)
-            return found if found is NO_OTHER else [*value[:head], found, *value[head + 1 :]]
-        case _:
-            return turned(value, rest, turn)
 
 
 def _deep(old: object, new: object) -> object:

@@ -30,7 +30,7 @@ class Key:
 
 def described(field: FieldInfo) -> Key:
     """What the annotation of a key says about it."""
-    return next((each for each in field.metadata if isinstance(each, Key)), Key())
+    return next((about for about in field.metadata if isinstance(about, Key)), Key())
 
 
 def _variable(name: str) -> str:

@@ -116,7 +116,7 @@ def _read_file(path: Path, above: tuple[Path, ...]) -> dict[str, GivenValue]:
     """The settings of a file and of the files it is based on."""
     place, name = path.resolve(), _name(path)
     if place in above:
-        chain = " -> ".join(_name(each) for each in (*above[above.index(place) :], place))
+        chain = " -> ".join(_name(file) for file in (*above[above.index(place) :], place))
         raise ConfigError(f"{name}: {_BASE} leads back to the file itself: {chain}")
     if above and not path.is_file():
         raise ConfigError(f"{name}: no such file; it is the {_BASE} of {_name(above[-1])}")
@@ -174,5 +174,5 @@ def _name(path: Path) -> str:
 def _neighbour(path: Path) -> str:
     if path.is_dir():
         return "; it is a folder, name a file in it"
-    beside = [each.name for each in path.parent.glob("*.yaml")]
+    beside = [file.name for file in path.parent.glob("*.yaml")]
     return f"; {did_you_mean(path.name, beside) or 'check the path'}"

@@ -44,9 +44,9 @@ def local_defaults(config: Config) -> dict[str, GivenValue]:
 def told_defaults(config: Config) -> str:
     """What was chosen, in one line; blank where nothing was."""
     chosen = [
-        f"{key.partition('.')[2]}={_written(each.value)}"
-        for key, each in config.given.items()
-        if each.origin == ORIGIN
+        f"{key.partition('.')[2]}={_written(setting.value)}"
+        for key, setting in config.given.items()
+        if setting.origin == ORIGIN
     ]
     if not chosen:
         return ""

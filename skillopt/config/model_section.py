@@ -174,7 +174,7 @@ class ModelSection(Section):
             if own_effort is None
             else own_effort,
             extra=extra,
-            left_open=frozenset(key for key, each in settings.items() if each == _default(key)),
+            left_open=frozenset(key for key, value in settings.items() if value == _default(key)),
             **settings,
         )
 
@@ -186,9 +186,9 @@ class ModelSection(Section):
 
 
 _SHARED: Final = [
-    each.name
-    for each in fields(RoleModel)
-    if each.name in ModelSection.model_fields and each.name != "backend"
+    field.name
+    for field in fields(RoleModel)
+    if field.name in ModelSection.model_fields and field.name != "backend"
 ]
 """The keys that every role has once more for itself."""
 
@@ -254,15 +254,15 @@ def _own_settings(backend: str, roles: Sequence[str], values: Mapping[str, Any])
 
     A blank value of a role is unset, so that a file may write every key out.
     """
-    found: dict[str, Any] = {}
+    own: dict[str, Any] = {}
     for family in _FAMILIES.get(backend, (backend,)):
         for start in (f"{family}_", *(f"{role}_{family}_" for role in roles)):
-            found |= {
+            own |= {
                 key.removeprefix(start): value
                 for key, value in values.items()
                 if key.startswith(start) and (start == f"{family}_" or value not in (None, ""))
             }
-    return found
+    return own
 
 
 def _general(backend: str, own: Mapping[str, Any]) -> dict[str, Any]:

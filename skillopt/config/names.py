@@ -47,11 +47,11 @@ def flat_name(key: str) -> str:
 
 
 def _flat_names() -> dict[str, str]:
-    found: dict[str, list[str]] = {}
+    by_bare: dict[str, list[str]] = {}
     for key in (*KEYS, *IGNORED, *(f"env.{name}" for name in _OF_ENVIRONMENTS)):
-        found.setdefault(key.partition(".")[2], []).append(key)
+        by_bare.setdefault(key.partition(".")[2], []).append(key)
     # `name` alone says nothing of what it names; the environment is chosen by `env`.
-    names = {bare: keys[0] for bare, keys in found.items() if len(keys) == 1 and bare != "name"}
+    names = {bare: keys[0] for bare, keys in by_bare.items() if len(keys) == 1 and bare != "name"}
     names |= {flat: key for key, flat in FLAT.items()}
     names |= {name: key for name, key in _ALSO.items() if "." not in name}
     for old, new in _OLDER.items():
@@ -106,12 +106,12 @@ def _key_near(written: str, keys: Collection[str]) -> str | None:
     section, dot, name = written.rpartition(".")
     if not dot:
         return nearest(written, NAMES)
-    if found := NAMES.get(name):
-        return found
+    if key := NAMES.get(name):
+        return key
     inside = [key.partition(".")[2] for key in keys if key.startswith(f"{section}.")]
-    if found := nearest(name, inside):
-        return f"{section}.{found}"
-    if found := nearest(written, keys, _SURE):
-        return found
-    found = nearest(name, NAMES, _SURE)
-    return NAMES[found] if found else None
+    if near := nearest(name, inside):
+        return f"{section}.{near}"
+    if near := nearest(written, keys, _SURE):
+        return near
+    near = nearest(name, NAMES, _SURE)
+    return NAMES[near] if near else None

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from skillopt.config.given import NO_OTHER, Turn, read, turned, written
+from skillopt.config.given import NoOtherReading, Turn, read, turned, written
 from skillopt.config.redaction import redact
 from skillopt.config.yaml12 import meant
 from skillopt.core.nearest import did_you_mean
@@ -59,21 +60,20 @@ def _otherwise(
 ) -> dict[str, object] | None:
     """The values with one of them read otherwise."""
     # Deepest first: an item of a list is turned before the list as a whole is.
-    for each in sorted(details, key=lambda each: len(each["loc"]), reverse=True):
-        if (turn := _TURNS.get(each["type"])) is not None:
-            found = turned(dict(values), each["loc"], turn)
-            if found is not NO_OTHER:
-                return cast("dict[str, object]", found)
+    for error in sorted(details, key=lambda error: len(error["loc"]), reverse=True):
+        if (turn := _TURNS.get(error["type"])) is not None:
+            with suppress(NoOtherReading):
+                return cast("dict[str, object]", turned(dict(values), error["loc"], turn))
     return None
 
 
 def _complaints(details: list[ErrorDetails]) -> dict[str, str]:
-    found: dict[str, list[str]] = {}
-    for each in details:
-        name, *inside = each["loc"]
+    sentences: dict[str, list[str]] = {}
+    for error in details:
+        name, *inside = error["loc"]
         items = "".join(f"[{place}]" for place in inside if isinstance(place, int))
-        found.setdefault(f"{name}{items}", []).append(_sentence(each))
-    return {key: ", or ".join(sentences) for key, sentences in found.items()}
+        sentences.setdefault(f"{name}{items}", []).append(_sentence(error))
+    return {key: ", or ".join(of_key) for key, of_key in sentences.items()}
 
 
 def _sentence(detail: ErrorDetails) -> str:
@@ -107,9 +107,6 @@ def _meant(detail: ErrorDetails) -> str:
 
 def shown(value: object) -> str:
     """A value as a message may show it: short, and without secrets."""
-    if isinstance(value, str):
-        text = repr(value)
-    else:
-        text = json.dumps(value, ensure_ascii=False, default=str)
-    text = redact(text)
+    plain = isinstance(value, str)
+    text = redact(repr(value) if plain else json.dumps(value, ensure_ascii=False, default=str))
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -49,29 +49,29 @@ class Registry(Generic[T]):
 
     def load(self, name: str) -> T:
         """Import what a registered name or a `module:Name` stands for."""
-        found = _import_path(name, self.what) if ":" in name else self._registered(name)
-        if not self.accepts(found):
+        part = _import_path(name, self.what) if ":" in name else self._registered(name)
+        if not self.accepts(part):
             raise ConfigError(f"{name!r} can be imported but is no {self.what}")
-        return found
+        return part
 
     def unknown(self, name: str) -> str:
         """What is wrong with a name that is not registered; blank if it is, or names a module."""
-        known = self.names
-        if ":" in name or name in known:
+        names = self.names
+        if ":" in name or name in names:
             return ""
-        if not known:
+        if not names:
             return (
                 f"no {self.what} is registered (entry points {self.group}), so the installation is "
                 "older than the source; install it again, as in: pip install --no-deps -e ."
             )
-        listed = f"known: {', '.join(known)}, or module:Name for your own"
-        hint = did_you_mean(name, (*known, *self.aliases))
+        listed = f"known: {', '.join(names)}, or module:Name for your own"
+        hint = did_you_mean(name, (*names, *self.aliases))
         return f"no {self.what} is named {name!r}; " + (f"{hint} ({listed})" if hint else listed)
 
     def _registered(self, name: str) -> object:
         if problem := self.unknown(name):
             raise ConfigError(problem)
-        point = next(each for each in entry_points(group=self.group) if each.name == name)
+        point = next(point for point in entry_points(group=self.group) if point.name == name)
         try:
             return point.load()
         except (ImportError, AttributeError) as error:

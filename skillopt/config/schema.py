@@ -72,13 +72,13 @@ class Config:
 
     def values(self) -> dict[str, object]:
         """Every setting by its dotted key, those of the environment and other parts included."""
-        found: dict[str, object] = {}
+        common: dict[str, object] = {}
         own: dict[str, object] = {}
         for name in SECTIONS:
             section: Section = getattr(self, name)
-            found |= {f"{name}.{key}": value for key, value in section if key != "own"}
+            common |= {f"{name}.{key}": value for key, value in section if key != "own"}
             own |= {f"{name}.{key}": value for key, value in self.own(name).items()}
-        return found | own
+        return common | own
 
     def own(self, section: str) -> Mapping[str, object]:
         """The settings in a section that only the part knows which the section names."""
@@ -104,12 +104,12 @@ class Config:
 
     def flat(self) -> dict[str, object]:
         """The settings under the flat names that users know, without secrets."""
-        found: dict[str, object] = {}
+        settings: dict[str, object] = {}
         for key, value in self.values().items():
             name = flat_name(key)
-            dotted = name in found or (key not in KEYS and not key.startswith("env."))
-            found[key if dotted else name] = _plain(key, value)
-        return found
+            dotted = name in settings or (key not in KEYS and not key.startswith("env."))
+            settings[key if dotted else name] = _plain(key, value)
+        return settings
 
     def identity(self) -> dict[str, str]:
         """The settings that change what a run computes: dotted key -> value as JSON.
@@ -204,12 +204,12 @@ def settings_for(
     """
     if not dataclasses.is_dataclass(kind):
         raise TypeError(f"{kind.__name__} should be a dataclass")
-    names = [each.name for each in dataclasses.fields(kind)]
+    names = [field.name for field in dataclasses.fields(kind)]
     here: Section = getattr(config, section)
     part = PARTS.get(section)
     what = f"environment {config.env.name!r}" if part is None else part.told(here)
-    known = [*names, *also, *(part.all_settings(here) if part else ())]
-    hints = [f"{section}.{name}" for name in known]
+    allowed = [*names, *also, *(part.all_settings(here) if part else ())]
+    hints = [f"{section}.{name}" for name in allowed]
     own = {
         key: _original(f"{section}.{key}", value, config)
         for key, value in config.own(section).items()
@@ -217,7 +217,7 @@ def settings_for(
     problems = {
         key: f"unknown key for {what}{suggestion(f'{section}.{key}', hints)}"
         for key in own
-        if key not in known
+        if key not in allowed
     }
     values = own if part is None else {**dict(here), **own}
     checked = check(TypeAdapter(kind), {key: values[key] for key in values if key in names})
@@ -243,8 +243,8 @@ def _unknown(key: str) -> str:
 
 def _section(name: str, kind: type[Section], given: Settings) -> dict[str, object]:
     inside = {
-        key.partition(".")[2]: each.value
-        for key, each in given.items()
+        key.partition(".")[2]: setting.value
+        for key, setting in given.items()
         if key.startswith(f"{name}.") and key not in IGNORED
     }
     if "own" not in kind.model_fields:

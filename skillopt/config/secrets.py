@@ -74,7 +74,7 @@ class Secrets:
         variables = dict(os.environ)
         origins: dict[str, str] = {}
         notices: list[str] = []
-        for folder in dict.fromkeys(each.resolve() for each in (here, project or here)):
+        for folder in dict.fromkeys(path.resolve() for path in (here, project or here)):
             file = folder / ".env"
             if not file.is_file():
                 continue
@@ -199,10 +199,10 @@ class Secrets:
 def parse_env(text: str) -> dict[str, str]:
     """The variables of a `.env` file; lines that set nothing are passed over."""
     return {
-        found["name"]: re.sub(r"(?:^|\s)#.*", "", found["bare"]).strip()
-        if found["quoted"] is None
-        else "".join(map(_unquoted, _PIECE.finditer(found["quoted"])))
-        for found in _LINE.finditer(text)
+        line["name"]: re.sub(r"(?:^|\s)#.*", "", line["bare"]).strip()
+        if line["quoted"] is None
+        else "".join(map(_unquoted, _PIECE.finditer(line["quoted"])))
+        for line in _LINE.finditer(text)
     }
 
 
@@ -212,8 +212,8 @@ def _unquoted(piece: re.Match[str]) -> str:
     return piece["single"] or piece["plain"] or ""
 
 
-def _unescape(found: re.Match[str]) -> str:
-    return _ESCAPES.get(found[1], found[0])
+def _unescape(escape: re.Match[str]) -> str:
+    return _ESCAPES.get(escape[1], escape[0])
 
 
 def _distrusted(file: Path) -> str:

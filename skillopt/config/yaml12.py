@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 import yaml
 
-from skillopt.config.given import NO_OTHER, Plain
+from skillopt.config.given import NoOtherReading, Plain
 from skillopt.core.intake import CONFIG_BYTES, CONFIG_VALUES, read_file
 from skillopt.errors import ConfigError
 
@@ -134,10 +134,10 @@ def meant(value: object) -> object:
     if value == "":
         return None
     match read_value(value) if isinstance(value, str) else None:
-        case Plain(value=bool() | int() | float() as found, text=text) if text == value:
-            return found
+        case Plain(value=bool() | int() | float() as scalar, text=text) if text == value:
+            return scalar
         case _:
-            return NO_OTHER
+            raise NoOtherReading
 
 
 def _compose(text: str) -> yaml.Node | None:
@@ -157,7 +157,7 @@ def _count(node: yaml.Node, counts: dict[int, int]) -> int:
             inner = [value for _, value in node.value]
         elif isinstance(node, yaml.SequenceNode):
             inner = list(node.value)
-        counts[id(node)] = 1 + sum(_count(each, counts) for each in inner)
+        counts[id(node)] = 1 + sum(_count(node, counts) for node in inner)
     elif not counts[id(node)]:
         raise _Mistake(node, "an anchor that contains itself")
     return counts[id(node)]

@@ -6,7 +6,7 @@ Anthropic messages (`*/messages`, `*/messages/count_tokens`), whole and streamed
 
     async with ModelServer([Call("shell", {"command": "ls"}), Say("done")]) as server:
         ...  # point a program at server.url or f"{server.url}/v1"
-    assert [each.model for each in server.questions] == ["m", "m"]
+    assert [request.model for request in server.questions] == ["m", "m"]
 
 A model whose name is `error-` and one of `TROUBLES` gets that error; `error-hang` gets no answer;
 `error-garbage` gets bytes that are no JSON. If keys are given, any other key gets `error-401`.
@@ -193,7 +193,7 @@ class ModelServer(LoopbackServer):
     @property
     def questions(self) -> list[ReceivedRequest]:
         """The requests that asked a model."""
-        return [each for each in self.requests if _wire(each) is not None]
+        return [request for request in self.requests if _wire(request) is not None]
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         asked = ReceivedRequest(
@@ -270,8 +270,8 @@ class Wire(ABC):
 
     @staticmethod
     def error(trouble: Trouble) -> Object:
-        told: Object = {"message": trouble.message, "type": trouble.code, "code": trouble.code}
-        return {"error": told}
+        error: Object = {"message": trouble.message, "type": trouble.code, "code": trouble.code}
+        return {"error": error}
 
     @abstractmethod
     def whole(self) -> Object:
@@ -404,8 +404,8 @@ class MessagesWire(Wire):
 
     @staticmethod
     def error(trouble: Trouble) -> Object:
-        told: Object = {"type": trouble.kind, "message": trouble.message}
-        return {"type": "error", "error": told}
+        error: Object = {"type": trouble.kind, "message": trouble.message}
+        return {"type": "error", "error": error}
 
     def whole(self) -> Object:
         return {

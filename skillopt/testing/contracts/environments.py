@@ -71,11 +71,11 @@ async def opens_a_task_to_the_same_brief(environment: Environment) -> None:
 
 async def gives_all_tasks_the_same_instructions(environment: Environment) -> None:
     """Instructions are the same for all tasks."""
-    found: set[str] = set()
+    texts: set[str] = set()
     for task in _some(environment):
         async with environment.open(task) as episode:
-            found.add(episode.instructions)
-    expect(len(found) == 1, "instructions are the same for all tasks")
+            texts.add(episode.instructions)
+    expect(len(texts) == 1, "instructions are the same for all tasks")
 
 
 async def scores_any_answer(environment: Environment) -> None:

@@ -69,14 +69,14 @@ def read_edits(text: str) -> list[ListedEdit]:
 
 
 def _understood(suggestion: ListedEdit) -> ListedEdit:
-    found = _INSTRUCTION.fullmatch(suggestion.instruction or "")
-    if found is None:
+    parts = _INSTRUCTION.fullmatch(suggestion.instruction or "")
+    if parts is None:
         return suggestion.model_copy(update={"op": "append", "content": suggestion.instruction})
     return suggestion.model_copy(
         update={
-            "op": _OPS.get((found["verb"] or "", found["new"] or ""), "delete"),
-            "target": found["target"],
-            "content": found["content"],
+            "op": _OPS.get((parts["verb"] or "", parts["new"] or ""), "delete"),
+            "target": parts["target"],
+            "content": parts["content"],
             "why": suggestion.why or suggestion.motivation,
         }
     )

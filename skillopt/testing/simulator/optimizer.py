@@ -149,7 +149,8 @@ class Question:
     def reflect(self) -> Answer:
         tested = confirmed(self.user)
         insights = sorted(
-            infer(self.attempts), key=lambda each: (each.field.label, each.form.name) not in tested
+            infer(self.attempts),
+            key=lambda insight: (insight.field.label, insight.form.name) not in tested,
         )
         edits = [edit for insight in insights for edit in self._teach(insight)]
         flawed = self._flawed(insights)
@@ -171,11 +172,11 @@ class Question:
         rule = self._phrase(insight.form, label)
         of_field = [stated for stated in self.stated.rules if stated.field == label]
         wrong = [stated.statement for stated in of_field if stated.form != insight.form.name]
-        known = len(wrong) < len(of_field)
-        if known and not wrong:
+        stated = len(wrong) < len(of_field)
+        if stated and not wrong:
             return
         op, target, content = "append", "", rule
-        if known:
+        if stated:
             op, target, content = "delete", wrong[0], ""
         elif wrong:
             op, target = "replace", wrong[0]
@@ -209,8 +210,8 @@ class Question:
 
     def _harmful(self, insights: Sequence[Insight]) -> list[str]:
         """A rule with a form that neither the evidence nor the skill supports."""
-        wanted = [each for attempt in self.attempts for each in read_request(attempt.task)]
-        fields = list({each.field.label: each.field for each in wanted}.values())
+        wanted = [field for attempt in self.attempts for field in read_request(attempt.task)]
+        fields = list({field.field.label: field.field for field in wanted}.values())
         if not fields:
             return []
         seed, user = self.settings.seed, self.user
@@ -305,14 +306,16 @@ class Question:
     def _second_thoughts(
         self, directions: Sequence[Direction]
     ) -> Iterator[tuple[str, str, str, str]]:
-        taken = _forms_in(each for each in directions if "accept" in each.outcome)
-        refused = _forms_in(each for each in directions if "accept" not in each.outcome)
+        taken = _forms_in(direction for direction in directions if "accept" in direction.outcome)
+        refused = _forms_in(
+            direction for direction in directions if "accept" not in direction.outcome
+        )
         forms = self.stated.by_field
         for rule in self.stated.rules:
             label = rule.field
             if not taken[label, rule.form] and any(taken[label, form] for form in forms[label]):
                 yield "delete", rule.statement, "", f"another form of the {label} helped"
-        for (label, name), _ in sorted(refused.items(), key=lambda each: (-each[1], each[0])):
+        for (label, name), _ in sorted(refused.items(), key=lambda count: (-count[1], count[0])):
             if label not in forms:
                 rule = self._phrase(BY_LABEL[label].form(name), "again", label)
                 yield "append", "", rule, f"the {label} was only tried beside other edits"

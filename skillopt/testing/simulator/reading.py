@@ -99,8 +99,8 @@ def read_request(text: str) -> tuple[Wanted, ...]:
 
 def section(text: str, tag: str) -> str:
     """The text between the first `<tag>` and the last `</tag>`; empty when there is none."""
-    found = re.search(rf"<{tag}>\n?(.*)\n?</{tag}>", text, re.DOTALL)
-    return found[1].strip("\n") if found else ""
+    tagged = re.search(rf"<{tag}>\n?(.*)\n?</{tag}>", text, re.DOTALL)
+    return tagged[1].strip("\n") if tagged else ""
 
 
 @dataclass(frozen=True, slots=True)

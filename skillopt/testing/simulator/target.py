@@ -47,8 +47,8 @@ class SimulatedTarget:
             slip = None
         reading = read_rules(skill)
         return " | ".join(
-            each.field.plain(each.value) if each is slip else self._write(each, reading, user)
-            for each in wanted
+            field.field.plain(field.value) if field is slip else self._write(field, reading, user)
+            for field in wanted
         )
 
     def _write(self, wanted: Wanted, reading: Reading, user: str) -> str:

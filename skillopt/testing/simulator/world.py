@@ -70,7 +70,7 @@ def make_items(n: int, seed: int, house: Mapping[str, str] = HOUSE) -> list[dict
         first = deck.pop()
         fields = [first]
         if len(rows) % 4 == 3:
-            fields.append(rng.choice([each for each in FIELDS if each is not first]))
+            fields.append(rng.choice([field for field in FIELDS if field is not first]))
         text = _request(fields, rng)
         while text in seen:
             text = _request(fields, rng)
@@ -93,10 +93,10 @@ def write_data(folder: Path, sizes: tuple[int, int, int], seed: int) -> None:
 
 
 def _request(fields: list[Field], rng: Random) -> str:
-    notes = [rng.choice(each.notes).format(each.draw(rng)) for each in fields]
+    notes = [rng.choice(field.notes).format(field.draw(rng)) for field in fields]
     asked = f"Fill in the {fields[0].label}."
     if len(fields) == 2:
-        labels = " and the ".join(each.label for each in fields)
+        labels = " and the ".join(field.label for field in fields)
         asked = f'Fill in the {labels}, in this order, separated by " | ".'
     rng.shuffle(notes)
     opening = rng.choice(_OPENINGS).format(rng.randint(1000, 9999))
@@ -105,4 +105,4 @@ def _request(fields: list[Field], rng: Random) -> str:
 
 def _right_answer(text: str, house: Mapping[str, str]) -> str:
     wanted = read_request(text)
-    return " | ".join(each.write(house[each.field.label]) for each in wanted)
+    return " | ".join(field.write(house[field.field.label]) for field in wanted)
