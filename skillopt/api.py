@@ -1,71 +1,123 @@
-"""The Python API: train, evaluate and check skills from Python code."""
+"""The Python API: a function for every command, most of them also with the suffix `_async`."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Coroutine, Generator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import ParamSpec, TypeAlias, TypeVar, cast
+from shlex import quote
+from typing import ParamSpec, TypeVar
+
+from typing_extensions import Unpack
 
 from skillopt.aio import run_blocking
 from skillopt.analysis.integrity.findings import CheckFinding
-from skillopt.app.attributing import AttributionPlan, plan_attribution
-from skillopt.app.attributing import attribute as leave_out
+from skillopt.app import attributing
+from skillopt.app.attributing import AttributionPlan, Blame
 from skillopt.app.calibrating import Noise
 from skillopt.app.calibrating import calibrate as measure_noise
 from skillopt.app.costs import Estimate
 from skillopt.app.doctor import DoctorFinding
 from skillopt.app.doctor import doctor as find_problems
-from skillopt.app.environment import data_of
 from skillopt.app.estimate import estimate as run_estimate
 from skillopt.app.evaluation import EvalResult
 from skillopt.app.evaluation import evaluate as run_evaluation
+from skillopt.app.inputs import (
+    ConfigLike,
+    EvalInputs,
+    Inputs,
+    ProposerLike,
+    Rows,
+    SkillLike,
+    check_names,
+    configured,
+    given_skill,
+    in_use,
+    loaded,
+    prepared,
+    secrets_of,
+)
 from skillopt.app.integrity import check as find_faults
 from skillopt.app.integrity import check_run
-from skillopt.app.result import Result, read_result
-from skillopt.app.run_spec import ROLES, OpenExecutor, RunSpec, SuppliedParts, prepare
+from skillopt.app.machine import check_machine
+from skillopt.app.models import with_backend_defaults
+from skillopt.app.result import (
+    Rebuilt,
+    Result,
+    Run,
+    describe,
+    is_simulated,
+    read_result,
+    rebuild,
+    skill_diff,
+)
+from skillopt.app.run_spec import ROLES, RunSpec
 from skillopt.app.training import run_training
-from skillopt.config.load import load_config, load_kept
+from skillopt.config.load import load_kept
 from skillopt.config.local_models import told_defaults
-from skillopt.config.parts import code_of, part_name
-from skillopt.config.schema import Config, Role
+from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
 from skillopt.core.attribution import Attribution
-from skillopt.core.callables import identify, reference, used
-from skillopt.core.chat import Model
 from skillopt.core.events import Event, Signal
-from skillopt.core.ports import Environment, Gate, Harness, Proposer, Watcher
-from skillopt.core.skill import MAIN, Skill
-from skillopt.datasets.rows import rows_of
-from skillopt.datasets.splits import AUTO, Splits, by_ratio
-from skillopt.errors import ConfigError, StoreError
-from skillopt.model.scripted import PlainCallable, from_callable
+from skillopt.core.ports import Watcher
+from skillopt.core.rollout import Score
+from skillopt.errors import ConfigError, DataError, StoreError
+from skillopt.model.fetch import Fetcher, FetchProgress
+from skillopt.model.weights import CATALOGUE, Folder, Weights, default_root, find
 from skillopt.progress import PlainProgress, heartbeat
 from skillopt.store.layout import run_folders
-from skillopt.store.packages import read_skill
-from skillopt.store.reader import RunReader, Status
+from skillopt.store.reader import RunReader
 from skillopt.store.results import EvaluationReport, read_evaluation
+
+__all__ = [
+    "EvalInputs",
+    "Inputs",
+    "LocalModel",
+    "Noise",
+    "ProposerLike",
+    "Result",
+    "Run",
+    "Score",
+    "attribute",
+    "attribute_async",
+    "blame",
+    "calibrate",
+    "calibrate_async",
+    "check",
+    "check_async",
+    "describe_run",
+    "diff_run",
+    "doctor",
+    "doctor_async",
+    "effective_config",
+    "estimate",
+    "estimate_async",
+    "evaluate",
+    "evaluate_async",
+    "fetch_model",
+    "is_simulated",
+    "list_runs",
+    "load_evaluation",
+    "load_run",
+    "local_models",
+    "model_path",
+    "open_run",
+    "plan_attribution",
+    "prepare",
+    "rebuild_run",
+    "remove_model",
+    "run_training",
+    "train",
+    "train_async",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Rows: TypeAlias = Sequence[Mapping[str, object]]
-ModelLike: TypeAlias = str | PlainCallable
-"""The name of a model, or a function from prompt to answer."""
-ConfigLike: TypeAlias = str | Path | Config | None
-"""A YAML file, or a configuration that is already loaded."""
-ScorerLike: TypeAlias = str | Callable[..., object]
-"""The name of a scorer, or a function of answer and row."""
-ProposerLike: TypeAlias = str | Proposer | Sequence[str | Proposer]
-"""The name of a proposer, an object or an async function that is one, or several of these."""
-SkillLike: TypeAlias = str | Path | None
-"""The path of a document or of a package folder, the text of a document, or None for the skill of
-the configuration."""
 
 
-def _front_door(work: Callable[P, Coroutine[object, object, R]]) -> Callable[P, R]:
+def _blocking(work: Callable[P, Coroutine[object, object, R]]) -> Callable[P, R]:
     """A synchronous version of an async function; it also works inside a running event loop."""
 
     @wraps(work)
@@ -75,86 +127,21 @@ def _front_door(work: Callable[P, Coroutine[object, object, R]]) -> Callable[P, 
     return call
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inputs:
-    """The input of a training run; the fields are the arguments of `train`."""
+def prepare(config: ConfigLike = None, **inputs: Unpack[Inputs]) -> RunSpec:
+    """Read and check everything that a run needs; writes no file and calls no model.
 
-    config: ConfigLike = None
-    train: Rows | None = None
-    val: Rows | None = None
-    test: Rows | None = None
-    data: Rows | None = None
-    scorer: ScorerLike | None = None
-    target: ModelLike | None = None
-    optimizer: ModelLike | None = None
-    judge: ModelLike | None = None
-    gate: str | Gate | None = None
-    proposer: ProposerLike | None = None
-    environment: str | Environment | None = None
-    skill: SkillLike = None
-    harness: Harness | None = None
-    executor: OpenExecutor | None = None
-    out: str | Path | None = None
-    settings: Mapping[str, object] | None = None
-
-    def configure(self) -> tuple[Config, SuppliedParts]:
-        """The configuration, and the objects that were given in Python."""
-        settings = dict(self.settings or {})
-        splits = _splits(self.train, self.val, self.test, self.data, settings)
-        own = _own_environment(self.environment)
-        if (splits is not None and not splits.test) or (own is not None and not own.tasks("test")):
-            settings.setdefault("eval_test", False)
-        settled = _configure(
-            self.config,
-            settings,
-            splits=splits,
-            scorer=self.scorer,
-            target=self.target,
-            optimizer=self.optimizer,
-            judge=self.judge,
-            gate=self.gate,
-            proposer=self.proposer,
-            environment=self.environment,
-            harness=self.harness,
-            out=self.out,
-        )
-        models = _own(target=self.target, optimizer=self.optimizer, judge=self.judge)
-        return settled, SuppliedParts(
-            splits=splits,
-            environment=own,
-            models=models,
-            skill=_skill(self.skill),
-            harness=self.harness,
-            executor=self.executor,
-        )
-
-    def prepare(self, secrets: Secrets | None = None) -> RunSpec:
-        """Read and check everything; writes no file and calls no model."""
-        settled, supplied = self.configure()
-        return prepare(settled, supplied, secrets or _variables(self.config))
+    The result can be given to `train`, `estimate` and `calibrate` instead of a configuration.
+    """
+    check_names(inputs, Inputs)
+    return prepared(config, inputs)
 
 
 async def train_async(
-    config: ConfigLike = None,
+    config: ConfigLike | RunSpec = None,
     *,
-    train: Rows | None = None,
-    val: Rows | None = None,
-    test: Rows | None = None,
-    data: Rows | None = None,
-    scorer: ScorerLike | None = None,
-    target: ModelLike | None = None,
-    optimizer: ModelLike | None = None,
-    judge: ModelLike | None = None,
-    gate: str | Gate | None = None,
-    proposer: ProposerLike | None = None,
-    environment: str | Environment | None = None,
-    skill: SkillLike = None,
-    harness: Harness | None = None,
-    executor: OpenExecutor | None = None,
-    out: str | Path | None = None,
-    settings: Mapping[str, object] | None = None,
     watch: Watcher | None = None,
     progress: bool = True,
+    **inputs: Unpack[Inputs],
 ) -> Result:
     """Train a skill and return the result. The same call resumes an interrupted run.
 
@@ -162,119 +149,39 @@ async def train_async(
 
     Args:
         config: A YAML file to start from; without one, the defaults and environment `custom`.
-        train: Rows to learn from, each a mapping with `input` and `answer`.
-        val: Rows that decide which edits are accepted.
-        test: Rows for the final test; without them, there is no final test.
-        data: Rows to be split into train, val and test, instead of the three above.
-        scorer: The name of a scorer, or `fn(answer, row)` that returns a number or a `Score`.
-        target: The model that does the tasks: a name, or a function from prompt to answer.
-        optimizer: The model that proposes edits: a name, or a function from prompt to answer.
-        judge: The model that scores, if the environment asks for one: a name, or a function from
-            prompt to answer. Without it, `model.judge`, or else the optimizer.
-        gate: What decides whether a candidate is accepted: a name, or an object with `judge`.
-        proposer: What proposes edits: a name, an object or an async function, or a list of them.
-        environment: A name, or an object, which has its own tasks and scores them.
-        skill: The initial skill: a text, or the path of a document or of a package folder.
-        harness: How tasks are done: an object with `run` and `fingerprint`, instead of a target.
-        executor: Opens what makes the attempts, if that is not this process: see docs/extending.md.
-        out: The run directory.
-        settings: Any setting by its flat or dotted name: `{"num_epochs": 2, "env.limit": 50}`.
         watch: Called with every event of the run.
         progress: Whether to write a line for each step to standard error.
+        inputs: Data, models, skill and settings: see the fields of `skillopt.api.Inputs`.
 
     Raises:
         SkilloptError: The message says what to do. Finished work is saved.
     """
-    spec = Inputs(
-        config=config,
-        train=train,
-        val=val,
-        test=test,
-        data=data,
-        scorer=scorer,
-        target=target,
-        optimizer=optimizer,
-        judge=judge,
-        gate=gate,
-        proposer=proposer,
-        environment=environment,
-        skill=skill,
-        harness=harness,
-        executor=executor,
-        out=out,
-        settings=settings,
-    ).prepare()
-    shown = PlainProgress() if progress else None
-    given = (scorer, target, optimizer, judge, gate, *_several(proposer))
-    with _in_use(*given), _beating(shown):
-        if shown is None:
-            return await run_training(spec, watch=_watching(watch), secrets=_variables(config))
-        return await _shown_training(spec, _watching(watch, shown), shown, _variables(config))
+    check_names(inputs, Inputs)
+    spec, secrets = prepared(config, inputs), secrets_of(config, inputs)
+    with in_use(inputs), _reporting(watch, progress=progress) as (report, tell):
+
+        def warn(text: str) -> None:
+            tell(f"warning: {text}")
+
+        target, optimizer = (spec.config.model.role(role).model for role in ROLES)
+        tell(f"skillopt: target {target}, optimizer {optimizer}; run directory {spec.out}")
+        if chosen := told_defaults(spec.config):
+            tell(chosen)
+        result = await run_training(spec, watch=report, warn=warn, secrets=secrets)
+        if result.problem:
+            warn(result.problem)
+        tell(f"done: {result.claim.words()}; {result.cost}")
+        return result
 
 
-async def _shown_training(
-    spec: RunSpec, watch: Watcher, shown: PlainProgress, secrets: Secrets
-) -> Result:
-    """The same with lines about what it is, its warnings and its result."""
-
-    def warn(text: str) -> None:
-        shown.tell(f"warning: {text}")
-
-    target, optimizer = (spec.config.model.role(role).model for role in ROLES)
-    shown.tell(f"skillopt: target {target}, optimizer {optimizer}; run directory {spec.out}")
-    if chosen := told_defaults(spec.config):
-        shown.tell(chosen)
-    result = await run_training(spec, watch=watch, warn=warn, secrets=secrets)
-    if result.problem:
-        warn(result.problem)
-    shown.tell(f"done: {result.claim.words()}; {result.cost}")
-    return result
-
-
-async def estimate_async(
-    config: ConfigLike = None,
-    *,
-    train: Rows | None = None,
-    val: Rows | None = None,
-    test: Rows | None = None,
-    data: Rows | None = None,
-    scorer: ScorerLike | None = None,
-    target: ModelLike | None = None,
-    optimizer: ModelLike | None = None,
-    judge: ModelLike | None = None,
-    gate: str | Gate | None = None,
-    proposer: ProposerLike | None = None,
-    environment: str | Environment | None = None,
-    skill: SkillLike = None,
-    settings: Mapping[str, object] | None = None,
-) -> Estimate:
+async def estimate_async(config: ConfigLike | RunSpec = None, **inputs: Unpack[Inputs]) -> Estimate:
     """Estimate calls, tokens, time and, if prices are known, dollars of a training run.
 
     `estimate` is the synchronous version. Arguments as in `train`. Calls no model and writes no
     file.
     """
-    spec = Inputs(
-        config=config,
-        train=train,
-        val=val,
-        test=test,
-        data=data,
-        scorer=scorer,
-        target=target,
-        optimizer=optimizer,
-        judge=judge,
-        gate=gate,
-        proposer=proposer,
-        environment=environment,
-        skill=skill,
-        settings=settings,
-    ).prepare()
-    return await estimate_training(spec)
-
-
-async def estimate_training(spec: RunSpec) -> Estimate:
-    """The same for a training that was read and checked already."""
-    return await run_estimate(spec)
+    check_names(inputs, Inputs)
+    return await run_estimate(prepared(config, inputs))
 
 
 async def evaluate_async(
@@ -283,48 +190,24 @@ async def evaluate_async(
     *,
     rows: Rows | None = None,
     split: str = "all",
-    scorer: ScorerLike | None = None,
-    target: ModelLike | None = None,
-    judge: ModelLike | None = None,
-    harness: Harness | None = None,
-    environment: str | Environment | None = None,
-    out: str | Path | None = None,
-    settings: Mapping[str, object] | None = None,
     watch: Watcher | None = None,
     progress: bool = True,
-    secrets: Secrets | None = None,
+    **inputs: Unpack[EvalInputs],
 ) -> EvalResult:
     """Evaluate a skill on rows, or on a split of the data of the configuration.
 
     `evaluate` is the synchronous version. Arguments as in `train`. The result has hard and soft
     scores per task and per split.
     """
-    splits = None if rows is None else Splits((), (), tuple(rows_of(rows, "rows")))
-    settled = _configure(
-        config,
-        settings,
-        splits=splits,
-        scorer=scorer,
-        target=target,
-        judge=judge,
-        harness=harness,
-        environment=environment,
-        out=out,
-    )
-    supplied = SuppliedParts(
-        splits=splits,
-        environment=_own_environment(environment),
-        models=_own(target=target, judge=judge),
-        skill=_skill(skill),
-        harness=harness,
-    )
-    shown = PlainProgress() if progress else None
-    with _in_use(scorer, target, judge), _beating(shown):
+    check_names(inputs, EvalInputs)
+    run_inputs = Inputs(**inputs, skill=skill)
+    settings, supplied = configured(config, run_inputs, rows)
+    with in_use(run_inputs), _reporting(watch, progress=progress) as (report, _):
         return await run_evaluation(
-            settled,
+            settings,
             supplied,
-            _watching(watch, shown),
-            secrets or _variables(config),
+            report,
+            secrets_of(config, inputs),
             split="test" if rows is not None else split,
             name=str(skill) if isinstance(skill, Path) else "",
         )
@@ -333,71 +216,36 @@ async def evaluate_async(
 async def check_async(
     config: ConfigLike = None,
     *,
-    train: Rows | None = None,
-    val: Rows | None = None,
-    test: Rows | None = None,
-    data: Rows | None = None,
-    scorer: ScorerLike | None = None,
-    target: ModelLike | None = None,
-    gate: str | Gate | None = None,
-    proposer: ProposerLike | None = None,
-    environment: str | Environment | None = None,
-    skill: SkillLike = None,
-    trained: str | Path | None = None,
+    trained: SkillLike = None,
     sample: int | None = None,
-    settings: Mapping[str, object] | None = None,
     watch: Watcher | None = None,
-    secrets: Secrets | None = None,
+    **inputs: Unpack[Inputs],
 ) -> list[CheckFinding]:
     """Check data and scorer for problems, or check whether a trained skill copies items.
 
-    `check` is the synchronous version. Arguments as in `train`. Calls no model, unless `sample` is
-    given.
+    `check` is the synchronous version. Calls no model, unless `sample` is given.
 
     Args:
         config: As in `train`, or a run directory; then its best skill is checked.
-        train: As in `train`.
-        val: As in `train`.
-        test: As in `train`.
-        data: As in `train`.
-        scorer: As in `train`.
-        target: The model for `sample`, as in `train`.
-        gate: As in `train`.
-        proposer: As in `train`.
-        environment: As in `train`.
-        skill: The initial skill.
         trained: A trained skill to check on the same data, instead of data and scorer.
         sample: Number of val items on which the target is called, for a baseline without the skill;
             may cost money.
-        settings: As in `train`.
         watch: Called with every event, if the target is called.
-        secrets: Environment variables, if they are already loaded.
+        inputs: As in `train`.
     """
-    document = _skill(trained)
+    check_names(inputs, Inputs)
+    document = given_skill(trained)
     if (folder := _folder(config)) is not None:
         return await check_run(folder, document)
-    settled, supplied = Inputs(
-        config=config,
-        train=train,
-        val=val,
-        test=test,
-        data=data,
-        scorer=scorer,
-        target=target,
-        gate=gate,
-        proposer=proposer,
-        environment=environment,
-        skill=skill,
-        settings=settings,
-    ).configure()
-    with _in_use(scorer, target, gate, *_several(proposer)):
+    settings, supplied = configured(config, inputs)
+    with in_use(inputs):
         return await find_faults(
-            settled,
+            settings,
             supplied,
             trained=document,
             sample=sample,
-            watch=_watching(watch),
-            secrets=secrets or _variables(config),
+            watch=watch or _ignore,
+            secrets=secrets_of(config, inputs),
         )
 
 
@@ -407,74 +255,53 @@ def _folder(config: ConfigLike) -> Path | None:
 
 
 async def calibrate_async(
-    config: ConfigLike = None,
+    config: ConfigLike | RunSpec = None,
     *,
-    train: Rows | None = None,
-    val: Rows | None = None,
-    test: Rows | None = None,
-    data: Rows | None = None,
-    scorer: ScorerLike | None = None,
-    target: ModelLike | None = None,
-    optimizer: ModelLike | None = None,
-    judge: ModelLike | None = None,
-    gate: str | Gate | None = None,
-    proposer: ProposerLike | None = None,
-    environment: str | Environment | None = None,
-    skill: SkillLike = None,
-    out: str | Path | None = None,
     effect: float = 0.05,
     power: float = 0.8,
-    settings: Mapping[str, object] | None = None,
     watch: Watcher | None = None,
     progress: bool = True,
+    **inputs: Unpack[Inputs],
 ) -> Noise:
     """Evaluate the current skill at least twice on val and measure the noise of its scores.
 
-    `calibrate` is the synchronous version. Arguments as in `train`. The attempts are cached in the
-    run directory, so training reuses them at no cost.
+    `calibrate` is the synchronous version. The attempts are cached in the run directory, so
+    training reuses them at no cost.
 
     Args:
         config: As in `train`.
-        train: As in `train`.
-        val: As in `train`.
-        test: As in `train`.
-        data: As in `train`.
-        scorer: As in `train`.
-        target: As in `train`.
-        optimizer: As in `train`.
-        judge: As in `train`.
-        gate: As in `train`.
-        proposer: As in `train`.
-        environment: As in `train`.
-        skill: As in `train`.
-        out: As in `train`.
         effect: The smallest gain in score to detect, from 0 to 1.
         power: The probability of detecting that gain.
-        settings: As in `train`.
         watch: As in `train`.
         progress: As in `train`.
+        inputs: As in `train`.
     """
-    spec = Inputs(
-        config=config,
-        train=train,
-        val=val,
-        test=test,
-        data=data,
-        scorer=scorer,
-        target=target,
-        optimizer=optimizer,
-        judge=judge,
-        gate=gate,
-        proposer=proposer,
-        environment=environment,
-        skill=skill,
-        out=out,
-        settings=settings,
-    ).prepare()
-    shown = PlainProgress() if progress else None
-    given = (scorer, target, optimizer, judge, gate, *_several(proposer))
-    with _in_use(*given), _beating(shown):
-        return await measure_noise(spec, _watching(watch, shown), effect=effect, power=power)
+    check_names(inputs, Inputs)
+    spec = prepared(config, inputs)
+    with in_use(inputs), _reporting(watch, progress=progress) as (report, _):
+        return await measure_noise(spec, report, inputs.get("secrets"), effect=effect, power=power)
+
+
+def plan_attribution(
+    run: str | Path,
+    *,
+    tasks: int = 40,
+    settings: Mapping[str, object] | None = None,
+    config: Config | None = None,
+) -> AttributionPlan:
+    """What `attribute` would measure of a run, and what that takes. Calls no model.
+
+    Arguments as in `attribute`; `config` is used instead of the settings of the run.
+    """
+    with RunReader(Path(run)) as reader:
+        config = config or load_kept({**reader.config, **(settings or {})})
+        try:
+            return attributing.plan_attribution(config, reader, tasks)
+        except (ConfigError, DataError) as error:
+            raise type(error)(
+                f"{error}\nif the data has moved, give its new location: skillopt attribute "
+                f"{quote(str(run))} env.data_path=FILE (or env.split_dir=FOLDER)"
+            ) from error
 
 
 async def attribute_async(
@@ -492,28 +319,33 @@ async def attribute_async(
     given in Python must be importable by their names.
 
     Args:
-        run: A run directory, or the value that `skillopt.app.attributing.plan_attribution`
-            returns.
+        run: A run directory, or what `plan_attribution` has returned.
         tasks: Number of val tasks on which each rule is measured.
         settings: Settings that override those of the run, such as `env.data_path`.
         watch: As in `train`.
         progress: As in `train`.
         secrets: Environment variables, if they are already loaded.
     """
-    if isinstance(run, AttributionPlan):
-        plan = run
-    else:
-        with RunReader(Path(run)) as reader:
-            config = load_kept({**reader.config, **(settings or {})})
-            plan = plan_attribution(config, reader, tasks)
-    shown = PlainProgress() if progress else None
-    return await leave_out(plan, _watching(watch, shown), secrets)
+    if not isinstance(run, AttributionPlan):
+        run = plan_attribution(run, tasks=tasks, settings=settings)
+    with _reporting(watch, progress=progress) as (report, _):
+        return await attributing.attribute(run, report, secrets)
+
+
+def blame(skill: str | Path, run: str | Path | None = None) -> Blame:
+    """The origin, the evidence and the measured effect of each line of a skill.
+
+    `skill` is a run directory (for its best skill), a file or a package folder; `run` the run
+    directory, if the skill is not inside it.
+    """
+    return attributing.blame(Path(skill), None if run is None else Path(run))
 
 
 async def doctor_async(
     config: ConfigLike = None,
     *,
     offline: bool = False,
+    machine: bool = False,
     settings: Mapping[str, object] | None = None,
     secrets: Secrets | None = None,
 ) -> list[DoctorFinding]:
@@ -525,11 +357,24 @@ async def doctor_async(
     Args:
         config: A YAML file.
         offline: Call no model.
+        machine: Also list what this machine has: keys, model servers, programs, local models.
         settings: As in `train`.
         secrets: Environment variables, if they are already loaded.
     """
-    settled = None if config is None and not settings else _configure(config, settings)
-    return await find_problems(settled, secrets or _variables(config), offline=offline)
+    secrets = secrets or secrets_of(config, {})
+    settled = None if config is None and not settings else loaded(config, settings)
+    found = await find_problems(settled, secrets, offline=offline)
+    return [*(check_machine(secrets) if machine else []), *found]
+
+
+def effective_config(
+    config: ConfigLike = None,
+    *,
+    settings: Mapping[str, object] | None = None,
+    secrets: Secrets | None = None,
+) -> Config:
+    """Every setting with its value, also those that depend on backend and environment."""
+    return with_backend_defaults(loaded(config, settings), secrets or secrets_of(config, {}))
 
 
 def load_run(folder: str | Path) -> Result:
@@ -547,57 +392,10 @@ def open_run(folder: str | Path) -> RunReader:
     return RunReader(Path(folder))
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A run: its status, models, data, seed and result."""
-
-    status: Status
-    why: str
-    """If the run was stopped: the reason."""
-    benchmark: str
-    target: str
-    optimizer: str
-    """Names of the models."""
-    seed: int | None
-    """None if the settings of the run cannot be read; then the names are empty, too."""
-    data: str
-    """The file or folder; empty if rows were given in Python."""
-    result: Result
-
-    @property
-    def out(self) -> Path:
-        """The run directory."""
-        return self.result.out
-
-    @property
-    def simulated(self) -> bool:
-        """Whether a model is simulated; then scores say nothing about a real model."""
-        return any(is_simulated(each) for each in (self.target, self.optimizer))
-
-
-def is_simulated(model: str) -> bool:
-    """Whether this is the name of a model of `skillopt.testing.simulator`."""
-    return model.startswith("simulated-")
-
-
 def describe_run(folder: str | Path) -> Run:
     """Read a run from its directory, finished or still running."""
     with RunReader(Path(folder)) as reader:
-        stopped = reader.stopped
-        try:
-            config = load_kept(reader.config)
-        except (StoreError, ConfigError):
-            config = None
-        return Run(
-            status=reader.status,
-            why="" if stopped is None else stopped.reason,
-            benchmark="" if config is None else config.env.name,
-            target="" if config is None else config.model.role("target").model,
-            optimizer="" if config is None else config.model.role("optimizer").model,
-            seed=None if config is None else config.train.seed,
-            data="" if config is None else data_of(config),
-            result=read_result(reader),
-        )
+        return describe(reader)
 
 
 def list_runs(folder: str | Path = ".") -> list[Run]:
@@ -605,11 +403,27 @@ def list_runs(folder: str | Path = ".") -> list[Run]:
 
     A run is listed once its initial skill has been measured.
     """
-    found: list[Run] = []
-    for each in run_folders(Path(folder)):
+    runs: list[Run] = []
+    for run_folder in run_folders(Path(folder)):
         with suppress(StoreError):  # a record that cannot be read
-            found.append(describe_run(each))
-    return found
+            runs.append(describe_run(run_folder))
+    return runs
+
+
+def diff_run(folder: str | Path, a: str = "initial", b: str = "best") -> str:
+    """A unified diff of two skills of a run; empty if they are the same.
+
+    `a` and `b` are initial, best, last, a step number, the first characters of a digest, or the
+    path of a file or of a package folder.
+    """
+    with RunReader(Path(folder)) as reader:
+        return skill_diff(reader.skill(a), reader.skill(b), a, b)
+
+
+def rebuild_run(folder: str | Path) -> Rebuilt:
+    """Write the report files of a run that are missing or damaged again, from its event log."""
+    with RunReader(Path(folder)) as reader:
+        return rebuild(reader.layout)
 
 
 def load_evaluation(folder: str | Path) -> EvaluationReport:
@@ -617,185 +431,74 @@ def load_evaluation(folder: str | Path) -> EvaluationReport:
     return read_evaluation(Path(folder))
 
 
-train = _front_door(train_async)
-estimate = _front_door(estimate_async)
-evaluate = _front_door(evaluate_async)
-check = _front_door(check_async)
-calibrate = _front_door(calibrate_async)
-attribute = _front_door(attribute_async)
-doctor = _front_door(doctor_async)
+@dataclass(frozen=True, slots=True)
+class LocalModel:
+    """A model for backend `local`."""
+
+    weights: Weights
+    """Its name, size, licence and source."""
+    file: Path
+    """Where the file is, or would be."""
+    is_here: bool
 
 
-def _variables(config: ConfigLike) -> Secrets:
-    """The environment, with the `.env` file beside the configuration."""
-    beside = Path(config).parent if isinstance(config, str | Path) else None
-    return Secrets.load(project=beside)
+def local_models(secrets: Secrets | None = None) -> list[LocalModel]:
+    """List the models that can be downloaded, and which of them are on this machine."""
+    folder = _model_folder(secrets)
+    return [LocalModel(each, folder.place(each), folder.has(each)) for each in CATALOGUE]
 
 
-def _configure(
-    config: ConfigLike,
-    settings: Mapping[str, object] | None,
-    *,
-    splits: Splits | None = None,
-    scorer: ScorerLike | None = None,
-    target: ModelLike | None = None,
-    optimizer: ModelLike | None = None,
-    judge: ModelLike | None = None,
-    gate: str | Gate | None = None,
-    proposer: ProposerLike | None = None,
-    harness: Harness | None = None,
-    environment: str | Environment | None = None,
-    out: str | Path | None = None,
-) -> Config:
-    values = dict(settings or {})
-    if environment is not None:
-        values["env.name"] = _environment_name(environment, splits, scorer)
-    elif config is None or splits is not None:
-        values.setdefault("env.name", "custom")
-    given = {
-        "env.scorer": scorer,
-        "evaluation.gate": gate,
-        "gradient.proposer": _several(proposer) or None,
-        "env.out_root": None if out is None else str(out),
-        **_named_harness(harness, target),
-        **_named("target", target),
-        **_named("optimizer", optimizer),
-        **_named("judge", judge),
-    }
-    values |= {key: value for key, value in given.items() if value is not None}
-    if isinstance(config, Config):
-        return load_kept(config.flat() | values) if values else config
-    return load_config(None if config is None else Path(config), values=values)
+def fetch_model(
+    name: str, progress: FetchProgress = lambda source, done: None, secrets: Secrets | None = None
+) -> Path:
+    """Download a model, or the rest of it, and return its path.
+
+    `progress` is called with the source and the number of bytes so far.
+    """
+    return Fetcher(_model_folder(secrets)).fetch(find(name), progress)
 
 
-def _splits(
-    train: Rows | None,
-    val: Rows | None,
-    test: Rows | None,
-    data: Rows | None,
-    settings: Mapping[str, object],
-) -> Splits | None:
-    if data is not None:
-        if not (train is None and val is None and test is None):
-            raise ConfigError("give either data, or train and val (and test), not both")
-        ratio, seed = settings.get("split_ratio", AUTO), settings.get("split_seed", 42)
-        return by_ratio(rows_of(data, "data"), str(ratio), int(str(seed)))
-    if train is None and val is None:
-        return None
-    if train is None or val is None:
-        raise ConfigError("train and val go together; test is optional")
-    return Splits(
-        tuple(rows_of(train, "train")),
-        tuple(rows_of(val, "val")),
-        tuple(rows_of(test or [], "test")),
-    )
+def model_path(name: str, secrets: Secrets | None = None) -> Path:
+    """The file of a model that was downloaded; `AccessError` if it was not."""
+    return _model_folder(secrets).path(find(name))
 
 
-def _named(role: Role, model: ModelLike | None) -> dict[str, str]:
-    """The settings that name a model; a callable is named by where it is defined."""
-    match model:
-        case None:
-            return {}
-        case str():
-            return {f"model.{role}": model}
-        case _:
-            return {f"model.{role}": reference(model), f"model.{role}_backend": "scripted"}
+def remove_model(name: str, secrets: Secrets | None = None) -> int:
+    """Delete a model from this machine; the number of bytes freed."""
+    return _model_folder(secrets).remove(find(name))
 
 
-def _own(**given: ModelLike | None) -> dict[Role, Model]:
-    """The functions among these models, by role."""
-    return {
-        cast("Role", role): from_callable(model)
-        for role, model in given.items()
-        if model is not None and not isinstance(model, str)
-    }
+def _model_folder(secrets: Secrets | None) -> Folder:
+    return Folder(default_root((secrets or Secrets.load()).setting))
 
 
-def _own_environment(environment: object) -> Environment | None:
-    """The environment, if it is an object."""
-    if environment is None or isinstance(environment, str):
-        return None
-    if isinstance(environment, type) or not isinstance(environment, Environment):
-        raise ConfigError(
-            "environment should be a name, or an object with name, fingerprint, tasks and open, "
-            f"not {environment!r}"
-        )
-    return environment
+train = _blocking(train_async)
+estimate = _blocking(estimate_async)
+evaluate = _blocking(evaluate_async)
+check = _blocking(check_async)
+calibrate = _blocking(calibrate_async)
+attribute = _blocking(attribute_async)
+doctor = _blocking(doctor_async)
 
 
-def _environment_name(
-    environment: str | Environment, splits: Splits | None, scorer: ScorerLike | None
-) -> str:
-    """What the settings call the environment; an object has tasks and a scorer already."""
-    if isinstance(environment, str):
-        return environment
-    if splits is not None or scorer is not None:
-        raise ConfigError("an environment object has its own tasks and scores them; give no others")
-    return part_name(environment)
-
-
-def _several(proposer: ProposerLike | None) -> list[str | Proposer]:
-    """The proposers that were given, none or one or several."""
-    match proposer:
-        case None:
-            return []
-        case str():
-            return [proposer]
-        case Sequence():
-            return list(proposer)
-        case _:
-            return [proposer]
-
-
-def _named_harness(harness: Harness | None, target: ModelLike | None) -> dict[str, str]:
-    """The settings that name the caller's own harness by its class, which is the target, too."""
-    if harness is None:
-        return {}
-    name = f"{type(harness).__module__}:{type(harness).__qualname__}"
-    named = {"model.target": name, "model.target_backend": "scripted"} if target is None else {}
-    return {"env.harness": name, **named}
+def _ignore(_: object) -> None:
+    """Nobody is told."""
 
 
 @contextmanager
-def _in_use(*given: object) -> Generator[None, None, None]:
-    """What these callables and parts change in themselves meanwhile does not make them others."""
-    codes = [code_of(each) for each in given if each is not None and not isinstance(each, str)]
-    found = [(each, identify(each)) for each in codes]
-    try:
-        yield
-    finally:
-        for function, identity in found:
-            used(function, identity)
+def _reporting(
+    watch: Watcher | None, *, progress: bool
+) -> Generator[tuple[Watcher, Callable[[str], None]], None, None]:
+    """What events go to, and what lines go to: the caller's watcher, and standard error."""
+    if not progress:
+        yield watch or _ignore, _ignore
+        return
+    shown = PlainProgress()
 
+    def report(event: Event | Signal) -> None:
+        if watch is not None:
+            watch(event)
+        shown(event)
 
-def _skill(skill: SkillLike) -> Skill | None:
-    """A path is read; so is a text of one line that names a document or a package's folder."""
-    match skill:
-        case None:
-            return None
-        case Path():
-            return read_skill(skill)
-        case str() if "\n" not in skill and (skill.endswith(".md") or _is_package(skill)):
-            return read_skill(Path(skill))
-        case str():
-            return Skill.parse(skill)
-
-
-def _is_package(text: str) -> bool:
-    return os.path.isfile(os.path.join(text, MAIN))  # noqa: PTH113, PTH118 - any text will do
-
-
-def _beating(shown: PlainProgress | None) -> AbstractContextManager[None]:
-    """While the block runs, a long silence is broken by a line that work goes on."""
-    return nullcontext() if shown is None else heartbeat(shown.pulse)
-
-
-def _watching(*watchers: Watcher | None) -> Watcher:
-    """Those that are there, one after the other."""
-    here = [each for each in watchers if each is not None]
-
-    def watch(event: Event | Signal) -> None:
-        for each in here:
-            each(event)
-
-    return watch
+    with heartbeat(shown.pulse):
+        yield report, shown.tell

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from skillopt.core.events import Event, FinalTested, Signal
 from skillopt.core.facts import Stepped
 from skillopt.core.rollout import Score
 from skillopt.errors import ConfigError, DataError, SkillError, StoreError, Unmeasurable
+from skillopt.progress import PlainProgress
 
 
 def rows(first: int, count: int) -> list[dict[str, object]]:
@@ -229,6 +231,14 @@ NO_ANALYST = {"use_skill_aware_reflection": True, "gradient.proposer": "patterns
         ),
         ({"train": [{"input": "x"}], "val": VAL}, DataError, "answer"),
         ({"train": TRAIN, "val": VAL, "skill": "a<!-- APPENDIX_END -->"}, SkillError, "mark"),
+        ({"train": TRAIN, "val": VAL, "target": 5}, ConfigError, "target should be the name of a"),
+        ({"data": "rows.csv"}, ConfigError, r"data should be a list.*\"data_path\": 'rows.csv'"),
+        (
+            {"train": TRAIN, "val": VAL, "settings": [1]},
+            ConfigError,
+            "settings should be a mapping",
+        ),
+        ({"train": TRAIN, "val": VAL, "optimiser": str}, TypeError, "did you mean 'optimizer'"),
         ({"train": TRAIN, "val": VAL, "settings": NO_READER}, ConfigError, "needs analyst among"),
         ({"train": TRAIN, "val": VAL, "settings": NO_ANALYST}, ConfigError, "needs analyst among"),
     ],
@@ -484,6 +494,47 @@ def test_every_command_has_a_function(tmp_path: Path, monkeypatch: pytest.Monkey
 
     checks = skillopt.doctor(offline=True)
     assert [each.what for each in checks] == ["disk"]
+
+
+def test_a_prepared_run_can_be_estimated_and_trained_and_takes_no_more_arguments(
+    tmp_path: Path,
+) -> None:
+    spec = skillopt.prepare(
+        train=TRAIN, val=VAL, target=pupil, optimizer=teacher, skill="Add.", out=tmp_path,
+        settings=QUICK,
+    )  # fmt: skip
+    assert skillopt.estimate(spec).calls.high > 0
+    assert skillopt.train(spec, progress=False).out == tmp_path
+    with pytest.raises(ConfigError, match="takes no other arguments"):
+        skillopt.train(spec, target=pupil)
+
+
+def test_what_the_skills_of_a_run_say_and_where_it_came_from(tmp_path: Path) -> None:
+    small_run(tmp_path, progress=False)
+    changes = skillopt.diff_run(tmp_path).splitlines()
+    assert changes[:2] == ["--- initial", "+++ best"]
+    assert "+- Double the number." in changes
+    assert skillopt.diff_run(tmp_path, "best", "last") == ""
+    found = skillopt.blame(tmp_path)
+    moves = {line.text: line.origin.move for line in found.lines if line.origin is not None}
+    assert moves == {"You add numbers.": "initial_skill", "- Double the number.": "step_0001"}
+    assert (found.is_best, found.measured) == (True, False)
+    (tmp_path / "history.json").unlink()
+    rebuilt = skillopt.rebuild_run(tmp_path)
+    assert [path.name for path in rebuilt.files] == ["history.json"]
+    assert not rebuilt.settings_lost
+
+
+def test_the_settings_that_a_run_would_have_can_be_asked_for() -> None:
+    config = skillopt.effective_config(settings={"num_epochs": 3})
+    assert config.train.num_epochs == 3
+    assert "num_epochs: 3" in config.dump()
+
+
+def test_progress_shows_control_characters_and_does_not_send_them() -> None:
+    stream = io.StringIO()
+    PlainProgress(stream).tell("a\x1b[2Jb")
+    assert stream.getvalue() == "a\\x1b[2Jb\n"
 
 
 def test_a_run_tells_what_its_rules_are_worth(

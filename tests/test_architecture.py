@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import textwrap
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+from skillopt import api
+from skillopt.cli.main import app, model_group
 
 SOURCE = Path(__file__).parent.parent / "skillopt"
 BASE = {"core", "errors"}
@@ -91,24 +97,77 @@ def test_the_core_needs_the_standard_library_only() -> None:
                 assert not {alias.name.split(".")[0] for alias in node.names} & foreign, path
 
 
-WORK = {
-    "skillopt.app.attributing": {"attribute"},
-    "skillopt.app.run_spec": {"prepare"},
+FUNCTIONS = {
+    "train": "run_training",
+    "eval": "evaluate_async",
+    "calibrate": "calibrate_async",
+    "config": "effective_config",
+    "estimate": "estimate",
+    "doctor": "doctor_async",
+    "check": "check_async",
+    "runs": "list_runs",
+    "show": "open_run",
+    "diff": "diff_run",
+    "attribute": "attribute_async",
+    "blame": "blame",
+    "quickstart": "diff_run",  # asks the user; then it is `train` and `diff`
+    "model list": "local_models",
+    "model fetch": "fetch_model",
+    "model path": "model_path",
+    "model remove": "remove_model",
+}
+"""For each command, the function of `skillopt.api` that does its work."""
+SERVICES = {
+    "skillopt.app.attributing": {"attribute", "blame", "plan_attribution"},
+    "skillopt.app.calibrating": {"calibrate"},
     "skillopt.app.doctor": {"doctor", "check_data", "check_models"},
     "skillopt.app.estimate": {"estimate"},
     "skillopt.app.evaluation": {"evaluate"},
     "skillopt.app.integrity": {"check", "check_run"},
-    "skillopt.app.training": {"open_training"},
+    "skillopt.app.machine": {"check_machine"},
+    "skillopt.app.models": {"with_backend_defaults"},
+    "skillopt.app.result": {"describe", "read_result", "rebuild", "skill_diff"},
+    "skillopt.app.run_spec": {"prepare"},
+    "skillopt.app.training": {"open_training", "run_training"},
+    "skillopt.model.fetch": {"Fetcher"},
+    "skillopt.model.weights": {"Folder"},
+    "skillopt.store.projector": {"Projector"},
 }
-"""What `skillopt.api` has a function for."""
+"""What `skillopt.api` has a function for, so that commands do not call it."""
+
+
+def imports_in(tree: ast.AST) -> list[tuple[str, str]]:
+    """Modules with the names that are imported from them."""
+    return [
+        (node.module or "", alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    ]
 
 
 def test_commands_do_their_work_through_the_python_api() -> None:
     for path in (SOURCE / "cli").glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom):
-                names = {alias.name for alias in node.names}
-                assert not names & WORK.get(node.module or "", set()), path
+        for module, name in imports_in(ast.parse(path.read_text(encoding="utf-8"))):
+            assert name not in SERVICES.get(module, set()), path
+
+
+def test_every_command_has_a_function_in_the_python_api_and_uses_it() -> None:
+    commands = {**app.commands, **{f"model {n}": c for n, c in model_group.commands.items()}}
+    del commands["model"]
+    assert FUNCTIONS.keys() == commands.keys()
+    assert set(FUNCTIONS.values()) <= set(api.__all__)
+    for name, command in commands.items():
+        assert command.callback is not None
+        code = textwrap.dedent(inspect.getsource(inspect.unwrap(command.callback)))
+        modules = [module for module, _ in imports_in(ast.parse(code))]
+        used = {
+            name
+            for module in modules
+            for home, name in imports_in(ast.parse(inspect.getsource(import_module(module))))
+            if home == "skillopt.api"
+        }
+        assert FUNCTIONS[name] in used, name
 
 
 def test_nobody_but_the_registry_knows_which_harnesses_there_are() -> None:

@@ -1,9 +1,10 @@
-"""Measures the effect of each rule of a run's best skill."""
+"""The effect of each rule of a skill, measured by leaving it out, and the origin of each line."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from skillopt.analysis.lineage import lineage, origins_of
 from skillopt.analysis.pruning import worth
@@ -13,15 +14,18 @@ from skillopt.app.run_spec import RunSpec, SuppliedParts, prepare
 from skillopt.app.training import open_training
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
-from skillopt.core.attribution import Attributed, Attribution
+from skillopt.core.attribution import Attributed, Attribution, Origin
 from skillopt.core.chat import Usage
 from skillopt.core.ports import Watcher
-from skillopt.core.rules import Rule, rules_in, without
+from skillopt.core.rules import Rule, Worth, rules_in, without
 from skillopt.core.seeds import shuffled
 from skillopt.core.skill import Skill
 from skillopt.core.task import Task
+from skillopt.errors import StoreError
+from skillopt.store.layout import Layout
+from skillopt.store.packages import read_skill
 from skillopt.store.reader import RunReader
-from skillopt.store.results import write_attribution
+from skillopt.store.results import read_attribution, write_attribution
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,3 +143,63 @@ def _spent(reader: RunReader) -> Usage:
         (usage for (_, *kind), usage in reader.spent().items() if kind == ["target", "rollout"]),
         Usage(),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class BlamedLine:
+    """A line of a skill with what is known of it."""
+
+    file: str
+    number: int
+    text: str
+    origin: Origin | None
+    """None: a blank line, or one that is not from the run."""
+    rule: Rule | None
+    """The rule that begins here."""
+    worth: Worth | None
+    """Its effect, if `attribute` has measured it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """Where each line of a skill came from."""
+
+    run: Path
+    lines: tuple[BlamedLine, ...]
+    measured: bool
+    """Whether the effects of its rules were measured."""
+    is_best: bool
+    """Whether it is the best skill of the run; only of that one they can be."""
+
+
+def blame(path: Path, run: Path | None) -> Blame:
+    """The origin of each line of a skill; `path` may be a run directory, for its best skill."""
+    if run is None and Layout(path).events.exists():
+        path, run = Layout(path).best_skill, path
+    skill = read_skill(path)
+    with RunReader(_run_of(path) if run is None else run) as reader:
+        best = reader.state.best.skill.digest
+        lineages = lineage(reader.facts)
+        origins = lineages.get(skill.digest, lineages[best])
+        attribution = read_attribution(reader.layout)
+        folder = reader.layout.root
+    measured = attribution is not None and attribution.skill == skill.digest
+    rules = attribution.rules if attribution is not None and measured else ()
+    worths = {attributed.worth.rule: attributed.worth for attributed in rules}
+    starts = {(rule.file, rule.line): rule for rule in rules_in(skill)}
+    lines: list[BlamedLine] = []
+    for file, content in skill.files.items():
+        for number, text in enumerate(content.splitlines(), start=1):
+            rule = starts.get((file, number))
+            worth = None if rule is None else worths.get(rule)
+            origin = origins.get(text.strip())
+            lines.append(BlamedLine(file, number, text, origin, rule, worth))
+    return Blame(folder, tuple(lines), measured, skill.digest == best)
+
+
+def _run_of(path: Path) -> Path:
+    """The run directory that a file lies in."""
+    for folder in (*path.parents, *path.resolve().parents):
+        if Layout(folder).events.exists():
+            return folder
+    raise StoreError(f"{path} is not inside a run directory; give the run directory with --run RUN")

@@ -1,18 +1,32 @@
-"""The result of a training run."""
+"""What runs have left in their directories: results, skills, files that can be written again."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
+from difflib import unified_diff
 from html import escape
 from pathlib import Path
+from typing import cast
 
-from skillopt.analysis.report import Claim, claim, mean, metric_of
+from skillopt.analysis.report import Claim, claim, figures, mean, metric_of
+from skillopt.app.environment import data_of
+from skillopt.config.load import load_kept
 from skillopt.core.chat import Usage
 from skillopt.core.rollout import Evaluation
+from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.core.task import Split
+from skillopt.errors import ConfigError, StoreError
 from skillopt.gates.statistics import Interval
-from skillopt.store.reader import RunReader
+from skillopt.store.cache import SqliteCache
+from skillopt.store.events import EventFile
+from skillopt.store.layout import Layout
+from skillopt.store.lock import RunLock
+from skillopt.store.projector import Projector
+from skillopt.store.reader import RunReader, Status
 from skillopt.store.run_history import useless
 
 
@@ -111,3 +125,112 @@ def read_result(reader: RunReader) -> Result:
         problem=problem,
         warnings=(*reader.warnings, *([problem] if problem else [])),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run: its status, models, data, seed and result."""
+
+    status: Status
+    why: str
+    """If the run was stopped: the reason."""
+    benchmark: str
+    target: str
+    optimizer: str
+    """Names of the models."""
+    seed: int | None
+    """None if the settings of the run cannot be read; then the names are empty, too."""
+    data: str
+    """The file or folder; empty if rows were given in Python."""
+    result: Result
+
+    @property
+    def out(self) -> Path:
+        """The run directory."""
+        return self.result.out
+
+    @property
+    def simulated(self) -> bool:
+        """Whether a model is simulated; then scores say nothing about a real model."""
+        return is_simulated(self.target) or is_simulated(self.optimizer)
+
+
+def is_simulated(model: str) -> bool:
+    """Whether this is the name of a model of `skillopt.testing.simulator`."""
+    return model.startswith("simulated-")
+
+
+def describe(reader: RunReader) -> Run:
+    """The result with status, models, data and seed, as far as the settings can be read."""
+    stopped = reader.stopped
+    try:
+        config = load_kept(reader.config)
+    except (StoreError, ConfigError):
+        config = None
+    return Run(
+        status=reader.status,
+        why="" if stopped is None else stopped.reason,
+        benchmark="" if config is None else config.env.name,
+        target="" if config is None else config.model.role("target").model,
+        optimizer="" if config is None else config.model.role("optimizer").model,
+        seed=None if config is None else config.train.seed,
+        data="" if config is None else data_of(config),
+        result=read_result(reader),
+    )
+
+
+def skill_diff(old: Skill, new: Skill, a: str, b: str) -> str:
+    """A unified diff, of packages file by file; empty if the skills are the same."""
+    if old == new:
+        return ""
+    before, after = old.files, new.files
+    lines: list[str] = []
+    for path in dict.fromkeys([*before, *after]):
+        tail = f"/{path}" if len(before) + len(after) > 2 else ""
+        was, now = before.get(path, "").splitlines(), after.get(path, "").splitlines()
+        lines += unified_diff(was, now, f"{a}{tail}", f"{b}{tail}", lineterm="", n=2)
+    return "\n".join(lines) or f"{a} and {b} differ in line endings only"
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """What was missing or damaged in a run directory and was written again."""
+
+    files: tuple[Path, ...]
+    settings_lost: bool
+    """Whether no file has the settings of the run any more."""
+
+
+def rebuild(layout: Layout) -> Rebuilt:
+    """Write the report files of a run again from its event log."""
+    settings = _settings(layout)
+    with RunLock(layout.root), closing(SqliteCache(layout.cache)) as cache:
+        document = _document(settings)
+        projector = Projector(layout, cache, settings, extra=figures, document=document)
+        written = projector.rebuild(EventFile(layout.events).events())
+    return Rebuilt(tuple(written), not settings)
+
+
+def _document(settings: Mapping[str, object]) -> str:
+    """The settings in sections; empty where they can no longer be read."""
+    try:
+        return load_kept(settings).dump() if settings else ""
+    except ConfigError:
+        return ""
+
+
+def _settings(layout: Layout) -> Mapping[str, object]:
+    """The settings of the latest start, from whichever file still has them."""
+    settings = _read_object(layout.config)
+    if settings:
+        return settings
+    inside = _read_object(layout.summary).get("config")
+    return cast("dict[str, object]", inside) if isinstance(inside, dict) else {}
+
+
+def _read_object(path: Path) -> dict[str, object]:
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return cast("dict[str, object]", value) if isinstance(value, dict) else {}

@@ -1,4 +1,4 @@
-"""Settings on the command line: `a.b=c`, `--cfg-options a.b=c ...` and flat flags.
+"""The command line: its settings as `a.b=c`, `--cfg-options a.b=c ...` and flat flags.
 
 The configuration's own names are imported only when a flag is not one of the command's, so that
 `--help` stays light.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
@@ -18,48 +18,50 @@ import click
 from skillopt.core.nearest import nearest
 
 _OVERRIDES = ("--cfg-options", "--cfg_options")
-_META = "skillopt.settings"
 
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
     """What the command line says about the configuration."""
 
-    config: Path | None
-    overrides: tuple[str, ...]
-    flags: Mapping[str, str]
+    config: Path | None = None
+    overrides: tuple[str, ...] = ()
+    flags: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def blank(self) -> bool:
-        """Whether it says nothing at all."""
         return self.config is None and not self.overrides and not self.flags
 
     def command(self, name: str, settings: Mapping[str, str]) -> str:
         """The same command with these settings (dotted keys) changed, as a shell takes it."""
         replaced = {*settings, *(key.partition(".")[2] for key in settings)}
         words = ["skillopt", name, *([] if self.config is None else [str(self.config)])]
-        words += [each for each in self.overrides if each.partition("=")[0] not in replaced]
+        words += [word for word in self.overrides if word.partition("=")[0] not in replaced]
         words += [f"--{key}={value}" for key, value in self.flags.items() if key not in replaced]
         words += [f"{key}={value}" for key, value in settings.items()]
         return shlex.join(words)
+
+
+@dataclass(slots=True)
+class Session:
+    """One call of the program. Light, because `--help` makes one too."""
+
+    given: CommandLine = field(default_factory=CommandLine)
+    debug: bool = False
+    hide: Callable[[str], str] = str
+    """Takes secrets out of a text, once there are any to know of."""
 
 
 class SettingsCommand(click.Command):
     """A command that takes any setting; what is not a setting goes to click as usual."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take settings out of the arguments."""
         walk = _Walk(deque(args), _own_options(self, ctx), ctx)
         walk.all()
         rest = super().parse_args(ctx, walk.rest)
-        ctx.meta[_META] = CommandLine(_config(ctx), tuple(walk.overrides), walk.flags)
+        given = CommandLine(_config(ctx), tuple(walk.overrides), walk.flags)
+        ctx.ensure_object(Session).given = given
         return rest
-
-
-def given(ctx: click.Context) -> CommandLine:
-    """The settings of a `SettingsCommand` that was parsed."""
-    found: CommandLine = ctx.meta[_META]
-    return found
 
 
 def _config(ctx: click.Context) -> Path | None:
@@ -177,7 +179,7 @@ def _is_switch(key: str) -> bool:
 
 def _variable_for(flag: str) -> str:
     """The environment variable that holds what a refused flag was meant for."""
-    from skillopt.cli.doctor import key_variables
+    from skillopt.app.machine import key_variables
     from skillopt.config.names import NAMES
 
     # A key of one backend is read from the variable of the same name, for a role as well.

@@ -1,112 +1,99 @@
-"""`skillopt attribute`: the effect and the origin of each rule of a run's best skill."""
+"""`skillopt attribute` and `blame`: the effect of each rule, and the origin of each line."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 
 from rich.text import Text
 
-from skillopt.api import attribute_async
-from skillopt.app.attributing import AttributionPlan, plan_attribution
-from skillopt.cli.arguments import CommandLine
+from skillopt.api import attribute_async, blame, open_run, plan_attribution
+from skillopt.app.attributing import AttributionPlan, BlamedLine
+from skillopt.cli.arguments import Session
 from skillopt.cli.formatting import ACTIONS, consumed, count, gain, quoted, some, spelt
-from skillopt.cli.progress import reporting
 from skillopt.cli.render import Screen
-from skillopt.cli.running import run
-from skillopt.cli.session import Session
-from skillopt.cli.settings import of_run, unlocked
+from skillopt.cli.running import Command
 from skillopt.cli.tables import Table
+from skillopt.config.load import load_kept
 from skillopt.core.attribution import Attributed, Attribution, Origin
 from skillopt.core.rules import Rule
 from skillopt.core.skill import MAIN
-from skillopt.errors import ConfigError, DataError
-from skillopt.store.reader import RunReader
 
-_FAREWELL = "interrupted. Finished attempts are saved; run the same command to resume."
 _WIDE = 72
 """Characters of a rule that are shown."""
 _COLOURS = {"useful": "green", "harmful": "red", "unclear": "", "no effect": "dim"}
 
 
-def attribute(session: Session, given: CommandLine, folder: Path, *, tasks: int, dry: bool) -> None:
+def attribute(session: Session, folder: Path, *, tasks: int, dry: bool) -> None:
     """Say what it costs, measure, and show the rules, the most valuable first."""
-    screen = Screen()
-    secrets = unlocked(session, given.config)
-    with RunReader(folder) as reader:
+    command, given = Command(session), session.given
+    secrets, screen = command.unlock(), command.screen
+    with open_run(folder) as reader:
         skill = reader.layout.best_skill
-        config = of_run(reader, given, screen)
-        try:
-            inquiry = plan_attribution(config, reader, tasks)
-        except (ConfigError, DataError) as error:
-            raise type(error)(
-                f"{error}\nif the data has moved, give its new location: "
-                f"skillopt attribute {quoted(folder)} env.data_path=FILE (or env.split_dir=FOLDER)"
-            ) from error
-    if not inquiry.rules:
+        config = load_kept(reader.config, overrides=given.overrides, flags=given.flags)
+    plan = plan_attribution(folder, tasks=tasks, config=command.warned(config))
+    if not plan.rules:
         screen.tell(f"{skill} has no rules (bullets or sections), so there is nothing to measure")
         return
-    (screen.show if dry else screen.tell)(foreseen(inquiry))
+    (screen.show if dry else screen.tell)(_foreseen(plan))
     if dry:
         return
-
-    async def measure() -> Attribution:
-        with reporting(screen) as watch:
-            return await attribute_async(inquiry, watch=watch, progress=False, secrets=secrets)
-
-    found = run(measure(), screen, lambda: _FAREWELL)
-    screen.show(_table(found.rules), "", _tally(found))
+    attribution = command.watch(
+        lambda watch: attribute_async(plan, watch=watch, progress=False, secrets=secrets)
+    )
+    screen.show(_table(attribution.rules), "", _tally(attribution))
     screen.show(f"for each line of the skill: skillopt blame {quoted(skill)}")
 
 
-def foreseen(inquiry: AttributionPlan) -> str:
+def _foreseen(plan: AttributionPlan) -> str:
     """What is tried, and what that takes."""
-    tried = f"{count(len(inquiry.rules), 'rule')}, each removed on {len(inquiry.tasks)} val tasks"
-    if not inquiry.new:
-        return f"{tried}: {inquiry.attempts} attempts, all cached, no cost"
-    known = f"{inquiry.known} cached, " if inquiry.known else ""
-    cost = f", about {consumed(inquiry.cost)}" if inquiry.spent.calls else ""
-    return f"{tried}: {inquiry.attempts} attempts, {known}{inquiry.new} new{cost}"
+    tried = f"{count(len(plan.rules), 'rule')}, each removed on {len(plan.tasks)} val tasks"
+    if not plan.new:
+        return f"{tried}: {plan.attempts} attempts, all cached, no cost"
+    cached = f"{plan.known} cached, " if plan.known else ""
+    cost = f", about {consumed(plan.cost)}" if plan.spent.calls else ""
+    return f"{tried}: {plan.attempts} attempts, {cached}{plan.new} new{cost}"
 
 
 def _table(rules: Sequence[Attributed]) -> Table:
     columns = ("effect [95 %]", "changed", "verdict", "rule")
-    made = Table(*columns, right=["changed"], wrap=["rule"], title="rule")
-    for each in sorted(rules, key=lambda each: -each.worth.gain):
-        worth = each.worth
-        made.add_row(
+    table = Table(*columns, right=["changed"], wrap=["rule"], title="rule")
+    for rule in sorted(rules, key=lambda rule: -rule.worth.gain):
+        worth = rule.worth
+        table.add_row(
             gain(worth),
             f"{worth.changed} of {worth.n}",
             Text(worth.verdict, style=_COLOURS[worth.verdict]),
-            Text.assemble(_shown(worth.rule), "\n", (_lineage(each.origins), "dim")),
+            Text.assemble(_shown(worth.rule), "\n", (_lineage(rule.origins), "dim")),
         )
-    return made
+    return table
 
 
-def came_from(origins: Sequence[Origin]) -> str:
+def _came_from(origins: Sequence[Origin]) -> str:
     """The moves that wrote it, and who proposed it there."""
     return ", ".join(
-        f"{spelt(each.move)} ({', '.join(each.by)})" if each.by else spelt(each.move)
-        for each in origins
+        f"{spelt(origin.move)} ({', '.join(origin.by)})" if origin.by else spelt(origin.move)
+        for origin in origins
     )
 
 
-def evidence(origins: Sequence[Origin]) -> str:
+def _evidence(origins: Sequence[Origin]) -> str:
     """The tasks that speak for it."""
-    failures = list(dict.fromkeys(task for each in origins for task in each.failures))
-    successes = list(dict.fromkeys(task for each in origins for task in each.successes))
-    told = (
-        f"failed {some(failures)}" if failures else "",
-        f"passed {some(successes)}" if successes else "",
-    )
-    return "; ".join(part for part in told if part)
+    failures = list(dict.fromkeys(task for origin in origins for task in origin.failures))
+    successes = list(dict.fromkeys(task for origin in origins for task in origin.successes))
+    failed = f"failed {some(failures)}" if failures else ""
+    passed = f"passed {some(successes)}" if successes else ""
+    return "; ".join(filter(None, (failed, passed)))
 
 
 def _lineage(origins: Sequence[Origin]) -> str:
-    verdicts = [f"{ACTIONS[each.action][0]}: {each.reason}" for each in origins if each.action]
-    parts = (came_from(origins), evidence(origins), "; ".join(verdicts))
-    return "  " + "; ".join(part for part in parts if part)
+    verdicts = [
+        f"{ACTIONS[origin.action][0]}: {origin.reason}" for origin in origins if origin.action
+    ]
+    parts = (_came_from(origins), _evidence(origins), "; ".join(verdicts))
+    return "  " + "; ".join(filter(None, parts))
 
 
 def _shown(rule: Rule) -> str:
@@ -115,11 +102,42 @@ def _shown(rule: Rule) -> str:
     return place + (text if len(text) <= _WIDE else f"{text[: _WIDE - 3]}...")
 
 
-def _tally(found: Attribution) -> str:
-    """How many rules are what, and what the words mean."""
-    verdicts = Counter(each.worth.verdict for each in found.rules)
-    counted = ", ".join(f"{verdicts[each]} {each}" for each in _COLOURS if verdicts[each])
-    told = f"{count(len(found.rules), 'rule')}: {counted}"
+def _tally(attribution: Attribution) -> str:
+    """How many rules are what, and how to find out more."""
+    verdicts = Counter(rule.worth.verdict for rule in attribution.rules)
+    counted = ", ".join(f"{verdicts[name]} {name}" for name in _COLOURS if verdicts[name])
+    tally = f"{count(len(attribution.rules), 'rule')}: {counted}"
     if verdicts["unclear"] or verdicts["no effect"]:
-        told += f" (on {len(found.tasks)} tasks; use --tasks N for more)"
-    return told
+        tally += f" (on {len(attribution.tasks)} tasks; use --tasks N for more)"
+    return tally
+
+
+def show_blame(path: Path, run: Path | None) -> None:
+    screen, found = Screen(), blame(path, run)
+    for file, lines in groupby(found.lines, lambda line: line.file):
+        if file != MAIN:
+            screen.show(Text(f"\n{file}", style="bold"))
+        screen.show(
+            Table(
+                *("line", "from", "evidence", "value", "text"),
+                wrap=("from", "evidence", "text"),
+                title="text",
+                header=False,
+                rows=map(_annotated, lines),
+            )
+        )
+    if not found.measured and found.is_best:
+        screen.tell(f"to measure effects: skillopt attribute {quoted(found.run)}", "dim")
+    elif not found.measured:
+        screen.tell("no effects shown: they are measured for the best skill of a run only")
+
+
+def _annotated(line: BlamedLine) -> list[Text]:
+    """A line behind what is known of it."""
+    if line.origin is not None:
+        source, evidence = _came_from([line.origin]), _evidence([line.origin])
+    else:
+        source, evidence = "not from this run" if line.text.strip() else "", ""
+    value = "" if line.rule is None else gain(line.worth) if line.worth else "not measured"
+    notes = (Text(note, style="dim") for note in (str(line.number), source, evidence, value))
+    return [*notes, Text.assemble(("| ", "dim"), line.text)]

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
-
+from skillopt.api import local_models
+from skillopt.app.machine import local_url, served_models
+from skillopt.cli.models import fetch
 from skillopt.cli.render import Screen
-from skillopt.cli.weights import fetch
 from skillopt.config.secrets import Secrets
 from skillopt.core.extras import install_command
-from skillopt.core.intake import Json
 from skillopt.errors import ConfigError
-from skillopt.model.weights import CATALOGUE, Folder, default_root, find
+from skillopt.model.weights import CATALOGUE, Weights, find
 
 SMALL = """gradient:
   proposer: instruct               # short prompts: one instruction per group of failures
@@ -39,12 +35,6 @@ CAPABLE = """optimizer:
   learning_rate: 4                 # edits per step, at the start
   min_learning_rate: 2             # edits per step, at the end
 """
-
-
-SERVERS = (("Ollama", 11434), ("llama.cpp", 8080), ("vLLM", 8000))
-"""Servers that may run on this machine, with their usual ports."""
-_PATIENCE = 0.5
-"""Seconds; a server on this machine answers at once, or is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +62,21 @@ class QuickstartOptions:
 
 def choose(
     secrets: Secrets,
-    wishes: QuickstartOptions,
+    options: QuickstartOptions,
     screen: Screen,
     estimate: Callable[[Discovered], str],
 ) -> Discovered:
     """The first means that is there and that the user agrees to."""
-    if wishes.model is None:
-        found = _paid(secrets, wishes, screen, estimate) or _served()
-        if found is not None:
-            return found
-    return _embedded(secrets, wishes)
+    if options.model is None:
+        means = _paid(secrets, options, screen, estimate) or _served()
+        if means is not None:
+            return means
+    return _local(secrets, options, screen)
 
 
 def _paid(
     secrets: Secrets,
-    wishes: QuickstartOptions,
+    options: QuickstartOptions,
     screen: Screen,
     estimate: Callable[[Discovered], str],
 ) -> Discovered | None:
@@ -97,66 +87,46 @@ def _paid(
         {"backend": "openai_chat", "target": "gpt-5.5", "optimizer": "gpt-5.5"},
         CAPABLE,
     )
-    if wishes.spend:
+    if options.spend:
         return means
-    if not wishes.asked:
+    if not options.asked:
         screen.tell("OPENAI_API_KEY is set but not used; add --spend to use it")
         return None
     question = f"Use OpenAI with the key in OPENAI_API_KEY? It costs money: {estimate(means)}."
-    return means if click.confirm(question, default=False, err=True) else None
+    return means if screen.confirm(question) else None
 
 
 def _served() -> Discovered | None:
-    for name, port in SERVERS:
-        url = f"http://127.0.0.1:{port}/v1"
-        if model := first_model(url):
-            settings = {
-                "backend": "openai_compatible",
-                "base_url": url,
-                "target": model,
-                "optimizer": model,
-            }
-            return Discovered(f"{model}, served by {name} on port {port}", settings)
+    for name, port, model in served_models():
+        settings = {
+            "backend": "openai_compatible",
+            "base_url": local_url(port),
+            "target": model,
+            "optimizer": model,
+        }
+        return Discovered(f"{model}, served by {name} on port {port}", settings)
     return None
 
 
-def first_model(url: str) -> str | None:
-    """The first model that a server offers; None when there is no such server."""
-    try:
-        with urllib.request.urlopen(f"{url}/models", timeout=_PATIENCE) as answer:  # noqa: S310
-            listed: Json = json.load(answer)
-    except (OSError, ValueError, urllib.error.URLError):
-        return None
-    match listed:
-        case {"data": [{"id": str(model)}, *_]}:
-            return model
-        case _:
-            return None
-
-
-def _embedded(secrets: Secrets, wishes: QuickstartOptions) -> Discovered:
+def _local(secrets: Secrets, options: QuickstartOptions, screen: Screen) -> Discovered:
     if importlib.util.find_spec("xllamacpp") is None:
         raise ConfigError(
             "no model found: no API key, no model server on this machine, and llama.cpp is not "
             f"installed. Install it with {install_command('local')} (33 MB), or use simulated "
             "models: skillopt quickstart --sim"
         )
-    folder = Folder(default_root(secrets.setting))
-    name = wishes.model or next(
-        (each.name for each in CATALOGUE if folder.has(each)), CATALOGUE[0].name
-    )
-    if not name.endswith(".gguf") and not folder.has(find(name)):
-        _fetch(name, wishes)
-    shown = Path(name).name
+    here = [model.weights.name for model in local_models(secrets) if model.is_here]
+    name = options.model or next(iter(here), CATALOGUE[0].name)
+    if not name.endswith(".gguf") and find(name).name not in here:
+        _fetch(find(name), options, screen)
     settings = {"backend": "local", "target": name, "optimizer": name}
-    return Discovered(f"{shown}, on this machine's CPU", settings)
+    return Discovered(f"{Path(name).name}, on this machine's CPU", settings)
 
 
-def _fetch(name: str, wishes: QuickstartOptions) -> None:
-    weights = find(name)
-    size = f"{weights.size / 1e9:.1f} GB"
-    if not wishes.yes:
-        if not wishes.asked:
+def _fetch(weights: Weights, options: QuickstartOptions, screen: Screen) -> None:
+    name, size = weights.name, f"{weights.size / 1e9:.1f} GB"
+    if not options.yes:
+        if not options.asked:
             raise ConfigError(
                 "no model found: no API key, no model server on this machine, no downloaded model. "
                 f"Download one with `skillopt model fetch {name}` ({size}, licence "
@@ -165,5 +135,5 @@ def _fetch(name: str, wishes: QuickstartOptions) -> None:
         question = (
             f"Download {name} ({size}, licence {weights.licence})? It is kept for later runs."
         )
-        click.confirm(question, default=True, abort=True, err=True)
+        screen.confirm(question, default=True, abort=True)
     fetch(name)

@@ -6,12 +6,18 @@ import traceback
 
 import click
 
+from skillopt.cli.arguments import Session
 from skillopt.cli.render import Screen, unwritable_output
-from skillopt.cli.running import INTERRUPTED, Interrupted
-from skillopt.cli.session import Session
 from skillopt.config.redaction import redact
 from skillopt.config.secrets import Secrets
 from skillopt.errors import BudgetSpent, Pending, SkilloptError
+
+INTERRUPTED = 130
+"""The exit code."""
+
+
+class Interrupted(Exception):
+    """A signal ended the work; the message says what is kept."""
 
 
 def explain(error: BaseException, session: Session) -> int:
@@ -27,7 +33,11 @@ def explain(error: BaseException, session: Session) -> int:
             screen.tell("interrupted")
             return INTERRUPTED
         case click.ClickException():
-            return _usage(error, screen)
+            if isinstance(error, click.UsageError) and error.ctx is not None:
+                screen.tell(error.ctx.get_usage())
+                screen.tell(f"Try '{error.ctx.command_path} --help' for help.\n")
+            screen.complain(redact(error.format_message()))
+            return error.exit_code
         case Pending() | BudgetSpent():
             screen.tell(str(error))
             return error.exit_code
@@ -39,23 +49,13 @@ def explain(error: BaseException, session: Session) -> int:
             screen.complain(f"cannot write to standard output: {unwritable}")
             return 1
         case _:
-            return _last_resort(error, session, screen)
-
-
-def _usage(error: click.ClickException, screen: Screen) -> int:
-    if isinstance(error, click.UsageError) and error.ctx is not None:
-        screen.tell(error.ctx.get_usage())
-        screen.tell(f"Try '{error.ctx.command_path} --help' for help.\n")
-    screen.complain(redact(error.format_message()))
-    return error.exit_code
-
-
-def _last_resort(error: BaseException, session: Session, screen: Screen) -> int:
-    traced = _trace(error, session, screen)
-    screen.complain(_clean(f"unexpected {type(error).__name__}: {error}", session))
-    hint = "" if traced else " Add --debug to see the traceback."
-    screen.tell(f"This is a bug in skillopt; please report it. Finished work is saved.{hint}")
-    return 1
+            traced = _trace(error, session, screen)
+            screen.complain(_clean(f"unexpected {type(error).__name__}: {error}", session))
+            hint = "" if traced else " Add --debug to see the traceback."
+            screen.tell(
+                f"This is a bug in skillopt; please report it. Finished work is saved.{hint}"
+            )
+            return 1
 
 
 def _trace(error: BaseException, session: Session, screen: Screen) -> bool:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
-
-from skillopt.api import Inputs, estimate_training
+from skillopt.api import estimate, prepare
 from skillopt.app.costs import CostLine, Estimate, Range, missing_prices
 from skillopt.app.estimate import CANDIDATES, answer_tokens
 from skillopt.app.run_spec import RunSpec
 from skillopt.app.speed import Speed, speed_of
-from skillopt.cli.arguments import CommandLine
+from skillopt.cli.arguments import Session
 from skillopt.cli.formatting import count, duration, short
-from skillopt.cli.render import Screen
-from skillopt.cli.settings import configured
+from skillopt.cli.running import Command
 from skillopt.cli.tables import Table
 
 _NOTE = (
@@ -28,33 +24,28 @@ _CALLS, _TOKENS, _SECONDS = 2.0, 3.0, 3.0
 """How far off the likely range goes, as a factor."""
 
 
-def show_estimate(given: CommandLine) -> None:
-    """Print what the configuration asks for; no model is called."""
-    screen = Screen()
-    spec = Inputs(config=configured(given, screen)).prepare()
-    found = estimated(spec)
-    for each in found.warnings:
-        screen.warn(each)
-    screen.show(phases(found), "", _bounds(found), "", _note(spec), "", _time(spec, found))
-    for note in price_notes(spec, found):
+def show_estimate(session: Session) -> None:
+    command = Command(session)
+    spec = prepare(command.config())
+    found, screen = estimate(spec), command.screen
+    for warning in found.warnings:
+        screen.warn(warning)
+    bounds = f"At least and at most: {spans(found.calls, found.tokens, found.dollars)}."
+    screen.show(_phases(found), "", bounds, "", _note(spec), "", _time(spec, found))
+    for note in _price_notes(spec, found):
         screen.show("", note)
-    screen.tell(f"next: {given.command('train', {})}")
+    screen.tell(f"next: {session.given.command('train', {})}")
 
 
-def estimated(spec: RunSpec) -> Estimate:
-    """The estimate, for callers that have no event loop."""
-    return asyncio.run(estimate_training(spec))
-
-
-def phases(found: Estimate) -> Table:
+def _phases(found: Estimate) -> Table:
     """One row per phase, then one per role."""
     numbers = ["calls", "tokens in", "tokens out", *(["dollars"] if _costs(found) else [])]
-    made = Table("phase", "role", *numbers, right=numbers)
+    table = Table("phase", "role", *numbers, right=numbers)
     for line in found.lines:
-        _row(made, line, found)
+        table.add_row(*_cells(line, found))
     for line in found.roles:
-        _row(made, line, found, style="bold")
-    return made
+        table.add_row(*_cells(line, found), style="bold")
+    return table
 
 
 def _costs(found: Estimate) -> bool:
@@ -71,10 +62,6 @@ def one_line(found: Estimate) -> str:
     return f"about {duration(found.seconds.expected)}, {likely}"
 
 
-def _bounds(found: Estimate) -> str:
-    return f"At least and at most: {spans(found.calls, found.tokens, found.dollars)}."
-
-
 def _note(spec: RunSpec) -> str:
     model = spec.config.model
     tokens = {role: round(answer_tokens(model.role(role)).expected) for role in spec.roles}
@@ -85,10 +72,12 @@ def _note(spec: RunSpec) -> str:
 def _time(spec: RunSpec, found: Estimate) -> str:
     likely = found.seconds.likely(_SECONDS)
     expected, low, high = map(duration, (likely.expected, likely.low, likely.high))
-    told: dict[str, list[str]] = {}
+    roles_by_speed: dict[str, list[str]] = {}
     for role in spec.roles:
-        told.setdefault(_speed(speed_of(spec.config.model.role(role)), spec), []).append(role)
-    assumed = [f"- {' and '.join(roles)}: {speed}" for speed, roles in told.items()]
+        roles_by_speed.setdefault(_speed(speed_of(spec.config.model.role(role)), spec), []).append(
+            role
+        )
+    assumed = [f"- {' and '.join(roles)}: {speed}" for speed, roles in roles_by_speed.items()]
     return "\n".join([_TIME.format(expected=expected, low=low, high=high), *assumed])
 
 
@@ -119,7 +108,7 @@ def spans(calls: Range, tokens: Range, dollars: Range | None) -> str:
     return f"{size}, {_money(dollars)}" if dollars.high else size
 
 
-def price_notes(spec: RunSpec, found: Estimate) -> list[str]:
+def _price_notes(spec: RunSpec, found: Estimate) -> list[str]:
     """Where prices come from, which are missing, and how to give them."""
     paid = {role: price for role, price in found.prices.items() if role not in found.free}
     known = [f"{role}: {price.source}" for role, price in paid.items()]
@@ -131,17 +120,15 @@ def price_notes(spec: RunSpec, found: Estimate) -> list[str]:
     return notes
 
 
-def _row(made: Table, line: CostLine, found: Estimate, style: str = "") -> None:
-    money = [_likely_money(found.cost(line))] if _costs(found) else []
-    cells: Sequence[str] = [
+def _cells(line: CostLine, found: Estimate) -> list[str]:
+    return [
         line.phase or "all",
         line.role,
         _beside(f"{line.calls.expected:,.0f}", _whole(line.calls.likely(_CALLS))),
         _beside(short(round(line.input.expected)), _short(line.input.likely(_TOKENS))),
         _beside(short(round(line.output.expected)), _short(line.output.likely(_TOKENS))),
-        *money,
+        *([_likely_money(found.cost(line))] if _costs(found) else []),
     ]
-    made.add_row(*cells, style=style)
 
 
 def _beside(expected: str, likely: str) -> str:

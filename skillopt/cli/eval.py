@@ -2,96 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from rich.text import Text
 
-from skillopt.api import evaluate_async, is_simulated, load_evaluation
-from skillopt.app.evaluation import EvalResult
-from skillopt.cli.arguments import CommandLine
-from skillopt.cli.formatting import paid
-from skillopt.cli.progress import reporting
+from skillopt.api import evaluate_async, load_evaluation
+from skillopt.cli.arguments import Session
+from skillopt.cli.formatting import model_name, paid
 from skillopt.cli.render import Screen
-from skillopt.cli.running import run
-from skillopt.cli.session import Session
-from skillopt.cli.settings import configured, unlocked
+from skillopt.cli.running import Command
 from skillopt.cli.tables import Table
 from skillopt.store.layout import RolloutFolder
-from skillopt.store.results import EvaluationReport, SplitScore
+from skillopt.store.results import EvaluationReport
 
-_FAREWELL = "interrupted. Finished attempts are saved; run the same command to resume."
 _SHOWN = 10
 """Failed items that are listed."""
 _WIDE = 120
 """Characters of a reason that are shown."""
 
 
-def evaluate(session: Session, given: CommandLine, skill: Path, split: str) -> None:
-    """Measure, then tell the score and how sure it is."""
-    screen = Screen()
-    secrets = unlocked(session, given.config)
-    config = configured(given, screen)
-
-    async def measure() -> EvalResult:
-        with reporting(screen) as watch:
-            return await evaluate_async(
-                skill, config, split=split, watch=watch, progress=False, secrets=secrets
-            )
-
-    verdict = run(measure(), screen, lambda: _FAREWELL)
-    for warning in verdict.warnings:
-        screen.warn(warning)
-    show_evaluation(load_evaluation(verdict.out), screen)
-
-
-def show_evaluation(found: EvaluationReport, screen: Screen) -> None:
-    """Scores, the items that failed, and what it was done with."""
-    screen.show(_scores(found))
-    if found.failed:
-        screen.show("", _failed(found))
-        if more := len(found.failed) - _SHOWN:
-            results = RolloutFolder(found.out).results
-            screen.show(*([f"and {more} more: {results}"] if more > 0 else []))
-    simulated = " (simulated)" if is_simulated(found.target) else ""
-    screen.show("", f"skill  {found.skill}")
-    if found.target:
-        screen.show(f"model  {found.target}{simulated}")
-    if found.benchmark:
-        screen.show(f"data   {found.benchmark}{f', {found.data}' if found.data else ''}")
-    screen.show(f"cost   {paid(found.spent)}", f"files  {found.out}")
-
-
-def _scores(found: EvaluationReport) -> Table:
-    rounds = found.whole.replicates
-    every = [f"passed {rounds} of {rounds}"] if rounds > 1 else []
-    others = [each for each in ("hard", "soft") if each != found.metric]
-    numbers = (found.metric, *others, *every, "n", "failures")
-    made = Table("split", found.metric, "95 % interval", *numbers[1:], right=numbers)
-    for each in (*found.splits, *([found.whole] if len(found.splits) > 1 else [])):
-        made.add_row(
-            each.split,
-            f"{each.score:.3f}",
-            f"[{each.low:.3f}, {each.high:.3f}]",
-            *(f"{_by(each, name):.3f}" for name in others),
-            *("" if each.passed is None else f"{each.passed:.3f}" for _ in every),
-            str(each.n),
-            str(each.failures),
+def evaluate(session: Session, skill: Path, split: str) -> None:
+    command = Command(session)
+    secrets, config = command.unlock(), command.config()
+    result = command.watch(
+        lambda watch: evaluate_async(
+            skill, config, split=split, watch=watch, progress=False, secrets=secrets
         )
-    return made
+    )
+    for warning in result.warnings:
+        command.screen.warn(warning)
+    show_evaluation(load_evaluation(result.out), command.screen)
 
 
-def _by(score: SplitScore, metric: str) -> float:
-    return score.hard if metric == "hard" else score.soft
+def show_evaluation(report: EvaluationReport, screen: Screen) -> None:
+    """Scores, the items that failed, and what it was done with."""
+    screen.show(_scores(report))
+    if report.failed:
+        columns = ("failed item", "hard", "reason")
+        screen.show("", Table(*columns, right=["hard"], wrap=["reason"], rows=_failed_rows(report)))
+        if (more := len(report.failed) - _SHOWN) > 0:
+            screen.show(f"and {more} more: {RolloutFolder(report.out).results}")
+    data = f"{report.benchmark}, {report.data}" if report.data else report.benchmark
+    screen.show("", f"skill  {report.skill}")
+    if report.target:
+        screen.show(f"model  {model_name(report.target)}")
+    if report.benchmark:
+        screen.show(f"data   {data}")
+    screen.show(f"cost   {paid(report.spent)}", f"files  {report.out}")
 
 
-def _failed(found: EvaluationReport) -> Table:
+def _scores(report: EvaluationReport) -> Table:
+    rounds = report.whole.replicates
+    every = [f"passed {rounds} of {rounds}"] if rounds > 1 else []
+    others = [metric for metric in ("hard", "soft") if metric != report.metric]
+    numbers = (report.metric, *others, *every, "n", "failures")
+    table = Table("split", report.metric, "95 % interval", *numbers[1:], right=numbers)
+    for split in (*report.splits, *([report.whole] if len(report.splits) > 1 else [])):
+        means = {"hard": split.hard, "soft": split.soft}
+        table.add_row(
+            split.split,
+            f"{split.score:.3f}",
+            f"[{split.low:.3f}, {split.high:.3f}]",
+            *(f"{means[metric]:.3f}" for metric in others),
+            *("" if split.passed is None else f"{split.passed:.3f}" for _ in every),
+            str(split.n),
+            str(split.failures),
+        )
+    return table
+
+
+def _failed_rows(report: EvaluationReport) -> Iterator[tuple[str, str | Text, str]]:
     """The first items without full marks, those without a score before the others."""
-    made = Table("failed item", "hard", "reason", right=["hard"], wrap=["reason"])
-    for each in found.failed[:_SHOWN]:
-        reason = " ".join(each.reason.split())
-        made.add_row(
-            each.id,
-            Text("no score", style="yellow") if each.hard is None else f"{each.hard:.3f}",
+    for item in report.failed[:_SHOWN]:
+        reason = " ".join(item.reason.split())
+        yield (
+            item.id,
+            Text("no score", style="yellow") if item.hard is None else f"{item.hard:.3f}",
             f"{reason[:_WIDE]} ..." if len(reason) > _WIDE else reason or "not said",
         )
-    return made

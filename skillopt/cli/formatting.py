@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from skillopt.analysis.report import mean
+from skillopt.api import is_simulated
 from skillopt.core.chat import Usage
 from skillopt.core.events import Action, Decision, Fact, Measured
 from skillopt.core.facts import Drafted, EpochClosed, Pruned, Stepped
@@ -195,3 +196,8 @@ def growth(size: Size) -> str:
 def quoted(path: Path) -> str:
     """A path as a shell takes it."""
     return shlex.quote(str(path))
+
+
+def model_name(name: str, mark: str = "simulated") -> str:
+    """The name of a model, marked if it is simulated."""
+    return f"{name} ({mark})" if is_simulated(name) else name

@@ -5,16 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import click
 
 from skillopt import __version__
-from skillopt.cli.arguments import SettingsCommand, given
-from skillopt.cli.model import model_group
-from skillopt.cli.session import Session, debugging
-
-F = TypeVar("F", bound=Callable[..., Any])
+from skillopt.cli.arguments import Session, SettingsCommand
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _FILE = click.Path(path_type=Path)
@@ -61,20 +57,6 @@ def _enter(command: click.Command) -> NoReturn:
     sys.exit(code)
 
 
-def _settings(command: F) -> F:
-    """The arguments of every command that takes a configuration."""
-    for add in (
-        debugging,
-        click.option("--cfg-options", metavar="KEY=VALUE...", help="One or more settings."),
-        click.option(
-            "--config", "config_option", type=_FILE, help="Configuration file (same as CONFIG)."
-        ),
-        click.argument("config", type=_FILE, required=False, metavar="[CONFIG] [KEY=VALUE]..."),
-    ):
-        command = add(command)
-    return command
-
-
 @click.group(context_settings=_CONTEXT, invoke_without_command=True)
 @click.version_option(__version__, message="skillopt %(version)s")
 @click.pass_context
@@ -87,51 +69,70 @@ def app(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-@app.command(
-    cls=SettingsCommand,
-    context_settings=_CONTEXT,
-    epilog=_SETTINGS,
-    short_help="Train a skill, or resume a run.",
+def _set_debug(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:  # noqa: FBT001
+    ctx.ensure_object(Session).debug = wanted
+
+
+_debugging = click.option(
+    "--debug",
+    is_flag=True,
+    expose_value=False,
+    callback=_set_debug,
+    help="Print the traceback of an error.",
 )
-@_settings
-@click.pass_context
-def train(ctx: click.Context, **_: object) -> None:
+
+
+def _settings_command(
+    name: str, short_help: str, *, explained: bool = True
+) -> Callable[[Callable[..., object]], click.Command]:
+    """A command that takes a configuration and any setting; `explained`: its help says how."""
+    command = app.command(
+        name,
+        cls=SettingsCommand,
+        context_settings=_CONTEXT,
+        epilog=_SETTINGS if explained else None,
+        short_help=short_help,
+        params=[
+            click.Argument(
+                ["config"], type=_FILE, required=False, metavar="[CONFIG] [KEY=VALUE]..."
+            ),
+            click.Option(
+                ["--config", "config_option"],
+                type=_FILE,
+                help="Configuration file (same as CONFIG).",
+            ),
+            click.Option(["--cfg-options"], metavar="KEY=VALUE...", help="One or more settings."),
+        ],
+    )
+    return lambda function: command(_debugging(function))
+
+
+@_settings_command("train", "Train a skill, or resume a run.")
+@click.pass_obj
+def train(session: Session, **_: object) -> None:
     """Train a skill. To resume an interrupted run, run the same command again.
 
     Progress is written to standard error, the result to standard output.
     """
     from skillopt.cli.train import train
 
-    train(ctx.ensure_object(Session), given(ctx))
+    train(session)
 
 
-@app.command(
-    "eval",
-    cls=SettingsCommand,
-    context_settings=_CONTEXT,
-    epilog=_SETTINGS,
-    short_help="Evaluate a skill on a data split.",
-)
-@_settings
+@_settings_command("eval", "Evaluate a skill on a data split.")
 @click.option(
     "--skill", type=_FILE, required=True, help="Skill file or skill package folder to evaluate."
 )
 @click.option("--split", default="all", show_default=True, help="Split: train, val, test or all.")
-@click.pass_context
-def evaluate(ctx: click.Context, skill: Path, split: str, **_: object) -> None:
+@click.pass_obj
+def evaluate(session: Session, skill: Path, split: str, **_: object) -> None:
     """Evaluate a skill: score with 95 % interval, number of items, failures, cost."""
     from skillopt.cli.eval import evaluate
 
-    evaluate(ctx.ensure_object(Session), given(ctx), skill, split)
+    evaluate(session, skill, split)
 
 
-@app.command(
-    cls=SettingsCommand,
-    context_settings=_CONTEXT,
-    epilog=_SETTINGS,
-    short_help="Measure the noise of val scores.",
-)
-@_settings
+@_settings_command("calibrate", "Measure the noise of val scores.")
 @click.option(
     "--effect",
     type=click.FloatRange(0, 1, min_open=True),
@@ -146,68 +147,53 @@ def evaluate(ctx: click.Context, skill: Path, split: str, **_: object) -> None:
     show_default=True,
     help="Statistical power: the probability of detecting that gain.",
 )
-@click.pass_context
-def calibrate(ctx: click.Context, effect: float, power: float, **_: object) -> None:
+@click.pass_obj
+def calibrate(session: Session, effect: float, power: float, **_: object) -> None:
     """Evaluate the current skill twice on val; report the noise and the smallest detectable gain.
 
     The attempts are cached in the run directory, so training reuses them at no cost.
     """
     from skillopt.cli.calibrate import calibrate
 
-    calibrate(ctx.ensure_object(Session), given(ctx), effect=effect, power=power)
+    calibrate(session, effect=effect, power=power)
 
 
-@app.command(
-    cls=SettingsCommand, context_settings=_CONTEXT, short_help="Print all settings as YAML."
-)
-@_settings
-@click.pass_context
-def config(ctx: click.Context, **_: object) -> None:
+@_settings_command("config", "Print all settings as YAML.", explained=False)
+@click.pass_obj
+def config(session: Session, **_: object) -> None:
     """Print every setting with its value, as YAML.
 
     Without CONFIG, the defaults. Settings given on the command line are applied.
     """
-    from skillopt.cli.settings import show_config
+    from skillopt.cli.running import show_config
 
-    show_config(given(ctx))
+    show_config(session)
 
 
-@app.command(
-    cls=SettingsCommand,
-    context_settings=_CONTEXT,
-    epilog=_SETTINGS,
-    short_help="Estimate the calls, tokens and cost of a run.",
-)
-@_settings
-@click.pass_context
-def estimate(ctx: click.Context, **_: object) -> None:
+@_settings_command("estimate", "Estimate the calls, tokens and cost of a run.")
+@click.pass_obj
+def estimate(session: Session, **_: object) -> None:
     """Estimate calls, tokens, dollars and time of a training run by phase. Calls no model."""
     from skillopt.cli.estimate import show_estimate
 
-    show_estimate(given(ctx))
+    show_estimate(session)
 
 
-@app.command(
-    cls=SettingsCommand, context_settings=_CONTEXT, short_help="Check keys, models and data."
-)
-@_settings
+@_settings_command("doctor", "Check keys, models and data.", explained=False)
 @click.option("--offline", is_flag=True, help="Call no model; check settings and data only.")
-@click.pass_context
-def doctor(ctx: click.Context, *, offline: bool, **_: object) -> int:
+@click.pass_obj
+def doctor(session: Session, *, offline: bool, **_: object) -> int:
     """Check what a run needs before it costs anything: keys, servers, programs, data, disk.
 
     With CONFIG, sends a few short test requests to each model. Without CONFIG, lists what this
     machine has. The exit code is 1 if a check failed.
     """
-    from skillopt.cli.doctor import doctor
+    from skillopt.cli.check import doctor
 
-    return doctor(ctx.ensure_object(Session), given(ctx), offline=offline)
+    return doctor(session, offline=offline)
 
 
-@app.command(
-    cls=SettingsCommand, context_settings=_CONTEXT, short_help="Check data, scorer and skill."
-)
-@_settings
+@_settings_command("check", "Check data, scorer and skill.", explained=False)
 @click.option("--skill", type=_FILE, help="Check this trained skill instead of the data.")
 @click.option(
     "--spend", is_flag=True, help="Also call the target model, for a baseline without the skill."
@@ -220,9 +206,9 @@ def doctor(ctx: click.Context, *, offline: bool, **_: object) -> int:
     help="Number of items for the baseline of --spend.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@click.pass_context
+@click.pass_obj
 def check(
-    ctx: click.Context, *, skill: Path | None, spend: bool, sample: int, as_json: bool, **_: object
+    session: Session, *, skill: Path | None, spend: bool, sample: int, as_json: bool, **_: object
 ) -> int:
     """Check data and scorer for problems before training. Free, except with --spend.
 
@@ -232,34 +218,32 @@ def check(
     """
     from skillopt.cli.check import check
 
-    session = ctx.ensure_object(Session)
-    leave = sample if spend else None
-    return check(session, given(ctx), skill=skill, sample=leave, as_json=as_json)
+    return check(session, skill=skill, sample=sample if spend else None, as_json=as_json)
 
 
-@app.command(context_settings=_CONTEXT, short_help="List runs.")
+@app.command(short_help="List runs.")
 @click.argument("folder", type=_FILE, default=Path(), metavar="[DIR]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-@debugging
-@click.pass_context
-def runs(ctx: click.Context, folder: Path, *, as_json: bool) -> None:
+@_debugging
+@click.pass_obj
+def runs(session: Session, folder: Path, *, as_json: bool) -> None:
     """List the runs in DIR (default: the current directory) and up to two levels below it.
 
     Status, benchmark, models, scores before and after with 95 % intervals, and cost.
     """
     from skillopt.cli.runs import runs
 
-    runs(ctx.ensure_object(Session), folder, as_json=as_json)
+    runs(session, folder, as_json=as_json)
 
 
-@app.command(context_settings=_CONTEXT, short_help="Show a run, a step, an item or an evaluation.")
+@app.command(short_help="Show a run, a step, an item or an evaluation.")
 @click.argument("run", type=_FILE)
 @click.option(
     "--step", type=int, metavar="N", help="Show step N: evidence, edits and gate decision."
 )
 @click.option("--item", metavar="ID", help="Show every attempt at item ID, grouped by skill.")
 @click.option("--rebuild", is_flag=True, help="Rewrite the report files of RUN from its event log.")
-@debugging
+@_debugging
 def show(run: Path, *, step: int | None, item: str | None, rebuild: bool) -> None:
     """Show scores, steps and cost of the run directory RUN, finished or still running.
 
@@ -272,25 +256,23 @@ def show(run: Path, *, step: int | None, item: str | None, rebuild: bool) -> Non
     show(run, step=step, item=item, rebuild=rebuild)
 
 
-@app.command(context_settings=_CONTEXT, short_help="Compare two skills of a run.")
+@app.command(short_help="Compare two skills of a run.")
 @click.argument("run", type=_FILE)
 @click.argument("a", default="initial")
 @click.argument("b", default="best")
-@debugging
+@_debugging
 def diff(run: Path, a: str, b: str) -> None:
     """Print a unified diff of two skills of the run directory RUN; by default initial and best.
 
     A and B: initial, best, last, a step number, the first characters of a digest, a file, or a
     skill package folder.
     """
-    from skillopt.cli.diff import diff
+    from skillopt.cli.show import diff
 
     diff(run, a, b)
 
 
-@app.command(
-    cls=SettingsCommand, context_settings=_CONTEXT, short_help="Measure the effect of each rule."
-)
+@app.command(cls=SettingsCommand, short_help="Measure the effect of each rule.")
 @click.argument("config", type=_FILE, metavar="RUN [KEY=VALUE]...")
 @click.option(
     "--tasks",
@@ -300,9 +282,9 @@ def diff(run: Path, a: str, b: str) -> None:
     help="Number of val tasks on which each rule is measured.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the estimated cost and exit.")
-@debugging
-@click.pass_context
-def attribute(ctx: click.Context, config: Path, *, tasks: int, dry_run: bool) -> None:
+@_debugging
+@click.pass_obj
+def attribute(session: Session, config: Path, *, tasks: int, dry_run: bool) -> None:
     """Measure the effect of each rule of the best skill of RUN by removing it, and show its origin.
 
     A rule is a bullet, or a section without bullets. Attempts that are already in the run
@@ -311,25 +293,25 @@ def attribute(ctx: click.Context, config: Path, *, tasks: int, dry_run: bool) ->
     """
     from skillopt.cli.attribute import attribute
 
-    attribute(ctx.ensure_object(Session), given(ctx), config, tasks=tasks, dry=dry_run)
+    attribute(session, config, tasks=tasks, dry=dry_run)
 
 
-@app.command(context_settings=_CONTEXT, short_help="Show the origin of each line of a skill.")
+@app.command(short_help="Show the origin of each line of a skill.")
 @click.argument("skill", type=_FILE)
 @click.option("--run", type=_FILE, help="Run directory, if SKILL is not inside it.")
-@debugging
+@_debugging
 def blame(skill: Path, run: Path | None) -> None:
     """Show each line of SKILL with the step that added it, its evidence and its measured effect.
 
     SKILL is a run directory (its best skill), a skill file or a skill package folder. Effects are
     shown after `skillopt attribute RUN` has measured them.
     """
-    from skillopt.cli.blame import blame
+    from skillopt.cli.attribute import show_blame
 
-    blame(skill, run)
+    show_blame(skill, run)
 
 
-@app.command(context_settings=_CONTEXT, short_help="Train a first skill on example data.")
+@app.command(short_help="Train a first skill on example data.")
 @click.option("--out", type=_FILE, help="Output folder. [default: skillopt-quickstart]")
 @click.option("--seed", type=click.IntRange(0), help="Random seed. [default: 0]")
 @click.option(
@@ -344,9 +326,9 @@ def blame(skill: Path, run: Path | None) -> None:
 @click.option(
     "--sim", is_flag=True, help="Use simulated models: takes seconds, scores are not real."
 )
-@debugging
-@click.pass_context
-def quickstart(ctx: click.Context, **options: Any) -> None:  # noqa: ANN401 - click's
+@_debugging
+@click.pass_obj
+def quickstart(session: Session, **options: Any) -> None:  # noqa: ANN401 - click's
     """Train a first skill on example data. No API key is needed.
 
     Uses the first model available: an API key in the environment (asks before spending money), a
@@ -354,16 +336,51 @@ def quickstart(ctx: click.Context, **options: Any) -> None:  # noqa: ANN401 - cl
     is none, offers to download one. Creates a folder with data, a skill and a commented
     configuration to adapt.
     """
-    session = ctx.ensure_object(Session)
-    if options.pop("sim"):
-        from skillopt.cli.simulated import simulate
-
-        out = options["out"] or Path("skillopt-quickstart-simulated")
-        simulate(session, out, options["seed"], sure=options["yes"])
-        return
     from skillopt.cli.quickstart import quickstart
 
     quickstart(session, **options)
 
 
-app.add_command(model_group)
+@app.group("model")
+def model_group() -> None:
+    """Manage models for backend `local`, which run on this machine."""
+
+
+@model_group.command("list")
+@_debugging
+def list_models() -> None:
+    """List the models that can be downloaded, and which of them are on this machine."""
+    from skillopt.cli.models import show_all
+
+    show_all()
+
+
+@model_group.command()
+@click.argument("name")
+@_debugging
+def fetch(name: str) -> None:
+    """Download the model NAME. Run the same command again to resume a download."""
+    from skillopt.cli.models import fetch, show_path
+
+    fetch(name)
+    show_path(name)
+
+
+@model_group.command()
+@click.argument("name")
+@_debugging
+def path(name: str) -> None:
+    """Print the path of the weights file of the model NAME."""
+    from skillopt.cli.models import show_path
+
+    show_path(name)
+
+
+@model_group.command()
+@click.argument("name")
+@_debugging
+def remove(name: str) -> None:
+    """Delete the weights file of the model NAME from this machine."""
+    from skillopt.cli.models import remove
+
+    remove(name)

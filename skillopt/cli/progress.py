@@ -1,41 +1,36 @@
-"""Shows what happens, as it happens: bars on a terminal, plain lines elsewhere, a line per fact."""
+"""Shows a run as it happens: a line per fact, and bars on a terminal or plain lines elsewhere."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.measure import Measurement
-from rich.progress import BarColumn, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
-from rich.progress import Progress as RichProgress
-from rich.table import Column
 from rich.text import Text
 
+from skillopt.analysis.report import metric_of
 from skillopt.cli.formatting import (
     became,
     candidates_raced,
     count,
+    dollars,
     duration,
     edits,
     growth,
     repeats,
     scored,
+    short,
     spelt,
     train_score,
 )
 from skillopt.cli.render import Screen
-from skillopt.cli.run_progress import SEPARATOR, PhaseProgress, RunProgress, outlook
 from skillopt.core.events import (
     Begun,
     Event,
     Fact,
     FinalTested,
-    PhaseClosed,
     PhaseOpened,
     Prefetched,
     Signal,
@@ -44,8 +39,199 @@ from skillopt.core.events import (
     Waiting,
 )
 from skillopt.core.facts import Drafted, EpochClosed, MetaReflected, Pruned, Stepped
+from skillopt.core.rules import rules_in
+from skillopt.core.state import State
+from skillopt.engine.plan import EpochEnd, FinalTest, MetaReflection, Move, Plan, Pruning, Step
 from skillopt.gates.compared import Metric
-from skillopt.progress import QUIET, heartbeat
+from skillopt.model.budget import Meter
+from skillopt.progress import PhaseProgress, PhaseWatcher, heartbeat
+
+_ENOUGH = 10
+"""Attempts before a pace is worth telling."""
+SEPARATOR = " · "
+
+
+@dataclass(slots=True)
+class RunProgress:
+    """The whole plan, measured in attempts: those done, those left, and how fast they go."""
+
+    plan: Plan
+    val: int
+    """How many tasks a candidate is measured on."""
+    meter: Meter
+    state: State | None
+    clock: Callable[[], float] = time.monotonic
+    started: float = field(init=False)
+    in_move: int = 0
+    """Attempts since the last fact."""
+    fresh: int = 0
+    """Attempts of this process that were not kept from an earlier one."""
+
+    def __post_init__(self) -> None:
+        self.started = self.clock()
+
+    def add(self, event: Event | Signal) -> None:
+        match event:
+            case Ticked(score=score, how=how) if score is not None or how == "failed":
+                self.in_move += 1
+                self.fresh += how != "reused"
+            case Begun():
+                self.state, self.in_move = State.after(event), 0
+            case _ if isinstance(event, Fact) and self.state is not None:
+                self.state, self.in_move = self.state.apply(event), 0
+            case _:
+                pass
+
+    @property
+    def metric(self) -> Metric:
+        return Metric() if self.state is None else metric_of(self.state)
+
+    @property
+    def steps(self) -> int:
+        return sum(isinstance(move, Step) for move in self.plan.moves)
+
+    @property
+    def total(self) -> int:
+        """Attempts in the whole plan."""
+        return self.val + sum(self._size(move) for move in self.plan.moves)
+
+    @property
+    def done(self) -> int:
+        """Attempts behind us, reused ones included."""
+        state = self.state
+        if state is None:
+            return min(self.in_move, self.val)
+        left = self.plan.left(state)
+        under_way = min(self.in_move, self._size(left[0])) if left else 0
+        return self.total - sum(map(self._size, left)) + under_way
+
+    @property
+    def left(self) -> float | None:
+        """Seconds to the end at the pace so far; None while that is a guess."""
+        if self.fresh < _ENOUGH:
+            return None
+        return (self.clock() - self.started) / self.fresh * (self.total - self.done)
+
+    @property
+    def outlook(self) -> str:
+        """Scores, cost and time left."""
+        state, spent = self.state, self.meter.total
+        best = f"best {state.best.value:.3f} ({self.metric.name}, val)" if state else ""
+        left = "" if self.left is None else f"{duration(self.left)} left"
+        tokens = f"{short(spent.calls)} calls, {short(spent.input + spent.output)} tokens"
+        money = dollars(spent) if spent.dollars else ""
+        now = f"now {state.current.value:.3f}" if state and state.current != state.best else ""
+        return SEPARATOR.join(filter(None, (now, best, left, money, tokens)))
+
+    def phase(self, opened: PhaseOpened) -> str:
+        """A phase in words: `test ab12cd` names a skill by its digest."""
+        kind, _, digest = opened.phase.partition(" ")
+        state = self.state
+        if kind != "test" or state is None:
+            return spelt(opened.phase)
+        names = {"last": state.current, "best": state.best, "initial": state.initial}
+        named = [name for name, held in names.items() if held.skill.digest.startswith(digest)]
+        return f"test, {named[-1]} skill" if named else "test"
+
+    def _size(self, move: Move) -> int:
+        match move:
+            case Step(batches=batches):
+                return sum(map(len, batches)) + self.val
+            case MetaReflection():
+                return self.val
+            case Pruning(tasks=tasks):
+                rules = len(rules_in(self.state.current.skill)) if self.state else 0
+                return len(tasks) * (1 + rules) + self.val
+            case EpochEnd(tasks=tasks):
+                return 2 * len(tasks) + self.val if tasks else 0
+            case FinalTest(tasks=tasks):
+                return 3 * len(tasks)
+
+
+class Display(Protocol):
+    """Where phases are drawn; without one, they are told in lines."""
+
+    def add(self, phase: PhaseProgress, run: RunProgress | None) -> None: ...
+
+    def update(self, phase: PhaseProgress, run: RunProgress | None) -> None: ...
+
+    def remove(self, phase: PhaseProgress) -> None: ...
+
+
+class Reporter(PhaseWatcher):
+    """The `Watcher` of the command line."""
+
+    def __init__(
+        self,
+        screen: Screen,
+        display: Display | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(screen.tell, clock)
+        self._screen = screen
+        self._display = display
+        self.run: RunProgress | None = None
+        """Set this to tell how far the whole run is, and each of its facts."""
+
+    def __call__(self, event: Event | Signal) -> None:
+        with suppress(OSError):  # a terminal that went away does not end a run
+            if self.run is not None:
+                self.run.add(event)
+                if isinstance(event, Fact):
+                    self._screen.tell(line_for(event, self.run.steps, self.run.metric))
+            match event:
+                case Timed(move, name, seconds) if phase := self._phases.get((move, name)):
+                    if self._display is None and phase.done:
+                        self.line(phase, phase.remarks, duration(seconds))
+                case Waiting(server, seconds, over):
+                    self._screen.tell(_outage(server, seconds, over=over))
+                case Prefetched(move, attempts):
+                    prefetched = f"{count(attempts, 'attempt')} of {spelt(move)}"
+                    self._screen.tell(f"  {'speculate':<19} {prefetched}")
+                case _:
+                    super().__call__(event)
+
+    def named(self, opened: PhaseOpened) -> str:
+        return opened.phase if self.run is None else self.run.phase(opened)
+
+    def opened(self, phase: PhaseProgress) -> None:
+        if self._display is not None:
+            self._display.add(phase, self.run)
+
+    def moved(self, phase: PhaseProgress, outlook: str = "") -> None:
+        if self._display is not None:
+            self._display.update(phase, self.run)
+        else:
+            super().moved(phase, self.run.outlook if self.run is not None else outlook)
+
+    def closed(self, phase: PhaseProgress) -> None:
+        if self._display is not None:
+            self._display.remove(phase)
+
+    def pulse(self) -> None:
+        with suppress(OSError):
+            super().pulse()
+
+
+@contextmanager
+def reporting(screen: Screen) -> Generator[Reporter, None, None]:
+    """A watcher that suits the screen."""
+    if not screen.live:
+        reporter = Reporter(screen)
+        with heartbeat(reporter.pulse):
+            yield reporter
+        return
+    # Imported where it is drawn: most of the time of a short command would go into loading it.
+    from skillopt.cli.bars import drawn
+
+    with drawn(screen.err) as bars:
+        yield Reporter(screen, bars)
+
+
+def _outage(server: str, seconds: float, *, over: bool) -> str:
+    if over:
+        return f"  {server} answers again after {duration(seconds)}"
+    return f"  waiting for the server: {server} is down (waits up to model.outage_seconds)"
 
 
 def line_for(fact: Fact, steps: int, metric: Metric) -> Text:
@@ -116,253 +302,3 @@ def _epoch(fact: EpochClosed) -> Text:
     for problem in fact.review.problems:
         line.append(f"; {problem}", style="yellow")
     return line
-
-
-@dataclass(frozen=True, slots=True)
-class _Margin:
-    """Leaves room for the `^C` which a terminal writes after the last bar.
-
-    In the last column it would start a line of its own, which nothing would then remove.
-    """
-
-    inner: RenderableType
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from console.render(self.inner, options.update(max_width=options.max_width - 3))
-
-
-@dataclass(frozen=True, slots=True)
-class _Remarks:
-    """As many of the parts as there is room for, each of them whole."""
-
-    text: str
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement(0, cell_len(self.text))
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        parts = self.text.split(SEPARATOR)
-        while parts and cell_len(SEPARATOR.join(parts)) > options.max_width:
-            parts.pop()
-        yield Text(SEPARATOR.join(parts), style="dim", no_wrap=True)
-
-
-class _RemarksColumn(ProgressColumn):
-    def render(self, task: Task) -> RenderableType:
-        return _Remarks(str(task.fields["remarks"]))
-
-
-class _Narrow(RichProgress):
-    def get_renderables(self) -> Iterable[RenderableType]:
-        yield _Margin(self.make_tasks_table(self.tasks))
-
-
-@dataclass(slots=True)
-class Bars:
-    """A bar for each phase under way, and one for the whole."""
-
-    bars: RichProgress
-    whole: TaskID | None = None
-    shown: dict[int, TaskID] = field(default_factory=dict[int, TaskID])
-
-    def opened(self, gauge: PhaseProgress, headway: RunProgress | None) -> None:
-        """A new bar below the others."""
-        if headway is not None:
-            self._whole(headway)
-        total = None if gauge.total == 0 else gauge.total
-        self.shown[id(gauge)] = self.bars.add_task(
-            gauge.name, total=total, amount=gauge.amount, remarks=""
-        )
-
-    def moved(self, gauge: PhaseProgress, headway: RunProgress | None) -> None:
-        """The bars grow."""
-        self.bars.update(
-            self.shown[id(gauge)],
-            completed=gauge.done,
-            amount=gauge.amount,
-            remarks=gauge.remarks,
-        )
-        if headway is not None:
-            self._whole(headway)
-
-    def finished(self, gauge: PhaseProgress, seconds: float) -> None:
-        """It closes next."""
-
-    def closed(self, gauge: PhaseProgress) -> None:
-        """Its bar goes."""
-        self.bars.remove_task(self.shown.pop(id(gauge)))
-
-    def waited(self, gauge: PhaseProgress) -> None:
-        """The spinner turns by itself."""
-
-    def _whole(self, headway: RunProgress) -> None:
-        if self.whole is None:
-            self.whole = self.bars.add_task("whole run", total=None, amount="", remarks="")
-        self.bars.update(
-            self.whole,
-            total=headway.total,
-            completed=headway.done,
-            amount=f"{headway.done / max(headway.total, 1):.0%}",
-            remarks=outlook(headway),
-        )
-
-
-@contextmanager
-def drawn(console: Console) -> Generator[Bars, None, None]:
-    """Bars that go when the block ends."""
-    bars = _Narrow(
-        SpinnerColumn(),
-        TextColumn("{task.description:<19}", table_column=Column(no_wrap=True, min_width=19)),
-        BarColumn(bar_width=None, table_column=Column(min_width=8, max_width=10)),
-        TextColumn("{task.fields[amount]:>7}", table_column=Column(no_wrap=True, min_width=7)),
-        _RemarksColumn(table_column=Column(ratio=1)),
-        console=console,
-        transient=True,
-        expand=True,
-    )
-    with bars:
-        yield Bars(bars)
-
-
-_PAUSE = 10.0
-"""Seconds between two lines about one long phase."""
-
-
-class Display(Protocol):
-    """Where gauges are shown."""
-
-    def opened(self, gauge: PhaseProgress, headway: RunProgress | None) -> None:
-        """A phase starts."""
-        ...
-
-    def moved(self, gauge: PhaseProgress, headway: RunProgress | None) -> None:
-        """One more unit is done."""
-        ...
-
-    def finished(self, gauge: PhaseProgress, seconds: float) -> None:
-        """A phase was brought to its end."""
-        ...
-
-    def closed(self, gauge: PhaseProgress) -> None:
-        """A phase is over, finished or not."""
-        ...
-
-    def waited(self, gauge: PhaseProgress) -> None:
-        """Time has passed while this phase is under way."""
-        ...
-
-
-@dataclass(slots=True)
-class Reporter:
-    """The `Watcher` of the command line."""
-
-    screen: Screen
-    display: Display
-    headway: RunProgress | None = None
-    gauges: dict[tuple[str, str], PhaseProgress] = field(
-        default_factory=dict[tuple[str, str], PhaseProgress]
-    )
-
-    def follow(self, headway: RunProgress) -> None:
-        """From now on, tell how far this is as well."""
-        self.headway = headway
-
-    def __call__(self, event: Event | Signal) -> None:
-        """Show it. A terminal that went away does not end a run."""
-        with suppress(OSError):
-            self._take(event)
-
-    def pulse(self) -> None:
-        """Time has passed, whatever has happened in it."""
-        gauges = list(self.gauges.values())
-        if gauges:
-            with suppress(OSError):
-                self.display.waited(gauges[-1])
-
-    def _take(self, event: Event | Signal) -> None:
-        if isinstance(event, Fact) and self.headway is not None:
-            self.headway.add(event)
-            self.screen.tell(line_for(event, self.headway.steps, self.headway.metric))
-        elif self.headway is not None:
-            self.headway.add(event)
-        match event:
-            case PhaseOpened(move, phase, total):
-                name = phase if self.headway is None else self.headway.phase(event)
-                self.gauges[move, phase] = PhaseProgress(name, total)
-                self.display.opened(self.gauges[move, phase], self.headway)
-            case Ticked(move, phase) if gauge := self.gauges.get((move, phase)):
-                gauge.tick(event)
-                self.display.moved(gauge, self.headway)
-            case Timed(move, phase, seconds) if gauge := self.gauges.get((move, phase)):
-                self.display.finished(gauge, seconds)
-            case PhaseClosed(move, phase) if gauge := self.gauges.pop((move, phase), None):
-                self.display.closed(gauge)
-            case Waiting(server, seconds, over):
-                self.screen.tell(_outage(server, seconds, over=over))
-            case Prefetched(move, attempts):
-                told = f"{count(attempts, 'attempt')} of {spelt(move)}"
-                self.screen.tell(f"  {'speculate':<19} {told}")
-            case _:
-                pass
-
-
-def _outage(server: str, seconds: float, *, over: bool) -> str:
-    if over:
-        return f"  {server} answers again after {duration(seconds)}"
-    return f"  waiting for the server: {server} is down (waits up to model.outage_seconds)"
-
-
-@contextmanager
-def reporting(screen: Screen) -> Generator[Reporter, None, None]:
-    """A watcher that suits the screen."""
-    if not screen.live:
-        lines = Reporter(screen, Lines(screen))
-        with heartbeat(lines.pulse):
-            yield lines
-        return
-    # Imported where it is drawn: most of the time of a short command would go into loading it.
-    from skillopt.cli.progress import drawn
-
-    with drawn(screen.err) as bars:
-        yield Reporter(screen, bars)
-
-
-@dataclass(slots=True)
-class Lines:
-    """One line when a phase ends, and now and then one from within a long phase."""
-
-    screen: Screen
-    clock: Callable[[], float] = time.monotonic
-    told: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Silence is counted from now."""
-        self.told = self.clock()
-
-    def opened(self, gauge: PhaseProgress, headway: RunProgress | None) -> None:
-        """Nothing yet."""
-
-    def moved(self, gauge: PhaseProgress, headway: RunProgress | None) -> None:
-        """A line if the last one is a while ago."""
-        if self.clock() - self.told >= _PAUSE:
-            told = (gauge.remarks, outlook(headway) if headway else "")
-            self._line(gauge.name, gauge.amount, "; ".join(part for part in told if part))
-
-    def finished(self, gauge: PhaseProgress, seconds: float) -> None:
-        """A line, unless there was nothing to do."""
-        if gauge.done:
-            self._line(gauge.name, gauge.amount, gauge.remarks, duration(seconds))
-
-    def closed(self, gauge: PhaseProgress) -> None:
-        """It was told when it finished."""
-
-    def waited(self, gauge: PhaseProgress) -> None:
-        """A line if the last one is a long while ago: work goes on."""
-        silence = self.clock() - self.told
-        if silence >= QUIET:
-            told = f"still working, {duration(silence)} without a result"
-            self._line(gauge.name, gauge.amount, told)
-
-    def _line(self, name: str, *parts: str) -> None:
-        self.told = self.clock()
-        self.screen.tell(f"  {name:<19} {', '.join(part for part in parts if part)}")

@@ -1,30 +1,41 @@
-"""`skillopt quickstart`: a first run with a real model on a small example task."""
+"""`skillopt quickstart`: a first run on a small example task, with real or simulated models."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from importlib.resources import as_file, files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from rich.text import Text
 
-from skillopt.api import Inputs
-from skillopt.cli.arguments import CommandLine
-from skillopt.cli.diff import changes
+from skillopt.api import diff_run, estimate
+from skillopt.cli.arguments import CommandLine, Session
 from skillopt.cli.discovery import Discovered, QuickstartOptions, choose
-from skillopt.cli.estimate import estimated, one_line
+from skillopt.cli.estimate import one_line
 from skillopt.cli.formatting import quoted
 from skillopt.cli.render import Screen
 from skillopt.cli.report import next_commands
-from skillopt.cli.session import Session
-from skillopt.cli.settings import unlocked
-from skillopt.cli.simulated import check_folder, check_made
+from skillopt.cli.running import Command
+from skillopt.cli.show import coloured
 from skillopt.cli.train import conduct, insist, summarise
 from skillopt.config.load import load_config
+from skillopt.config.secrets import Secrets
+from skillopt.core.intake import CONFIG_BYTES, read_file
+from skillopt.core.paths import not_a_folder
+from skillopt.errors import ConfigError, SkilloptError
 from skillopt.store.files import read_tree, write_new
-from skillopt.store.reader import RunReader
+
+_FIRST_WORDS = b"# The configuration of your first run."
+_SIZES = (80, 40, 60)
+"""Simulated train, val and test items."""
+_LATENCY = "15-45"
+"""Milliseconds of a simulated call, so that there is something to watch."""
 
 
 def quickstart(
@@ -35,64 +46,165 @@ def quickstart(
     *,
     yes: bool,
     spend: bool,
+    sim: bool,
 ) -> None:
     """Make the folder if need be, train in it, and show what was learnt."""
-    screen = Screen()
-    secrets = unlocked(session)
+    command = Command(session)
+    if sim:
+        warning = "SIMULATED models: the scores below say nothing about real models"
+        command.screen.tell(warning, "bold yellow")
+        _simulate(command, out or Path("skillopt-quickstart-simulated"), seed, sure=yes)
+        return
+    secrets, screen = command.unlock(), command.screen
     folder = out or Path("skillopt-quickstart")
-    config = folder / "config.yaml"
-    if config.exists():
-        check_made(config)
-    else:
-        check_folder(folder, sure=yes)
-        wishes = QuickstartOptions(model, yes=yes, spend=spend)
-        means = choose(secrets, wishes, screen, outlook)
+    if not _is_made(folder, sure=yes, screen=screen):
+        options = QuickstartOptions(model, yes=yes, spend=spend)
+        means = choose(secrets, options, screen, outlook)
         screen.tell(f"training with {means.words}")
-        make_folder(folder, means, 0 if seed is None else seed)
+        make_folder(folder, means, seed or 0)
         screen.tell(f"created config.yaml, skill.md and data/ in {folder}")
     start = time.monotonic()
-    _, result = conduct(load_config(config), screen, secrets, CommandLine(config, (), {}))
-    _tell(folder, config, time.monotonic() - start, screen)
+    config = folder / "config.yaml"
+    _, result = conduct(command, load_config(config), CommandLine(config))
+    _show_learnt(folder, screen, time.monotonic() - start)
     insist(result)
+
+
+def _simulate(command: Command, out: Path, seed: int | None, *, sure: bool) -> None:
+    screen, config = command.screen, out / "config.yaml"
+    if _is_made(out, sure=sure, screen=screen):
+        made_with = load_config(config).train.seed  # its simulator must have the same
+        if seed not in (None, made_with):
+            raise ConfigError(
+                f"{out} was created with seed {made_with}; choose another --out for seed {seed}"
+            )
+        seed = made_with
+    else:
+        seed = seed or 0
+        _make_simulated(out, seed)
+        screen.tell(f"created config.yaml, skill.md and data/ in {out}")
+    with _simulator(seed, command.unlock()) as url:
+        values = {
+            "model.base_url": url,
+            "env.split_dir": str(out / "data"),
+            "env.skill_init": str(out / "skill.md"),
+            "env.out_root": str(out / "run"),
+        }
+        _, result = conduct(command, load_config(config, values=values), CommandLine(config))
+    _show_learnt(out, screen)
+    insist(result)
+
+
+def _is_made(out: Path, *, sure: bool, screen: Screen) -> bool:
+    """Whether the quickstart has made this folder; asks before files are put among others."""
+    config = out / "config.yaml"
+    if config.exists():
+        _check_own(config)
+        return True
+    if why := not_a_folder(out):
+        raise ConfigError(f"{why}; give a folder with --out")
+    if not sure and out.exists() and any(out.iterdir()):
+        if not sys.stdin.isatty():
+            raise ConfigError(f"{out} contains other files; choose another --out, or add --yes")
+        question = f"{out} contains other files. Create the quickstart there anyway?"
+        screen.confirm(question, abort=True)
+    return False
+
+
+def _check_own(config: Path) -> None:
+    """Refuse a configuration that the quickstart did not make: it is somebody's own work."""
+    try:
+        ours = read_file(config, CONFIG_BYTES).startswith(_FIRST_WORDS)
+    except OSError as error:
+        raise ConfigError(f"{config}: cannot be read: {error.strerror}") from None
+    if not ours:
+        raise ConfigError(
+            f"{config} was not made by the quickstart, so it is not used and nothing was changed. "
+            f"Choose a new folder with --out, or train with it: skillopt train {quoted(config)}"
+        )
 
 
 def outlook(means: Discovered) -> str:
     """What the quickstart would take with these means."""
     with TemporaryDirectory() as folder:
         make_folder(Path(folder), means, 0)
-        return one_line(estimated(Inputs(config=Path(folder) / "config.yaml").prepare()))
+        return one_line(estimate(Path(folder) / "config.yaml"))
 
 
 def make_folder(out: Path, means: Discovered, seed: int) -> None:
     """The job's data and first draft, and a configuration to train it with these means."""
-    config = out / "config.yaml"
-    with as_file(files("skillopt.quickstart")) as job:
-        made = read_tree(job / "data", out / "data")
-        made[out / "skill.md"] = (job / "skill.md").read_bytes()
-    text = files("skillopt.cli").joinpath("quickstart.yaml").read_text(encoding="utf-8")
     model = "\n".join(f"  {key}: {json.dumps(value)}" for key, value in means.settings.items())
-    for name, value in {
-        "{model}": model,
-        "{recipe}": means.recipe.rstrip(),
-        "{seed}": str(seed),
+    with as_file(files("skillopt.quickstart")) as job:
+        skill = (job / "skill.md").read_text(encoding="utf-8")
+        values = {"{model}": model, "{recipe}": means.recipe.rstrip(), "{seed}": str(seed)}
+        _write_folder(out, job / "data", skill, "quickstart.yaml", values)
+
+
+def _make_simulated(out: Path, seed: int) -> None:
+    from skillopt.testing.simulator import initial_skill, write_data
+
+    with TemporaryDirectory() as data:
+        write_data(Path(data), _SIZES, seed)
+        _write_folder(out, Path(data), initial_skill(), "simulated.yaml", {"{seed}": str(seed)})
+
+
+def _write_folder(
+    out: Path, data: Path, skill: str, template: str, values: Mapping[str, str]
+) -> None:
+    """All files at once; `values` are what stands for the marks in the template."""
+    config = out / "config.yaml"
+    text = files("skillopt.cli").joinpath(template).read_text(encoding="utf-8")
+    for mark, value in {
+        **values,
         "{config}": quoted(config),
         "{data}": json.dumps(str(out / "data")),
         "{skill}": json.dumps(str(out / "skill.md")),
         "{run}": json.dumps(str(out / "run")),
     }.items():
-        text = text.replace(name, value)
-    write_new({**made, config: text.encode()})
+        text = text.replace(mark, value)
+    texts = {out / "skill.md": skill.encode(), config: text.encode()}
+    write_new({**read_tree(data, out / "data"), **texts})
 
 
-def _tell(out: Path, config: Path, seconds: float, screen: Screen) -> None:
-    with RunReader(out / "run") as reader:
-        learnt = changes(reader.skill("initial"), reader.skill("best"), "initial", "best")
-    screen.show(Text("\nwhat was learnt", style="bold"), learnt)
-    summarise(out / "run", screen)
-    own = f"skillopt train {quoted(config)} env.out_root={quoted(out / 'mine')}"
+@contextmanager
+def _simulator(seed: int, secrets: Secrets) -> Generator[str, None, None]:
+    """The simulator in a process of its own, which ends when its standard input closes."""
+    command = [sys.executable, "-m", "skillopt.testing.simulator", "--watch-stdin"]
+    command += ["--seed", str(seed), "--latency-ms", _LATENCY]
+    with subprocess.Popen(  # noqa: S603 - our own module, no shell
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+        env=secrets.harmless(),
+        # Ctrl-C is for us: it must not take the server away from requests that are being cancelled.
+        start_new_session=True,
+    ) as process:
+        try:
+            line = process.stdout.readline() if process.stdout else ""
+            url = line.strip().rpartition(" ")[2]
+            if not url.startswith("http"):
+                raise SkilloptError("the simulator did not start; run the command again")
+            yield url
+        finally:
+            if process.stdin:
+                process.stdin.close()
+            process.terminate()
+
+
+def _show_learnt(out: Path, screen: Screen, seconds: float | None = None) -> None:
+    """What was learnt and what to do next; without `seconds`, by simulated models."""
+    simulated = seconds is None
+    label = " (simulated)" if simulated else ""
+    screen.show(Text(f"\nwhat was learnt{label}", style="bold"), coloured(diff_run(out / "run")))
+    summarise(out / "run", screen, label=label)
+    if seconds is not None:
+        screen.show(f"\ntook {seconds / 60:.1f} minutes")
+    job = "To train with real models and your own data" if simulated else "For your own job"
+    config, mine = out / "config.yaml", out / ("real" if simulated else "mine")
     screen.show(
-        f"\ntook {seconds / 60:.1f} minutes",
         Text("\nnext", style="bold"),
         next_commands(out / "run"),
-        f"\nFor your own job, edit the places (1) to (3) in\n  {config}\nand run\n  {own}",
+        f"\n{job}, edit the places (1) to (3) in\n  {config}\nand run\n"
+        f"  skillopt train {quoted(config)} env.out_root={quoted(mine)}",
     )

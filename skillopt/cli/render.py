@@ -6,24 +6,17 @@ import errno
 import os
 import sys
 from collections.abc import Iterable
-from typing import IO, Final, TextIO
+from typing import IO, TextIO
 
+import click
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
+from skillopt.core.controls import escaped
+
 _WIDE = 200
 """Columns where there is no terminal to ask: nothing is folded to fit a screen."""
-
-_CONTROLS: Final = {code: f"\\x{code:02x}" for code in range(0x20) if chr(code) not in "\n\t"}
-_DIRECTIONS: Final = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
-"""Characters that make a terminal show text in another order than it is written."""
-_ESCAPED: Final = _CONTROLS | {
-    code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *_DIRECTIONS)
-}
-"""What content may not do to a terminal, as it is shown. JSON escapes control characters by itself;
-for the others, this is the escape of JSON, too, so that a document that is printed stays the same.
-"""
 
 
 class _Channel(Console):
@@ -40,7 +33,7 @@ class _Channel(Console):
         """Everything that is drawn passes here: content as text, our own codes marked as such."""
         for segment in super().render(renderable, options):
             text, style, control = segment
-            yield segment if control else Segment(text.translate(_ESCAPED), style)
+            yield segment if control else Segment(escaped(text), style)
 
     def _check_buffer(self) -> None:
         try:
@@ -105,6 +98,10 @@ class Screen:
         """What went wrong."""
         aligned = text.replace("\n", "\n       ")
         self.tell(Text.assemble(("error: ", "bold red"), aligned))
+
+    def confirm(self, question: str, *, default: bool = False, abort: bool = False) -> bool:
+        """Ask the user; with `abort`, a no ends the command."""
+        return click.confirm(escaped(question), default=default, abort=abort, err=True)
 
     def restore(self) -> None:
         """Leave the terminal as it was found, in a hurry."""

@@ -1,4 +1,4 @@
-"""Runs a command so that Ctrl-C and signals stop it cleanly."""
+"""What every command does: load its settings, work until a signal comes, tell how it went."""
 
 from __future__ import annotations
 
@@ -9,25 +9,103 @@ import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeVar, cast
 
+import click
+
 from skillopt.aio import woken_by_signals
+from skillopt.api import effective_config
+from skillopt.cli.arguments import Session
+from skillopt.cli.errors import INTERRUPTED, Interrupted
+from skillopt.cli.progress import Reporter, reporting
 from skillopt.cli.render import Screen
+from skillopt.config.load import load_config
+from skillopt.config.local_models import told_defaults
+from skillopt.config.schema import Config
+from skillopt.config.secrets import Secrets
 
 T = TypeVar("T")
 
-INTERRUPTED = 130
-"""The exit code."""
-GRACE = 2.5
+_GRACE = 2.5
 """Seconds for an orderly end. All finished work is on disk by then, so nothing is lost after it."""
-
-
 _STOPPING = ("SIGINT", "SIGTERM", "SIGHUP")
 """Ctrl-C, a request to end, and a terminal that was closed: each is an orderly stop."""
+RESUMABLE = "interrupted. Finished attempts are saved; run the same command to resume."
 
 
-class Interrupted(Exception):
-    """A signal ended the work; the message says what is kept."""
+class Command:
+    """What a command works with: its command line, the screen, the secrets, the event loop."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.given = session.given
+        self.screen = Screen()
+
+    @cached_property
+    def secrets(self) -> Secrets:
+        config = self.given.config
+        return Secrets.load(project=config.parent if config else None)
+
+    def unlock(self) -> Secrets:
+        """The secrets; none of them shows in a message from now on. Says where they are from."""
+        secrets = self.secrets
+        self.session.hide = secrets.redact
+        for notice in secrets.notices:
+            self.screen.tell(notice, "dim")
+        return secrets
+
+    def config(self, *, required: bool = True) -> Config:
+        """The configuration that the command line names; its warnings are passed on."""
+        given = self.given
+        if required and given.blank:
+            raise click.UsageError(
+                "no configuration file given. `skillopt quickstart` creates one that you can "
+                "adapt.",
+                click.get_current_context(silent=True),
+            )
+        return self.warned(load_config(given.config, overrides=given.overrides, flags=given.flags))
+
+    def warned(self, config: Config) -> Config:
+        if chosen := told_defaults(config):
+            self.screen.tell(chosen)
+        for warning in config.warnings:
+            self.screen.warn(warning)
+        return config
+
+    def run(
+        self, work: Coroutine[object, object, T], farewell: Callable[[], str] = lambda: RESUMABLE
+    ) -> T:
+        """Run to the end, or until SIGINT, SIGTERM or SIGHUP.
+
+        Raises:
+            Interrupted: With the words of `farewell`.
+        """
+        stop = _Stop(self.screen, farewell)
+        stop.listen()
+        try:
+            return asyncio.run(woken_by_signals(stop.guard(work)))
+        finally:
+            stop.over()
+
+    def watch(
+        self,
+        work: Callable[[Reporter], Coroutine[object, object, T]],
+        farewell: Callable[[], str] = lambda: RESUMABLE,
+    ) -> T:
+        """The same, with progress on the screen."""
+
+        async def watched() -> T:
+            with reporting(self.screen) as report:
+                return await work(report)
+
+        return self.run(watched(), farewell)
+
+
+def show_config(session: Session) -> None:
+    command = Command(session)
+    config = effective_config(command.config(required=False), secrets=command.secrets)
+    command.screen.show(config.dump().rstrip("\n"))
 
 
 @dataclass(slots=True)
@@ -49,7 +127,7 @@ class _Stop:
         if self.late is not None or self.loop is None:
             self._leave()
             return
-        self.late = threading.Timer(GRACE, self._leave)
+        self.late = threading.Timer(_GRACE, self._leave)
         self.late.daemon = True
         self.late.start()
         self.loop.call_soon_threadsafe(self._cancel)
@@ -93,17 +171,3 @@ class _Stop:
         # The terminal may be what has gone; or it was being written to when the signal came.
         with suppress(OSError, RuntimeError):
             self.screen.tell(text, style)
-
-
-def run(work: Coroutine[object, object, T], screen: Screen, farewell: Callable[[], str]) -> T:
-    """Run to the end, or until SIGINT, SIGTERM or SIGHUP.
-
-    Raises:
-        Interrupted: With the words of `farewell`.
-    """
-    stop = _Stop(screen, farewell)
-    stop.listen()
-    try:
-        return asyncio.run(woken_by_signals(stop.guard(work)))
-    finally:
-        stop.over()

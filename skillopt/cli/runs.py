@@ -7,10 +7,10 @@ from pathlib import Path
 
 from rich.text import Text
 
-from skillopt.api import Run, is_simulated, list_runs
-from skillopt.cli.formatting import dollars, short, spread
+from skillopt.api import Run, list_runs
+from skillopt.cli.arguments import Session
+from skillopt.cli.formatting import dollars, model_name, short, spread
 from skillopt.cli.render import Screen
-from skillopt.cli.session import Session
 from skillopt.cli.tables import Table
 from skillopt.errors import StoreError
 from skillopt.gates.statistics import Interval
@@ -20,43 +20,40 @@ _COLOURS: dict[Status, str] = {"finished": "green", "running": "cyan", "crashed"
 
 
 def runs(session: Session, folder: Path, *, as_json: bool) -> None:
-    """List the runs in a folder and up to two levels below it."""
     if not folder.is_dir():
         raise StoreError(f"{folder} is not a directory; name one with run directories in it")
-    screen = Screen()
-    found = list_runs(folder)
+    screen, found = Screen(), list_runs(folder)
     if as_json:
-        told = json.dumps({"runs": [_document(each) for each in found]}, indent=2)
-        screen.show(session.hide(told))
-        return
-    if not found:
+        document = {"runs": [_document(run) for run in found]}
+        screen.show(session.hide(json.dumps(document, indent=2)))
+    elif found:
+        screen.show(_table(found))
+    else:
         screen.tell(f"no runs in {folder}, nor up to two levels below it")
-        return
+
+
+def _table(found: list[Run]) -> Table:
     numbers = ["calls", "tokens", "cost"]
-    made = Table(
+    table = Table(
         "run", "status", "benchmark", "target", "optimizer", "split",
         "before [95 %]", "after [95 %]", *numbers, right=numbers,
     )  # fmt: skip
-    for each in found:
-        spent = each.result.spent
-        made.add_row(
-            str(each.out),
-            Text(each.status, style=_COLOURS.get(each.status, "yellow")),
-            each.benchmark or "unknown",
-            _model(each.target),
-            _model(each.optimizer),
-            each.result.split,
-            spread(each.result.before),
-            spread(each.result.after),
+    for run in found:
+        spent = run.result.spent
+        table.add_row(
+            str(run.out),
+            Text(run.status, style=_COLOURS.get(run.status, "yellow")),
+            run.benchmark or "unknown",
+            model_name(run.target) or "unknown",
+            model_name(run.optimizer) or "unknown",
+            run.result.split,
+            spread(run.result.before),
+            spread(run.result.after),
             f"{spent.calls:,}",
             short(spent.input + spent.output),
             dollars(spent) if spent.dollars else "-",
         )
-    screen.show(made)
-
-
-def _model(name: str) -> str:
-    return f"{name} (simulated)" if is_simulated(name) else name or "unknown"
+    return table
 
 
 def _document(run: Run) -> dict[str, object]:
@@ -83,5 +80,5 @@ def _document(run: Run) -> dict[str, object]:
     }
 
 
-def _interval(found: Interval) -> dict[str, float]:
-    return {"mean": found.mean, "low": found.low, "high": found.high}
+def _interval(score: Interval) -> dict[str, float]:
+    return {"mean": score.mean, "low": score.low, "high": score.high}

@@ -1,29 +1,23 @@
-"""`skillopt show`: prints a run, a step, an item or an evaluation."""
+"""`skillopt show` and `diff`: a run, a step, an item, an evaluation, a change of a skill."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from skillopt.analysis.report import figures, metric_of
-from skillopt.api import Run, describe_run, is_simulated, load_evaluation
+from skillopt.analysis.report import metric_of
+from skillopt.api import Run, describe_run, diff_run, load_evaluation, open_run, rebuild_run
 from skillopt.cli.eval import show_evaluation
+from skillopt.cli.formatting import model_name
 from skillopt.cli.render import Screen
 from skillopt.cli.report import best_at, cost, few_val, moves_table, scores, tally, verdict
 from skillopt.cli.step import attempts_at, step_story
 from skillopt.cli.tables import Table
-from skillopt.config.load import load_kept
-from skillopt.errors import ConfigError, StoreError
-from skillopt.store.cache import SqliteCache
-from skillopt.store.events import EventFile
+from skillopt.errors import StoreError
 from skillopt.store.layout import Layout, RolloutFolder
-from skillopt.store.lock import RunLock
-from skillopt.store.projector import Projector
 from skillopt.store.reader import RunReader
 from skillopt.store.results import holds_evaluation
 
@@ -40,12 +34,13 @@ def show(run: Path, *, step: int | None, item: str | None, rebuild: bool) -> Non
         screen.show(Text(str(run), style="bold"), "evaluation", "")
         show_evaluation(load_evaluation(run), screen)
         return
-    with RunReader(run) as reader:
-        if rebuild:
-            _rebuild(reader.layout, screen)
-        elif step is not None:
-            told = list(step_story(reader.step(step)))
-            screen.show(*told, *_legend(reader, told))
+    if rebuild:
+        _rebuild(run, screen)
+        return
+    with open_run(run) as reader:
+        if step is not None:
+            story = list(step_story(reader.step(step)))
+            screen.show(*story, *_legend(reader, story))
         elif item is not None:
             by_place = {place: name for name, place in reader.places.items()}
             screen.show(*attempts_at(reader, by_place.get(item, item)))
@@ -69,28 +64,18 @@ def _overview(reader: RunReader, screen: Screen) -> None:
     )
     if reader.steps:
         named = metric_of(reader.state).name
-        told = (
+        legend = (
             f"train: mean hard score; current, candidate: mean {named} score on val, <= upper bound"
         )
-        screen.show("", moves_table(reader), Text(told, style="dim"))
-    screen.show(
-        "",
-        cost(reader),
-        "",
-        best_at(reader.state, reader.layout.best_skill),
-    )
+        screen.show("", moves_table(reader), Text(legend, style="dim"))
+    screen.show("", cost(reader), "", best_at(reader.state, reader.layout.best_skill))
 
 
-def _legend(reader: RunReader, told: Sequence[RenderableType]) -> list[RenderableType]:
+def _legend(reader: RunReader, story: Sequence[RenderableType]) -> list[RenderableType]:
     """Where the items stand that are named and have no id of the user's."""
-    text = "\n".join(str(each) for each in told)
-    named = {name: place for name, place in reader.places.items() if name in text}
-    if not named:
-        return []
-    made = Table("item", "place")
-    for pair in named.items():
-        made.add_row(*pair)
-    return ["", made]
+    text = "\n".join(map(str, story))
+    named = [(name, place) for name, place in reader.places.items() if name in text]
+    return ["", Table("item", "place", rows=named)] if named else []
 
 
 def _status(run: Run) -> str:
@@ -102,64 +87,47 @@ def _status(run: Run) -> str:
 
 def _made_with(run: Run) -> Table:
     """Models, seed and data."""
-    made = Table("", "value", header=False, wrap=["value"])
-    data = f"{run.benchmark}, {run.data}" if run.data else f"{run.benchmark}, rows given in Python"
-    for name, value in {
-        "target": _model(run.target),
-        "optimizer": _model(run.optimizer),
-        "data": data,
+    mark = "simulated: its scores say nothing about a real model"
+    rows = {
+        "target": model_name(run.target, mark),
+        "optimizer": model_name(run.optimizer, mark),
+        "data": f"{run.benchmark}, {run.data or 'rows given in Python'}",
         "seed": "" if run.seed is None else str(run.seed),
-    }.items():
-        made.add_row(name, value if run.benchmark else "unknown: config.json cannot be read")
-    return made
+    }
+    if not run.benchmark:
+        rows = dict.fromkeys(rows, "unknown: config.json cannot be read")
+    return Table("", "value", header=False, wrap=["value"], rows=rows.items())
 
 
-def _model(name: str) -> str:
-    mark = " (simulated: its scores say nothing about a real model)" if is_simulated(name) else ""
-    return f"{name}{mark}"
-
-
-def _rebuild(layout: Layout, screen: Screen) -> None:
-    settings = _settings(layout)
-    with RunLock(layout.root):
-        cache = SqliteCache(layout.cache)
-        try:
-            document = _document(settings)
-            projector = Projector(layout, cache, settings, extra=figures, document=document)
-            written = projector.rebuild(EventFile(layout.events).events())
-        finally:
-            cache.close()
-    for path in written:
+def _rebuild(run: Path, screen: Screen) -> None:
+    rebuilt = rebuild_run(run)
+    for path in rebuilt.files:
         screen.show(str(path))
-    if not settings:
-        screen.warn(f"the settings of the run are lost; training again restores {layout.config}")
+    if rebuilt.settings_lost:
+        screen.warn(
+            f"the settings of the run are lost; training again restores {Layout(run).config}"
+        )
     screen.tell(
-        f"rewrote {len(written)} missing or damaged files"
-        if written
+        f"rewrote {len(rebuilt.files)} missing or damaged files"
+        if rebuilt.files
         else "all files match the event log; nothing was missing or damaged"
     )
 
 
-def _document(settings: Mapping[str, object]) -> str:
-    """The settings in sections; empty where they can no longer be read."""
-    try:
-        return load_kept(settings).dump() if settings else ""
-    except ConfigError:
-        return ""
+def diff(run: Path, a: str, b: str) -> None:
+    screen, changes = Screen(), diff_run(run, a, b)
+    if changes:
+        screen.show(coloured(changes))
+    else:
+        screen.tell(f"{a} and {b} are the same skill")
 
 
-def _settings(layout: Layout) -> Mapping[str, object]:
-    """The settings of the latest start, from whichever file still has them."""
-    found = _read(layout.config)
-    if found:
-        return found
-    inside = _read(layout.summary).get("config")
-    return cast("dict[str, object]", inside) if isinstance(inside, dict) else {}
+def coloured(changes: str) -> Text:
+    """A unified diff in colours."""
+    return Text("\n").join(Text(line, style=_style(line)) for line in changes.splitlines())
 
 
-def _read(path: Path) -> dict[str, object]:
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return cast("dict[str, object]", found) if isinstance(found, dict) else {}
+def _style(line: str) -> str:
+    if line.startswith(("--- ", "+++ ")):
+        return "bold"
+    return {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")

@@ -32,15 +32,18 @@ class Table:
         title: str | None = None,
         header: bool = True,
         indent: int = 0,
+        rows: Iterable[Sequence[str | Text]] = (),
     ) -> None:
         """Name the columns; without `header` the names are shown in blocks only."""
         self._columns = columns
-        self._right = frozenset(columns.index(each) for each in right)
-        self._wrap = tuple(columns.index(each) for each in wrap)
+        self._right = frozenset(map(columns.index, right))
+        self._wrap = tuple(map(columns.index, wrap))
         self._title = 0 if title is None else columns.index(title)
         self._header = header
         self._indent = indent
         self._rows: list[tuple[Text, ...]] = []
+        for row in rows:
+            self.add_row(*row)
 
     def add_row(self, *cells: str | Text, style: str = "") -> None:
         """Add one row; a cell may have several lines."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
 from rich.text import Text
 
 from skillopt import __version__
-from skillopt.api import Inputs, Result, run_training
+from skillopt.api import Noise, Result, estimate, open_run, prepare, run_training
 from skillopt.app.calibrating import noise, terms
 from skillopt.app.costs import Range
 from skillopt.app.environment import describe_cut, validation_tasks
@@ -18,11 +17,11 @@ from skillopt.app.integrity import scan_skill
 from skillopt.app.rest import raised, rest
 from skillopt.app.run_spec import RunSpec
 from skillopt.app.training import Training
-from skillopt.cli.arguments import CommandLine
+from skillopt.cli.arguments import CommandLine, Session
 from skillopt.cli.calibrate import report
-from skillopt.cli.estimate import estimated, one_line, spans
+from skillopt.cli.estimate import one_line, spans
 from skillopt.cli.formatting import count, quoted, some, spelt
-from skillopt.cli.progress import reporting
+from skillopt.cli.progress import Reporter, RunProgress
 from skillopt.cli.render import Screen
 from skillopt.cli.report import (
     best_at,
@@ -38,12 +37,8 @@ from skillopt.cli.report import (
     tally,
     verdict,
 )
-from skillopt.cli.run_progress import RunProgress
-from skillopt.cli.running import run
-from skillopt.cli.session import Session
-from skillopt.cli.settings import configured, unlocked
+from skillopt.cli.running import Command
 from skillopt.config.schema import Config
-from skillopt.config.secrets import Secrets
 from skillopt.core.events import Begun, Event, Signal
 from skillopt.core.ports import TellsGold
 from skillopt.core.state import State, replay
@@ -51,17 +46,16 @@ from skillopt.engine.plan import Step
 from skillopt.errors import BudgetSpent, RolloutError, Unusable
 from skillopt.store.cache import ReuseCount
 from skillopt.store.layout import Layout
-from skillopt.store.reader import RunReader
 
 
-def train(session: Session, given: CommandLine) -> None:
+def train(session: Session) -> None:
     """Train, then tell what came out."""
-    screen = Screen()
-    secrets = unlocked(session, given.config)
-    spec, result = conduct(configured(given, screen), screen, secrets, given)
-    summarise(result.out, screen)
-    _distrust(spec, result, screen)
-    screen.show("", next_commands(result.out))
+    command = Command(session)
+    command.unlock()
+    spec, result = conduct(command, command.config(), session.given)
+    summarise(result.out, command.screen)
+    _distrust(command, spec, result)
+    command.screen.show("", next_commands(result.out))
     insist(result)
 
 
@@ -71,18 +65,18 @@ def insist(result: Result) -> None:
         raise Unusable(result.problem)
 
 
-def conduct(
-    config: Config, screen: Screen, secrets: Secrets, again: CommandLine
-) -> tuple[RunSpec, Result]:
+def conduct(command: Command, config: Config, again: CommandLine) -> tuple[RunSpec, Result]:
     """Run a training to its end, with progress; `again` is how it is continued."""
-    spec = Inputs(config=config).prepare(secrets)
-    _introduce(spec, screen)
+    spec = prepare(config, secrets=command.secrets)
+    _introduce(spec, command.screen)
     layout = Layout(spec.out)
     try:
-        result = run(_train(spec, screen, secrets), screen, lambda: _farewell(layout))
+        result = command.watch(
+            lambda watch: _train(command, spec, watch), lambda: _farewell(layout)
+        )
     except BudgetSpent as error:
         if layout.best_skill.exists():
-            summarise(spec.out, screen, label=" so far")
+            summarise(spec.out, command.screen, label=" so far")
         raise BudgetSpent(f"{error}{_onwards(spec, again)}") from error
     return spec, result
 
@@ -102,7 +96,7 @@ def _onwards(spec: RunSpec, again: CommandLine) -> str:
 
 def summarise(out: Path, screen: Screen, *, label: str = "") -> None:
     """Scores, steps, cost and the path of the best skill."""
-    with RunReader(out) as reader:
+    with open_run(out) as reader:
         screen.show(
             Text(f"\nresult{label}", style="bold"),
             scores(reader.state),
@@ -121,81 +115,80 @@ def summarise(out: Path, screen: Screen, *, label: str = "") -> None:
         )
 
 
-def _distrust(spec: RunSpec, result: Result, screen: Screen) -> None:
+def _distrust(command: Command, spec: RunSpec, result: Result) -> None:
     """Warn if the best skill recites items, where right answers are there to compare with."""
     environment = spec.environment
     best, initial = result.state.best.skill, result.state.initial.skill
     if best == initial or not isinstance(environment, TellsGold):
         return
     scan = scan_skill(environment, best, initial)
-    for each in run(scan, screen, lambda: _farewell(Layout(result.out))):
-        if each.verdict in {"look", "bad"}:
-            told = f"{each.check}: {each.found}; see skillopt check {quoted(result.out)}"
-            screen.warn(told)
-
-
-async def _train(spec: RunSpec, screen: Screen, secrets: Secrets) -> Result:
-    found: list[ReuseCount] = []
-    with reporting(screen) as watch:
-
-        def see(event: Event | Signal) -> None:
-            watch(event)
-            if isinstance(event, Begun) and spec.config.evaluation.calibrate:
-                _calibration(spec, event, screen)
-
-        def opened(training: Training) -> None:
-            found.append(training.reused)
-            before = replay(training.run.sink.record.events())
-            val = len(validation_tasks(spec.config, spec.environment))
-            watch.follow(RunProgress(spec.plan, val, training.meter, before))
-            _recall(training, before, screen)
-
-        try:
-            result = await run_training(
-                spec, watch=see, warn=screen.warn, opened=opened, secrets=secrets
+    for finding in command.run(scan, lambda: _farewell(Layout(result.out))):
+        if finding.verdict in {"look", "bad"}:
+            command.screen.warn(
+                f"{finding.check}: {finding.found}; see skillopt check {quoted(result.out)}"
             )
-            if spec.plan.out_of_patience(result.state):
-                tried = count(result.state.memory.fruitless, "step")
-                screen.tell(f"stopped early: {tried} in a row changed nothing (train.patience)")
-            return result
-        finally:
-            for each in found:
-                if told := reused(each):
-                    screen.tell(told)
 
 
-def _calibration(spec: RunSpec, begun: Begun, screen: Screen) -> None:
-    found = noise(spec, begun.initial.evaluation)
-    if found is not None:
-        screen.show(*report(found, terms(spec)), "")
+async def _train(command: Command, spec: RunSpec, watch: Reporter) -> Result:
+    screen = command.screen
+    reuse: list[ReuseCount] = []
+
+    def see(event: Event | Signal) -> None:
+        watch(event)
+        if isinstance(event, Begun) and spec.config.evaluation.calibrate:
+            measured = noise(spec, event.initial.evaluation)
+            if measured is not None:
+                screen.show(*report(Noise(measured, terms(spec))), "")
+
+    def opened(training: Training) -> None:
+        reuse.append(training.reused)
+        before = replay(training.run.sink.record.events())
+        val = len(validation_tasks(spec.config, spec.environment))
+        watch.run = RunProgress(spec.plan, val, training.meter, before)
+        _recall(training, before, screen)
+
+    try:
+        result = await run_training(
+            spec, watch=see, warn=screen.warn, opened=opened, secrets=command.secrets
+        )
+        if spec.plan.out_of_patience(result.state):
+            tried = count(result.state.memory.fruitless, "step")
+            screen.tell(f"stopped early: {tried} in a row changed nothing (train.patience)")
+        return result
+    finally:
+        for hits in map(reused, reuse):
+            if hits:
+                screen.tell(hits)
 
 
 def _introduce(spec: RunSpec, screen: Screen) -> None:
-    config, moves = spec.config, spec.plan.moves
-    sizes = Counter({name: len(getattr(spec.splits, name)) for name in ("train", "val")})
-    steps = sum(isinstance(move, Step) for move in moves)
-    tested = f", {len(spec.splits.test)} test" if config.evaluation.eval_test else ""
-    target, optimizer = config.model.role("target"), config.model.role("optimizer")
+    config, splits = spec.config, spec.splits
+    tested = f", {len(splits.test)} test" if config.evaluation.eval_test else ""
     screen.tell(
-        f"skillopt {__version__}: {config.env.name}, {sizes['train']} train, {sizes['val']} val"
-        f"{tested} items; {count(steps, 'step')} in {count(config.train.num_epochs, 'epoch')}"
+        f"skillopt {__version__}: {config.env.name}, {len(splits.train)} train, "
+        f"{len(splits.val)} val{tested} items; "
+        f"{count(_steps(spec), 'step')} in {count(config.train.num_epochs, 'epoch')}"
     )
-    if cut := describe_cut(spec.splits):
+    if cut := describe_cut(splits):
         screen.tell(cut)
+    target, optimizer = config.model.role("target"), config.model.role("optimizer")
     screen.tell(f"target {target.model}, optimizer {optimizer.model}")
     if files := spec.skill.references:
         screen.tell(f"skill SKILL.md with {count(len(files), 'reference')}")
     screen.tell(f"run directory {spec.out}")
     if config.optimizer.use_slow_update:
-        screen.tell(f"[slow update] acceptance={_acceptance(config)}")
+        gated = config.optimizer.slow_update_gate_with_selection
+        screen.tell(f"[slow update] acceptance={_GATED if gated else _FORCED}")
     with suppress(RolloutError):  # a task that cannot be opened is the run's own matter
-        screen.tell(f"estimate for the whole run: {one_line(estimated(spec))}")
+        screen.tell(f"estimate for the whole run: {one_line(estimate(spec))}")
 
 
-def _acceptance(config: Config) -> str:
-    if config.optimizer.slow_update_gate_with_selection:
-        return "gate (guidance is kept only if it is better on val)"
-    return "force (guidance is always kept; its effect on val is reported)"
+_GATED = "gate (guidance is kept only if it is better on val)"
+_FORCED = "force (guidance is always kept; its effect on val is reported)"
+
+
+def _steps(spec: RunSpec) -> int:
+    return sum(isinstance(move, Step) for move in spec.plan.moves)
 
 
 def _recall(training: Training, before: State | None, screen: Screen) -> None:
@@ -203,20 +196,19 @@ def _recall(training: Training, before: State | None, screen: Screen) -> None:
     if files := training.repaired:
         screen.warn(
             f"missing or damaged files in the run directory were rewritten from the event log "
-            f"({len(files)}): {some([str(each) for each in files])}"
+            f"({len(files)}): {some([str(path) for path in files])}"
         )
     paid = training.meter.total.calls
     if before is None:
         if paid:
             screen.tell(f"resuming: {count(paid, 'call')} already paid")
         return
-    plan = training.spec.plan
-    move = plan.next(before)
+    spec = training.spec
+    move = spec.plan.next(before)
     if move is None:
         screen.tell("this run is already finished; nothing is called or paid again")
         return
-    steps = sum(isinstance(each, Step) for each in plan.moves)
-    place = f"step {move.number} of {steps}" if isinstance(move, Step) else spelt(move.id)
+    place = f"step {move.number} of {_steps(spec)}" if isinstance(move, Step) else spelt(move.id)
     screen.tell(f"resuming at {place}; {count(paid, 'call')} already paid")
 
 

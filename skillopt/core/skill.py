@@ -182,6 +182,12 @@ class Skill:
         return self.front + "".join(pieces)
 
     @property
+    def files(self) -> dict[str, str]:
+        """The text of each file by its path: `SKILL.md` and the reference files of a package."""
+        references = {reference.path: reference.text for reference in self.references}
+        return {MAIN: self.main.render(), **references}
+
+    @property
     def main(self) -> Skill:
         """The document alone, without references: SKILL.md."""
         return replace(self, references=())

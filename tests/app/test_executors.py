@@ -13,7 +13,7 @@ from support_runs import Job, facts, make_data
 from support_wire import WireServer
 from support_worker import WorkerProcess
 
-from skillopt.api import Inputs, run_training, train_async
+from skillopt.api import prepare, run_training, train_async
 from skillopt.app.executors import RemoteExecutor, open_worker, specs
 from skillopt.app.run_spec import RunSpec
 from skillopt.core.events import Event, Signal
@@ -54,7 +54,7 @@ def test_a_spec_written_as_json_is_read_back_the_same(
 
 def prepared(job: Job) -> tuple[RunSpec, WorkerProcess]:
     """A run whose attempts are made in a process of their own."""
-    brief = Inputs(settings=job.settings(), skill=job.data / job.start).prepare()
+    brief = prepare(settings=job.settings(), skill=job.data / job.start)
     worker = WorkerProcess(brief.config)
     return replace(brief, supplied=replace(brief.supplied, executor=worker)), worker
 

@@ -6,7 +6,7 @@ import click
 import pytest
 from support_cli import skillopt
 
-from skillopt.cli.arguments import CommandLine, SettingsCommand, given
+from skillopt.cli.arguments import CommandLine, Session, SettingsCommand
 from skillopt.config.load import load_config
 from skillopt.config.sections import KEYS
 
@@ -17,7 +17,7 @@ from skillopt.config.sections import KEYS
 @click.option("--split", default="all")
 @click.pass_context
 def command(ctx: click.Context, split: str, **_: object) -> tuple[CommandLine, str]:
-    return given(ctx), split
+    return ctx.ensure_object(Session).given, split
 
 
 def parse(*args: str) -> tuple[CommandLine, str]:

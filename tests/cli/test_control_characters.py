@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -44,7 +45,7 @@ def test_a_skill_that_holds_terminal_codes_is_shown_and_does_not_drive_the_termi
 
 @pytest.mark.parametrize("code", CODES)
 def test_no_control_character_of_content_is_written(
-    code: int, capsys: pytest.CaptureFixture[str]
+    code: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = f"a{chr(code)}b"
     table = Table("name")
@@ -52,6 +53,8 @@ def test_no_control_character_of_content_is_written(
     screen = Screen()
     screen.show(text, table)
     screen.complain(text)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    assert screen.confirm(text)
     said = capsys.readouterr()
     assert chr(code) not in said.out + said.err
 

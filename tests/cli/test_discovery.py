@@ -8,14 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from skillopt.cli.discovery import (
-    CAPABLE,
-    SMALL,
-    Discovered,
-    QuickstartOptions,
-    choose,
-    first_model,
-)
+from skillopt.app.machine import first_model
+from skillopt.cli.discovery import CAPABLE, SMALL, Discovered, QuickstartOptions, choose
 from skillopt.cli.render import Screen
 from skillopt.config.load import load_config
 from skillopt.config.secrets import Secrets

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from skillopt.cli.model import model_group
+from skillopt.cli.main import model_group
 from skillopt.errors import AccessError, ConfigError
 from skillopt.model.weights import CATALOGUE
 

@@ -8,16 +8,15 @@ import pytest
 from support import SHAPE, World
 
 from skillopt.cli.formatting import count, duration, paid, short
-from skillopt.cli.progress import Lines, Reporter
+from skillopt.cli.progress import Reporter, RunProgress
 from skillopt.cli.render import Screen
-from skillopt.cli.run_progress import PhaseProgress, RunProgress
 from skillopt.core.chat import Usage
 from skillopt.core.events import Fact, PhaseClosed, PhaseOpened, Ticked, Timed
 from skillopt.core.skill import Skill
 from skillopt.core.state import replay
 from skillopt.engine.loop import train
 from skillopt.model.budget import Meter
-from skillopt.progress import PlainProgress, heartbeat
+from skillopt.progress import PhaseProgress, PlainProgress, heartbeat
 
 
 @dataclass(slots=True)
@@ -33,7 +32,7 @@ def test_a_long_phase_gets_at_most_one_line_every_ten_seconds(
 ) -> None:
     clock = Clock()
     screen = Screen()
-    watch = Reporter(screen, Lines(screen, clock))
+    watch = Reporter(screen, clock=clock)
     watch(PhaseOpened("step_0001", "rollout", 60))
     for second in range(60):
         clock.now = second
@@ -116,7 +115,7 @@ def test_a_long_silence_is_broken_by_a_line_that_work_goes_on(
 ) -> None:
     clock = Clock()
     screen = Screen()
-    lines = Reporter(screen, Lines(screen, clock))
+    lines = Reporter(screen, clock=clock)
     stream = io.StringIO()
     plain = PlainProgress(stream, clock)
     for watch in (lines, plain):

@@ -1,19 +1,17 @@
-"""The implementation of the commands of `skillopt model`."""
+"""`skillopt model`: models for backend `local`."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
-from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as RichProgress
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+from skillopt.api import fetch_model, local_models, model_path, remove_model
 from skillopt.cli.render import Screen
 from skillopt.cli.tables import Table
-from skillopt.config.secrets import Secrets
-from skillopt.model.fetch import Fetcher, FetchProgress
-from skillopt.model.weights import CATALOGUE, Folder, Weights, default_root, find
+from skillopt.model.fetch import FetchProgress
+from skillopt.model.weights import Weights, find
 
 _STEP = 0.1
 """Share of a file between two lines where no bar can be drawn."""
@@ -21,41 +19,49 @@ _STEP = 0.1
 
 def show_all() -> None:
     """A table of the catalogue."""
-    screen, folder = Screen(), _folder()
-    made = Table("name", "size", "licence", "here", "about", right=("size",), wrap=("about",))
-    for each in CATALOGUE:
-        here = "yes" if folder.has(each) else "no"
-        made.add_row(each.name, _size(each.size), each.licence, here, each.about)
-    screen.show(made, "", f"stored in {folder.root}")
-    screen.show("To use any other GGUF file with backend local, give its path as the model name.")
+    models = local_models()
+    rows = (
+        (
+            model.weights.name,
+            _size(model.weights.size),
+            model.weights.licence,
+            "yes" if model.is_here else "no",
+            model.weights.about,
+        )
+        for model in models
+    )
+    Screen().show(
+        Table(
+            "name", "size", "licence", "here", "about", right=["size"], wrap=["about"], rows=rows
+        ),
+        "",
+        f"stored in {models[0].file.parent}",
+        "To use any other GGUF file with backend local, give its path as the model name.",
+    )
 
 
 def fetch(name: str) -> None:
     """Download, with a bar."""
-    screen, folder, weights = Screen(), _folder(), find(name)
-    if not folder.has(weights):
+    screen, weights = Screen(), find(name)
+    if not any(model.is_here for model in local_models() if model.weights == weights):
         screen.tell(
             f"{weights.name}: {weights.file}, {_size(weights.size)}, licence {weights.licence} "
             f"(see {weights.repository} on the Hugging Face hub)"
         )
     with _reporting(weights, screen) as progress:
-        Fetcher(folder).fetch(weights, progress)
+        fetch_model(name, progress)
     screen.tell("verified: size and SHA-256 match the catalogue")
 
 
 def show_path(name: str) -> None:
     """The path alone, for scripts."""
-    Screen().show(str(_folder().path(find(name))))
+    Screen().show(str(model_path(name)))
 
 
 def remove(name: str) -> None:
     """Delete, and tell how much that frees."""
-    freed = _folder().remove(find(name))
+    freed = remove_model(name)
     Screen().tell(f"{name}: {_size(freed)} freed" if freed else f"{name} is not on this machine")
-
-
-def _folder() -> Folder:
-    return Folder(default_root(Secrets.load().setting))
 
 
 def _size(count: int) -> str:
@@ -65,9 +71,9 @@ def _size(count: int) -> str:
 @contextmanager
 def _reporting(weights: Weights, screen: Screen) -> Generator[FetchProgress, None, None]:
     if not screen.live:
-        yield _Lines(weights, screen)
+        yield _lines(weights, screen)
         return
-    bars = RichProgress(
+    bars = Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=28),
         DownloadColumn(),
@@ -84,16 +90,15 @@ def _reporting(weights: Weights, screen: Screen) -> Generator[FetchProgress, Non
         yield draw
 
 
-@dataclass(slots=True)
-class _Lines:
+def _lines(weights: Weights, screen: Screen) -> FetchProgress:
     """A line for every tenth of the file."""
+    last = 0.0
 
-    weights: Weights
-    screen: Screen
-    told: float = 0.0
+    def tell(source: str, done: int) -> None:
+        nonlocal last
+        share = done / weights.size
+        if share >= last + _STEP:
+            last = share
+            screen.tell(f"  {share:4.0%} of {_size(weights.size)}, from {source}")
 
-    def __call__(self, source: str, done: int) -> None:
-        share = done / self.weights.size
-        if share >= self.told + _STEP:
-            self.told = share
-            self.screen.tell(f"  {share:4.0%} of {_size(self.weights.size)}, from {source}")
+    return tell
