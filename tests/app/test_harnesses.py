@@ -25,7 +25,8 @@ from skillopt.core.task import Split, Task
 from skillopt.datasets.splits import Splits
 from skillopt.errors import ConfigError, StoreError
 from skillopt.harness.base import HarnessContext
-from skillopt.testing.model_server import Call, ModelServer, Say
+from skillopt.testing.model_server import ModelServer
+from skillopt.testing.wires import Call, Say
 
 ROWS: list[dict[str, object]] = [{"input": f"say {n}", "answer": f"{n}!"} for n in range(12)]
 SETTINGS = {"num_epochs": 1, "batch_size": 4, "use_slow_update": False, "use_meta_skill": False}

@@ -19,7 +19,8 @@ from skillopt.model.anthropic import ClaudeChat
 from skillopt.model.http import Http
 from skillopt.model.openai import OpenAICompatible
 from skillopt.model.provider import ModelSettings
-from skillopt.testing.model_server import Call, ModelServer, Say
+from skillopt.testing.model_server import ModelServer
+from skillopt.testing.wires import Call, Say
 
 PNG = Image.of(b"\x89PNG\r\n\x1a\n", "image/png")
 MAP = Image.of(b"\x89PNG map", "image/png")

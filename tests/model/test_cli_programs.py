@@ -21,7 +21,8 @@ from skillopt.core.chat import Message, Model, Request
 from skillopt.errors import AccessError, ModelError, Refused
 from skillopt.model.http import Http
 from skillopt.model.wrappers import NonEmpty
-from skillopt.testing.model_server import CACHED, SENT, WRITTEN, Call, ModelServer, Say
+from skillopt.testing.model_server import ModelServer
+from skillopt.testing.wires import CACHED, SENT, WRITTEN, Call, Say
 
 pytestmark = pytest.mark.agents
 

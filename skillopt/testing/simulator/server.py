@@ -12,18 +12,11 @@ from typing import Literal, TypeAlias
 from aiohttp import web
 from pydantic import BaseModel, Field, ValidationError
 
-from skillopt.testing.model_server import (
-    CompletionsWire,
-    LoopbackServer,
-    Object,
-    Say,
-    Tokens,
-    Trouble,
-    model_list,
-)
+from skillopt.testing.model_server import LoopbackServer
 from skillopt.testing.simulator.chance import unit
 from skillopt.testing.simulator.optimizer import SimulatedOptimizer, stage_of
 from skillopt.testing.simulator.target import SimulatedTarget
+from skillopt.testing.wires import CompletionsWire, Object, Say, Tokens, Trouble, model_list
 
 MODELS = ("simulated-target", "simulated-optimizer")
 Fault: TypeAlias = Literal["429", "500", "drop", "truncate"]
@@ -97,18 +90,13 @@ class Stats:
 
     def to_json(self) -> dict[str, object]:
         """All counters, as `GET /sim/stats` shows them."""
-        return {
-            "simulation": True,
-            "requests": self.requests,
-            "since_mark": self.since_mark,
-            "in_flight": self.in_flight,
-            "max_concurrency": self.max_concurrency,
-            "abandoned": self.abandoned,
-            "replies": self.replies,
-            "refused": self.refused,
-            "completed": self.completed,
-            "repeated": self.repeated,
-        }
+        return {"simulation": True, **{name: getattr(self, name) for name in _COUNTERS}}
+
+
+_COUNTERS = (
+    *("requests", "since_mark", "in_flight", "max_concurrency", "abandoned"),
+    *("replies", "refused", "completed", "repeated"),
+)
 
 
 class Part(BaseModel):
