@@ -8,12 +8,12 @@ from math import ceil
 from pathlib import Path
 from typing import Protocol, TypeGuard, runtime_checkable
 
-from skillopt.app.harness import check_harness, setting_names
+from skillopt.app.harness import check_harness, make_sandbox, setting_names
 from skillopt.app.parts import NoSettings
 from skillopt.config.registry import Registry
 from skillopt.config.schema import Config, Role, settings_for
 from skillopt.core.chat import Model
-from skillopt.core.ports import AsksModels, Environment, Harness
+from skillopt.core.ports import AsksModels, Environment, Harness, UsesSandbox
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
 from skillopt.datasets.materialize import holds_ids_only
@@ -95,7 +95,10 @@ def open_environment(
                 dropped += [text for _, text in bad.faults]
                 rows = require(without(rows, [row for row, _ in bad.faults]), needs)
     check_harness(config, environment, harness)
-    return environment, rows, (*_dropped(dropped), *getattr(environment, "warnings", ()))
+    warnings = (*_dropped(dropped), *getattr(environment, "warnings", ()))
+    if isinstance(environment, UsesSandbox):
+        environment = environment.with_sandbox(make_sandbox(config))
+    return environment, rows, warnings
 
 
 def _rows_of(config: Config, environment: Environment, needs: Sequence[Split]) -> Splits:

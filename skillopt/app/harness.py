@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeGuard, cast
 
 from skillopt.app.costs import price_of
@@ -15,9 +16,9 @@ from skillopt.config.schema import Config, Role, settings_for
 from skillopt.core.abilities import check_served, refuse_unserved
 from skillopt.core.chat import Model, Reply, Request, Usage
 from skillopt.core.episode import EpisodeNeed
-from skillopt.core.ports import Environment, Harness, TellsNeeds
+from skillopt.core.ports import Environment, Harness, Sandbox, TellsNeeds
 from skillopt.errors import Refused
-from skillopt.harness.base import HarnessContext, HarnessKind
+from skillopt.harness.base import HarnessContext, HarnessKind, SandboxKind
 from skillopt.model.budget import Budget
 
 
@@ -26,6 +27,20 @@ def _is_kind(found: object) -> TypeGuard[HarnessKind]:
 
 
 HARNESSES = Registry[HarnessKind]("skillopt.harnesses", "harness", _is_kind)
+
+
+def _is_sandbox(found: object) -> TypeGuard[SandboxKind]:
+    return inspect.isclass(found) and isinstance(found, SandboxKind)
+
+
+SANDBOXES = Registry[SandboxKind]("skillopt.sandboxes", "sandbox", _is_sandbox)
+
+
+def make_sandbox(config: Config) -> Sandbox:
+    """The sandbox that `env.sandbox` names."""
+    if problem := SANDBOXES.unknown(config.env.sandbox):
+        raise config.complaint("env.sandbox", problem)
+    return SANDBOXES.load(config.env.sandbox).create()
 
 
 def harness_kind(config: Config) -> HarnessKind:
@@ -83,6 +98,7 @@ def make_harness(config: Config, model: Model, budget: Budget) -> Harness:
         settings=settings_for(settings_class(config), config, also=config.env.own),
         check_budget=budget.check,
         charge=charge,
+        sandbox=partial(make_sandbox, config),
     )
     return harness_kind(config).create(context)
 

@@ -239,6 +239,7 @@ class EnvSection(Section):
     out_root: Annotated[str, _MAY_CHANGE] = ""
     prompts: str = ""
     harness: Name = "chat"
+    sandbox: Name = "bubblewrap"
     own: Mapping[str, object] = Field(default_factory=dict[str, object])
     """Not a key: what was given beyond the keys above, to be checked by `settings_for`."""
 

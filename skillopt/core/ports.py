@@ -21,6 +21,7 @@ from skillopt.core.memory import Memory
 from skillopt.core.proposal import Draft, Finding, Review
 from skillopt.core.rollout import Evaluation, Pair, Rollout, RolloutSpec, Score, Trajectory
 from skillopt.core.rules import Cut
+from skillopt.core.sandbox import SandboxLimits, SandboxResult
 from skillopt.core.skill import Skill
 from skillopt.core.task import Gold, Split, Task
 
@@ -160,6 +161,36 @@ class AsksModels(Protocol):
 
     def with_models(self, models: Mapping[str, Model]) -> Environment:
         """The same environment with a model for each role; its fingerprint contains theirs."""
+        ...
+
+
+@runtime_checkable
+class Sandbox(Protocol):
+    """Runs programs that nobody vouches for, such as code that a model wrote."""
+
+    async def run(
+        self,
+        command: Sequence[str],
+        files: Workspace | None = None,
+        limits: SandboxLimits | None = None,
+        *,
+        network: bool = False,
+    ) -> SandboxResult:
+        """Run a program in a folder of its own with these files, and read out what it left there.
+
+        It sees the programs of this machine, but neither its other files nor its processes and
+        variables. When this returns, no process of it is left. What the program does wrong is in
+        the result; a `ConfigError` means that there is no sandbox here.
+        """
+        ...
+
+
+@runtime_checkable
+class UsesSandbox(Protocol):
+    """Optional for an environment: it runs programs, for instance to score attempts."""
+
+    def with_sandbox(self, sandbox: Sandbox) -> Environment:
+        """The same environment with a sandbox; called once, before its tasks are opened."""
         ...
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from skillopt.core.chat import Model, Usage
-from skillopt.core.ports import Harness
+from skillopt.core.ports import Harness, Sandbox
 
 S = TypeVar("S")
 
@@ -29,6 +29,8 @@ class HarnessContext(Generic[S]):
 
     It is on disk when this returns. `BudgetSpent`: it exceeds a limit.
     """
+    sandbox: Callable[[], Sandbox]
+    """For code that a model wrote; `ConfigError` where there is none on this machine."""
 
 
 @runtime_checkable
@@ -42,4 +44,13 @@ class HarnessKind(Protocol):
 
     def create(self, context: HarnessContext[Any], /) -> Harness:
         """A harness; a class method. What is wrong with the settings is an error now."""
+        ...
+
+
+@runtime_checkable
+class SandboxKind(Protocol):
+    """A class registered under `skillopt.sandboxes`."""
+
+    def create(self) -> Sandbox:
+        """A sandbox; a class method. `ConfigError` where this machine cannot have it."""
         ...

@@ -38,17 +38,20 @@ def read_files(folder: Path, workspace: Workspace) -> LeftFiles:
     left_out: dict[str, str] = {}
     room = workspace.max_bytes
     for name, path in sorted(_matching(folder, workspace.collect)):
-        told = path.lstat()
-        if not stat.S_ISREG(told.st_mode):
+        found = path.lstat()
+        if not stat.S_ISREG(found.st_mode):
             left_out[name] = "not a regular file"
-        elif told.st_size > workspace.max_file_bytes:
+        elif found.st_size > workspace.max_file_bytes:
             left_out[name] = f"larger than {workspace.max_file_bytes:,} bytes"
-        elif told.st_size > room:
+        elif found.st_size > room:
             left_out[name] = f"all files together are larger than {workspace.max_bytes:,} bytes"
         else:
-            content = path.read_bytes()
-            files[name] = content
-            room -= len(content)
+            try:
+                files[name] = path.read_bytes()
+            except OSError as error:  # the program may have taken our permission away
+                left_out[name] = f"cannot be read: {error.strerror}"
+            else:
+                room -= len(files[name])
     return LeftFiles(files, left_out)
 
 

@@ -1,0 +1,215 @@
+"""A sandbox with bubblewrap: namespaces of its own, a read-only system, no network, limits."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import time
+from asyncio import StreamReader
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from skillopt.aio import map_all, within
+from skillopt.core.episode import Workspace
+from skillopt.core.sandbox import EndedBy, SandboxLimits, SandboxResult
+from skillopt.errors import ConfigError
+from skillopt.harness.workspace import read_files, write_files
+
+_WORK: Final = "/workspace"
+_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
+_SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
+_SETTINGS: Final = ("alternatives", "group", "ld.so.cache", "localtime", "passwd", "ssl")
+_NETWORK_SETTINGS: Final = ("hosts", "nsswitch.conf", "resolv.conf")
+"""Files of /etc that programs need; none of them holds a secret."""
+_NOBODY: Final = 65534
+_GONE_WITHIN: Final = 10.0
+"""Seconds that the kernel may take to end the processes of a sandbox."""
+_INSTALL: Final = (
+    "install bubblewrap and util-linux (apt-get install bubblewrap util-linux, or dnf or pacman)"
+)
+
+
+class _OutputLimit(Exception):
+    """A program wrote more than it may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bubblewrap:
+    """A `Sandbox`. Where we are root, programs run as nobody."""
+
+    bwrap: str
+    prlimit: str
+    readable: tuple[Path, ...] = ()
+    """More files, folders and unix sockets that programs see, at the same place as outside."""
+
+    @classmethod
+    def create(cls, *, readable: Sequence[Path] = ()) -> Bubblewrap:
+        """Raises `ConfigError` where its programs are not installed."""
+        found = {name: shutil.which(name) for name in ("bwrap", "prlimit")}
+        missing = [name for name, path in found.items() if path is None]
+        if missing:
+            raise ConfigError(
+                f"code that a model wrote is run in a sandbox only, and {' and '.join(missing)} "
+                f"cannot be found; {_INSTALL}"
+            )
+        return cls(str(found["bwrap"]), str(found["prlimit"]), tuple(readable))
+
+    async def run(
+        self,
+        command: Sequence[str],
+        files: Workspace | None = None,
+        limits: SandboxLimits | None = None,
+        *,
+        network: bool = False,
+    ) -> SandboxResult:
+        """Run a program in a new sandbox, which is gone afterwards with all its processes."""
+        files, limits = files or Workspace(), limits or SandboxLimits()
+        with TemporaryDirectory(prefix="skillopt-sandbox-", ignore_cleanup_errors=True) as name:
+            folder = Path(name)
+            for part in ("work", "tmp", "shm"):
+                (folder / part).mkdir()
+            write_files(folder / "work", files)
+            _give_away(folder)
+            reading_end, writing_end = os.pipe()
+            with os.fdopen(reading_end, "rb") as status:
+                user = _NOBODY if os.geteuid() == 0 else None
+                start = time.monotonic()
+                try:
+                    process = await _started(
+                        asyncio.create_subprocess_exec(
+                            *self._around(folder, writing_end, network=network),
+                            *_limited(self.prlimit, limits),
+                            *command,
+                            stdin=DEVNULL,
+                            stdout=PIPE,
+                            stderr=PIPE,
+                            env={},
+                            pass_fds=(writing_end,),
+                            user=user,
+                            group=user,
+                            extra_groups=None if user is None else [],
+                            start_new_session=True,
+                        )
+                    )
+                finally:
+                    os.close(writing_end)
+                stdout, stderr, ended_by = await _supervised(process, limits)
+                seconds = time.monotonic() - start
+                if not ended_by and b"exit-code" not in status.read():
+                    raise ConfigError(
+                        f"the sandbox cannot be made: {stderr.strip()}; {_INSTALL}, and allow user "
+                        "namespaces (sysctl user.max_user_namespaces, or the settings of the "
+                        "container)"
+                    )
+            left = read_files(folder / "work", files)
+        return SandboxResult(
+            status=process.returncode or 0,
+            stdout=stdout,
+            stderr=stderr,
+            files=left.files,
+            left_out=left.left_out,
+            seconds=seconds,
+            ended_by=ended_by,
+        )
+
+    def _around(self, folder: Path, status_fd: int, *, network: bool) -> Iterator[str]:
+        """The command that makes the sandbox; the program follows it."""
+        yield from (self.bwrap, "--unshare-all", "--unshare-user", "--die-with-parent")
+        yield from ("--cap-drop", "ALL", "--clearenv")
+        yield from ("--json-status-fd", str(status_fd))
+        yield from ("--setenv", "PATH", _PATH, "--setenv", "HOME", _WORK)
+        yield from ("--setenv", "LANG", "C.UTF-8", "--setenv", "TMPDIR", "/tmp")  # noqa: S108
+        for path in _SYSTEM:
+            if os.path.islink(path):  # noqa: PTH114 - usr/bin stays relative
+                yield from ("--symlink", os.readlink(path), path)  # noqa: PTH115
+            else:
+                yield from ("--ro-bind-try", path, path)
+        for name in (*_SETTINGS, *(_NETWORK_SETTINGS if network else ())):
+            yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
+        yield from ("--proc", "/proc", "--dev", "/dev")
+        yield from ("--bind", f"{folder}/shm", "/dev/shm")  # noqa: S108
+        yield from ("--bind", f"{folder}/tmp", "/tmp")  # noqa: S108
+        yield from ("--bind", f"{folder}/work", _WORK, "--chdir", _WORK)
+        for path in map(str, self.readable):
+            yield from ("--ro-bind", path, path)
+        # What bubblewrap makes itself lies in memory, which is not limited.
+        yield from ("--remount-ro", "/dev", "--remount-ro", "/")
+        if network:
+            yield "--share-net"
+
+
+def _limited(prlimit: str, limits: SandboxLimits) -> list[str]:
+    return [
+        prlimit,
+        f"--as={limits.memory}",
+        f"--nproc={limits.processes}",
+        f"--fsize={limits.file_bytes}",
+        "--core=0",
+        "--",
+    ]
+
+
+def _give_away(folder: Path) -> None:
+    if os.geteuid() == 0:
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, _NOBODY, _NOBODY)
+
+
+async def _started(starting: Coroutine[object, object, Process]) -> Process:
+    """The process; whoever is cancelled meanwhile leaves none behind."""
+    task = asyncio.ensure_future(starting)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await _kill(await task)
+        raise
+
+
+async def _kill(process: Process) -> None:
+    """Kill the whole group: bubblewrap's child ends with it only once the sandbox is made."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+
+
+async def _supervised(process: Process, limits: SandboxLimits) -> tuple[str, str, EndedBy]:
+    """The output, and the limit that ended the program; all its processes are gone."""
+    streams = {stream: bytearray() for stream in (process.stdout, process.stderr) if stream}
+
+    async def read(stream: StreamReader) -> None:
+        while chunk := await stream.read(2**16):
+            streams[stream] += chunk
+            if len(streams[stream]) > limits.output_bytes:
+                raise _OutputLimit
+
+    async def drain(stream: StreamReader) -> None:
+        while await stream.read(2**16):
+            pass
+
+    async def finished() -> None:
+        await map_all(read, list(streams))
+        await process.wait()
+
+    ended_by: EndedBy = ""
+    try:
+        await within(limits.seconds, finished())
+    except TimeoutError:
+        ended_by = "seconds"
+    except _OutputLimit:
+        ended_by = "output"
+    finally:
+        await _kill(process)
+        # The pipes are closed when the last process is gone, which may be after the first one.
+        await within(_GONE_WITHIN, map_all(drain, list(streams)))
+    stdout, stderr = (
+        bytes(data[: limits.output_bytes]).decode(errors="replace") for data in streams.values()
+    )
+    return stdout, stderr, ended_by
