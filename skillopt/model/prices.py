@@ -3,34 +3,17 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import cache
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 from skillopt.core.chat import Usage
 
 PACKAGE: Final = "genai_prices"
 _MILLION = 1_000_000
-
-
-class Tariff(Protocol):
-    """What calls to one model cost."""
-
-    @property
-    def source(self) -> str:
-        """Who says so."""
-        ...
-
-    def cost(self, usage: Usage) -> float:
-        """Dollars for the tokens of one call."""
-        ...
-
-    def most(self, usage: Usage) -> float:
-        """The most that so many tokens can cost, whatever the provider had cached."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,52 +55,52 @@ class Listed:
     @property
     def source(self) -> str:
         """The list, its version and its names for the seller and the model."""
-        found = self._price()
+        price = self._price()
         version = self.package.__version__
-        return f"genai-prices {version} ({found.provider.id} {found.model.id})"
+        return f"genai-prices {version} ({price.provider.id} {price.model.id})"
 
     def cost(self, usage: Usage) -> float:
         """Dollars for the tokens of one call: long requests may have prices of their own."""
         cached = min(usage.cached, usage.input)
         stored = min(usage.stored, usage.input - cached)
-        found = self._price(
+        price = self._price(
             input_tokens=usage.input,
             cache_read_tokens=cached,
             cache_write_tokens=stored,
             output_tokens=usage.output,
         )
-        return float(found.total_price)
+        return float(price.total_price)
 
     def most(self, usage: Usage) -> float:
         """The dearest of: nothing, everything read from, everything written to the cache."""
         plain = Usage(1, usage.input, usage.output)
-        read = Usage(1, usage.input, usage.output, cached=usage.input)
-        written = Usage(1, usage.input, usage.output, stored=usage.input)
-        return max(map(self.cost, (plain, read, written)))
+        cached, stored = replace(plain, cached=plain.input), replace(plain, stored=plain.input)
+        return max(map(self.cost, (plain, cached, stored)))
 
     def _price(self, **tokens: int) -> Any:  # noqa: ANN401 - the package's
+        used = self.package.Usage(**tokens)
         return self.package.calc_price(
-            self.package.Usage(**tokens),
-            self.model,
-            genai_request_timestamp=self.at,
-            **self.seller,
+            used, self.model, genai_request_timestamp=self.at, **self.seller
         )
+
+
+Tariff: TypeAlias = Price | Listed
+"""What calls to one model cost."""
 
 
 def listed(model: str, **seller: str) -> Listed | None:
     """The model's price on the list; None if the package is not there or does not know it."""
     if not has_list():
         return None
-    found = Listed(model=model, seller=seller, at=_now(), package=_package())
+    price = Listed(model=model, seller=seller, at=_now(), package=_package())
     try:
-        found.most(Usage(1, _MILLION, _MILLION))
+        price.most(Usage(1, _MILLION, _MILLION))
     except (LookupError, ValueError):
         return None
-    return found
+    return price
 
 
 def has_list() -> bool:
-    """Whether the package is installed."""
     return find_spec(PACKAGE) is not None
 
 

@@ -50,7 +50,6 @@ class Scripted(Provider):
 
     @property
     def fingerprint(self) -> str:
-        """Who the function is, or the name it was given."""
         return self.identity or self.name
 
     async def complete(self, request: Request) -> Reply:
@@ -89,17 +88,15 @@ def from_callable(function: PlainCallable) -> Scripted:
     async def answer(request: Request) -> Said:
         if not wants_request:
             check_abilities(request, f"{name}, which takes a prompt and not the request,")
-        argument = request if wants_request else _prompt(request)
+        argument = (
+            request if wants_request else "\n\n".join(message.text for message in request.messages)
+        )
         said = call(argument) if is_async else await in_thread(call, argument)
         if inspect.isawaitable(said):
             said = await in_task(cast("Awaitable[object]", said))
         return cast("Said", said)
 
     return Scripted(answer, name, f"scripted:{identity.text}")
-
-
-def _prompt(request: Request) -> str:
-    return "\n\n".join(message.text for message in request.messages)
 
 
 def _wants_request(function: Callable[[object], object], name: str) -> bool:
@@ -114,6 +111,5 @@ def _wants_request(function: Callable[[object], object], name: str) -> bool:
             f"{name} cannot be a model ({error}); a model takes one argument, the prompt"
         ) from error
     first = next(iter(signature.parameters.values()))
-    annotation: object = first.annotation
-    written = annotation.rpartition(".")[2] if isinstance(annotation, str) else ""
-    return first.name == "request" or annotation is Request or written == "Request"
+    annotated = first.annotation is Request or str(first.annotation).rpartition(".")[2] == "Request"
+    return first.name == "request" or annotated

@@ -73,11 +73,10 @@ CATALOGUE: tuple[Weights, ...] = (
 
 
 def find(name: str, catalogue: Iterable[Weights] = CATALOGUE) -> Weights:
-    """The weights of this name."""
-    known = {each.name: each for each in catalogue}
-    if name in known:
-        return known[name]
-    hint = did_you_mean(name, known) or f"known: {', '.join(known)}"
+    by_name = {weights.name: weights for weights in catalogue}
+    if name in by_name:
+        return by_name[name]
+    hint = did_you_mean(name, by_name) or f"known: {', '.join(by_name)}"
     raise ConfigError(
         f"there is no model called {name!r}; {hint} (give your own .gguf file by its path)"
     )
@@ -114,7 +113,6 @@ class Folder:
         return self.root / f"{weights.file}.{weights.sha256[:12]}.partial"
 
     def has(self, weights: Weights) -> bool:
-        """Whether the file is there."""
         return self.place(weights).is_file()
 
     def path(self, weights: Weights) -> Path:
@@ -169,35 +167,25 @@ class Folder:
         """SHA-256 of any file, computed once for each path, size and time of change."""
         stat = file.stat()
         name, state = str(file.resolve()), f"{stat.st_size} {stat.st_mtime_ns} "
-        known = self._digests()
-        if (kept := known.get(name, "")).startswith(state):
-            return kept.removeprefix(state)
-        found = sha256_of(file)
-        with suppress(OSError):  # a memory that cannot be written is only slower
-            self._keep({**known, name: state + found})
-        return found
-
-    @property
-    def _memory(self) -> Path:
-        return self.root / "digests.json"
-
-    def _digests(self) -> dict[str, str]:
+        memory = self.root / "digests.json"
         try:
-            return _DIGESTS.validate_json(self._memory.read_bytes())
+            digests = _DIGESTS.validate_json(memory.read_bytes())
         except (OSError, ValueError):
-            return {}
-
-    def _keep(self, digests: dict[str, str]) -> None:
-        self.root.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=self.root, prefix=".digests", delete=False
-        ) as file:
-            json.dump(digests, file)
-        Path(file.name).replace(self._memory)
+            digests = {}
+        if (kept := digests.get(name, "")).startswith(state):
+            return kept.removeprefix(state)
+        digest = sha256_of(file)
+        with suppress(OSError):  # a memory that cannot be written is only slower
+            self.root.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(
+                "w", encoding="utf-8", dir=self.root, prefix=".digests", delete=False
+            ) as written:
+                json.dump({**digests, name: state + digest}, written)
+            Path(written.name).replace(memory)
+        return digest
 
 
 def sha256_of(file: Path) -> str:
-    """Read the file and hash it."""
     digest = hashlib.sha256()
     with file.open("rb") as stream:
         while block := stream.read(_BLOCK):

@@ -12,10 +12,10 @@ import hashlib
 import json
 import random
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 
-from skillopt.core.chat import Model, Reply, Request, ToolCall
+from skillopt.core.chat import Image, Message, Model, Reply, Request, Tool, ToolCall
 from skillopt.core.intake import clean_reply, is_blank
 from skillopt.core.ports import RolloutCache
 from skillopt.errors import ModelError, Refused, Unusable
@@ -193,42 +193,20 @@ class Recorded(Wrapper):
 
 def call_key(role: str, fingerprint: str, request: Request) -> str:
     """Name of a call by everything that may change its answer."""
-    texts = [message.text.encode("utf-8", "surrogatepass") for message in request.messages]
-    # Lengths go first, so that no two sequences of texts read the same once joined.
-    outline: list[object] = [
-        role,
-        fingerprint,
-        request.stage,
-        request.max_tokens,
-        request.temperature,
-        request.effort,
-        request.replicate,
-        [(message.role, len(text)) for message, text in zip(request.messages, texts, strict=True)],
-    ]
-    # Only where there is more than text: keys of plain questions are older than the rest.
-    if more := _beyond_text(request):
-        outline.append(more)
-    digest = hashlib.sha256(json.dumps(outline).encode())
-    for text in texts:
-        digest.update(text)
-    return digest.hexdigest()
+    return _sha256(json.dumps([role, fingerprint, request], default=_fields))
 
 
-def _beyond_text(request: Request) -> dict[str, object]:
-    """Whatever a request holds beyond the texts of its messages."""
-    messages: dict[int, object] = {}
-    for place, message in enumerate(request.messages):
-        if message.images or message.calls or message.answers or message.memo:
-            messages[place] = asdict(replace(message, text=""))
-    more: dict[str, object] = {"messages": messages} if messages else {}
-    if request.tools or request.tool_choice != "auto":
-        choice = request.tool_choice
-        more["tools"] = [
-            (tool.name, tool.description, dict(tool.parameters)) for tool in request.tools
-        ]
-        more["tool_choice"] = choice if isinstance(choice, str) else choice.name
-    if request.schema is not None:
-        more["schema"] = dict(request.schema)
-    if request.empty_ok:
-        more["empty_ok"] = True
-    return more
+def _fields(value: Request | Message | Image | Tool | ToolCall | Mapping[str, object]) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    # What is empty is left out, so that a new field does not change the keys of older requests.
+    fields = {name: getattr(value, name) for name in value.__slots__}
+    return {
+        name: [_sha256(content)] if isinstance(content, str) and len(content) > 64 else content
+        for name, content in fields.items()
+        if content not in (None, "", ())
+    }
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

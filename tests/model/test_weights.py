@@ -239,11 +239,7 @@ def test_a_hub_out_of_reach_is_one_reason_among_others(tmp_path: Path, folder: F
 
 
 def test_more_bytes_than_expected_are_refused(folder: Folder) -> None:
-    @dataclass(frozen=True)
-    class Generous:
-        name: str = "generous"
-        scratch: int = 0
-
+    class Generous(Hub):
         def read(self, weights: Weights, start: int) -> Iterator[bytes]:
             yield CONTENT[start : weights.size] + b"more"
 
