@@ -38,7 +38,7 @@ from skillopt.store.files import BackgroundWriter, write_atomic, write_json
 from skillopt.store.handoff import FolderQueue
 from skillopt.store.layout import Layout, RolloutFolder
 from skillopt.store.lock import RunLock
-from skillopt.store.results import spent_under
+from skillopt.store.results import spent_under, write_places
 from skillopt.store.rollout_files import conversation_files, result_rows
 
 _NOTHING: Mapping[str, Score] = {}
@@ -127,6 +127,8 @@ async def evaluate(
         # Of several attempts at a task, the first is shown.
         made = [rollout for each in rollouts.values() for rollout in each]
         first = {rollout.task: rollout for rollout in made if rollout.replicate == 0}
+        tasks = (task for each in wanted for task in _tasks(parts, each))
+        write_places(layout, tasks, secrets.hide_values)
         write_atomic(folder.results, result_rows(result.whole, first), durable=False)
         summary = {
             "skill": name,

@@ -44,12 +44,12 @@ from skillopt.prompts.ask import Asker
 from skillopt.store import codec
 from skillopt.store.cache import ReuseCount
 from skillopt.store.events import EventFile
-from skillopt.store.files import write_json
 from skillopt.store.handoff import FolderQueue
 from skillopt.store.layout import Layout
 from skillopt.store.lock import RunLock
 from skillopt.store.progress import ProgressFile
 from skillopt.store.projector import Projector
+from skillopt.store.results import write_places
 from skillopt.store.run_history import RunHistory, useless
 
 
@@ -311,8 +311,7 @@ def _data_files(spec: RunSpec, hide: Callable[[str], str]) -> Watcher:
         if not isinstance(event, Begun):
             return
         tasks = (task for split in SPLITS for task in spec.environment.tasks(split))
-        if places := {task.id: hide(task.told) for task in tasks if task.where}:
-            write_json(Layout(spec.out).places, places)
+        write_places(Layout(spec.out), tasks, hide)
         folder = _manifest_folder(spec)
         if folder is not None:
             source, seed = str(spec.config.path("env.data_path")), spec.config.env.split_seed

@@ -77,7 +77,7 @@ def _failed_rows(report: EvaluationReport) -> Iterator[tuple[str, str | Text, st
     for item in report.failed[:_SHOWN]:
         reason = " ".join(item.reason.split())
         yield (
-            item.id,
+            item.place or item.id,
             Text("no score", style="yellow") if item.hard is None else f"{item.hard:.3f}",
             f"{reason[:_WIDE]} ..." if len(reason) > _WIDE else reason or "not said",
         )

@@ -187,7 +187,7 @@ _SHOWN = 20
 
 
 def check_apart(splits: Splits, id_column: str = "id") -> list[str]:
-    """Refuse shared rows and ids; return a warning for each near duplicate across splits.
+    """Refuse shared rows and ids; return a warning if there are near duplicates across splits.
 
     Two rows are the same when they are equal but for their ids, near duplicates when they are
     equal but for case, spaces and punctuation.
@@ -198,7 +198,7 @@ def check_apart(splits: Splits, id_column: str = "id") -> list[str]:
     ids: dict[str, _RowPlace] = {}
     contents: dict[str, _RowPlace] = {}
     gists: dict[str, _RowPlace] = {}
-    warnings: list[str] = []
+    near_pairs: list[str] = []
     repeated: list[tuple[Row, str]] = []
     clashes: list[str] = []
     for split in SPLITS:
@@ -215,10 +215,12 @@ def check_apart(splits: Splits, id_column: str = "id") -> list[str]:
                 clashes.append(f"the id {name!r} is in {taken} and in {place}; {_RENAME}")
             near = gists.setdefault(gist_digest(row, id_column), place)
             if near.split != split:
-                warnings.append(f"almost the same row is in {near} and in {place}")
+                near_pairs.append(f"almost the same row is in {near} and in {place}")
     if repeated or clashes:
         raise BadRows(repeated, clashes)
-    return warnings
+    if len(near_pairs) > 1:
+        return [f"{near_pairs[0]}, and {len(near_pairs) - 1} more like it"]
+    return near_pairs
 
 
 _REMOVE = "remove one"

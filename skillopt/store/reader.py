@@ -27,6 +27,7 @@ from skillopt.store.ledger import PrefetchCount
 from skillopt.store.lock import at_work
 from skillopt.store.packages import read_skill
 from skillopt.store.progress import ProgressReport, read_progress
+from skillopt.store.results import read_places
 from skillopt.store.run_history import HistoryEntry, RunHistory, skills_in
 
 Status: TypeAlias = Literal[
@@ -201,12 +202,7 @@ class RunReader:
     @cached_property
     def places(self) -> Mapping[str, str]:
         """Where items without an id of the user's stand, by id: `tickets.csv:12`."""
-        try:
-            places: object = json.loads(self.layout.places.read_bytes())
-        except (OSError, ValueError):
-            return {}
-        items = cast("dict[str, object]", places) if isinstance(places, dict) else {}
-        return {key: value for key, value in items.items() if isinstance(value, str)}
+        return read_places(self.layout)
 
     @property
     def status(self) -> Status:

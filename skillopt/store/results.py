@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -11,6 +11,7 @@ from typing import cast
 from skillopt.core.attribution import Attribution
 from skillopt.core.chat import Usage
 from skillopt.core.rollout import FULL_MARKS
+from skillopt.core.task import Task
 from skillopt.errors import StoreError
 from skillopt.store import codec
 from skillopt.store.cache import SqliteCache
@@ -67,6 +68,8 @@ class FailedItem:
     hard: float | None
     """None: the attempt failed and has no score."""
     reason: str
+    place: str = ""
+    """File and line, if the data has no id for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,7 @@ def read_evaluation(folder: Path) -> EvaluationReport:
             data=str(summary.get("data", "")),
             splits=tuple(_score(name, each) for name, each in splits.items()),
             whole=_score("all", summary),
-            failed=_failed(rows),
+            failed=_failed(rows, read_places(layout)),
             spent=_spent(layout, summary.get("booked")),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -142,18 +145,37 @@ def _number(value: object) -> float:
     return float(cast("float", value))
 
 
-def _failed(rows: Sequence[Mapping[str, object]]) -> tuple[FailedItem, ...]:
+def _failed(
+    rows: Sequence[Mapping[str, object]], places: Mapping[str, str]
+) -> tuple[FailedItem, ...]:
     unscored: list[FailedItem] = []
     wrong: list[FailedItem] = []
     for row in rows:
+        item = str(row["id"])
+        place = places.get(item, "")
         if row["hard"] is None:
             error = cast("Mapping[str, object]", row["error"])
-            unscored.append(
-                FailedItem(str(row["id"]), None, f"{error['kind']}: {error['message']}")
-            )
+            reason = f"{error['kind']}: {error['message']}"
+            unscored.append(FailedItem(item, None, reason, place))
         elif (hard := _number(row["hard"])) < FULL_MARKS:
-            wrong.append(FailedItem(str(row["id"]), hard, str(row.get("fail_reason") or "")))
+            wrong.append(FailedItem(item, hard, str(row.get("fail_reason") or ""), place))
     return (*unscored, *wrong)
+
+
+def write_places(layout: Layout, tasks: Iterable[Task], hide: Callable[[str], str]) -> None:
+    """Where items without an id of the user's stand."""
+    if places := {task.id: hide(task.told) for task in tasks if task.where}:
+        write_json(layout.places, places)
+
+
+def read_places(layout: Layout) -> Mapping[str, str]:
+    """Where items without an id of the user's stand, by id: `tickets.csv:12`."""
+    try:
+        places: object = json.loads(layout.places.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    items = cast("dict[str, object]", places) if isinstance(places, dict) else {}
+    return {key: value for key, value in items.items() if isinstance(value, str)}
 
 
 def spent_under(cache: SqliteCache, booked: str) -> Usage:

@@ -140,6 +140,23 @@ def test_items_without_a_score_come_first_with_the_failure(call: Call, tmp_path:
     assert "no such unit" in listed[0]
 
 
+def test_items_without_an_id_are_listed_by_file_and_line(call: Call, tmp_path: Path) -> None:
+    rows = [{"input": f"Which {number}?", "answer": "none"} for number in range(3)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    evaluate(
+        "Count.",
+        target=str,
+        out=tmp_path / "ev",
+        split="train",
+        settings={"data_path": str(tmp_path / "rows.jsonl"), "split_ratio": "1:1:1"},
+        progress=False,
+    )
+    done = call("show", "ev", cwd=tmp_path)
+    item = done.out.partition("failed item")[2].splitlines()[1].split()[0]
+    assert re.fullmatch(r".*/rows\.jsonl:[123]", item)
+    assert "row-" not in done.out
+
+
 def _fails_on_two(answer: str, row: dict[str, object]) -> float:
     if row["input"] == "two":
         raise ValueError("no such unit")

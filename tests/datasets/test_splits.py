@@ -255,6 +255,14 @@ def test_near_duplicates_across_splits_are_reported_not_refused():
     ]
 
 
+def test_many_near_duplicates_are_one_warning_with_a_count():
+    cut = splits_of(["What is it?", "Who is it?", "One"], ["what is it", "who  is it", "Two"])
+    assert check_apart(cut) == [
+        "almost the same row is in train (train.jsonl:1) and in val (val.jsonl:1), "
+        "and 1 more like it"
+    ]
+
+
 def test_rows_that_differ_in_words_are_no_near_duplicates():
     assert check_apart(splits_of(["What is it?"], ["What was it?"])) == []
 
