@@ -29,7 +29,10 @@ from skillopt.engine.loop import train
 from skillopt.engine.plan import Plan, PlanSettings
 from skillopt.engine.rollouts import RolloutRunner
 from skillopt.engine.run import TrainingRun
+from skillopt.model.scripted import Scripted
 from skillopt.optimizer.slow_update import LookBack
+from skillopt.prompts.ask import Asker
+from skillopt.prompts.library import Library
 from skillopt.testing.doubles import MemoryCache, MemoryLog
 
 START = Skill.parse("Toss a coin.\n")
@@ -161,12 +164,13 @@ async def toss(
         cache=MemoryCache(),
         sink=EventSink(MemoryLog(), seen),
     )
+    asker = Asker(Scripted(str), Library(), runner.sink)
     run = TrainingRun(
         runner=runner,
         plan=Plan.build(env.tasks("train"), PlanSettings(epochs=1, batch=1), lambda _, __: 1, None),
         val=env.tasks("val"),
         optimizer=Idle(candidates),
-        reviewer=LookBack(slow_update=None, meta_skill=None),
+        reviewer=LookBack(asker=asker, guides=False, teaches=False),
         gate=gate,
         slow_gate=gate,
         replication=replace(replication, block=runner.workers),

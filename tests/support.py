@@ -28,7 +28,7 @@ from skillopt.optimizer.meta_reflect import MetaReflect
 from skillopt.optimizer.pipeline import Pipeline
 from skillopt.optimizer.reflect import Reflect
 from skillopt.optimizer.selection import Select
-from skillopt.optimizer.slow_update import LookBack, MetaSkill, SlowUpdate
+from skillopt.optimizer.slow_update import LookBack
 from skillopt.optimizer.update import Patch
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
@@ -157,14 +157,12 @@ class World:
             plan=Plan.build(self.env.tasks("train"), self.shape, self.budget, test),
             val=self.env.tasks("val"),
             optimizer=Pipeline(
-                reflect=Reflect(asker=asker, minibatch=self.minibatch),
-                aggregate=Aggregate(asker=asker),
+                reflect=Reflect(asker=asker, minibatch_size=self.minibatch),
+                merge=Aggregate(asker=asker),
                 select=Select(asker=asker),
                 update=Patch(sink=runner.sink),
             ),
-            reviewer=LookBack(
-                slow_update=SlowUpdate(asker=asker), meta_skill=MetaSkill(asker=asker)
-            ),
+            reviewer=LookBack(asker=asker, guides=True, teaches=True),
             meta_reflector=MetaReflect(asker=asker, update=Patch(sink=runner.sink)),
             pruner=self._pruner(runner),
             gate=self.gate,

@@ -9,7 +9,7 @@ from pathlib import Path
 from skillopt.analysis.lineage import lineage, origins_of
 from skillopt.analysis.pruning import worth
 from skillopt.app.environment import validation_tasks
-from skillopt.app.judging import metric
+from skillopt.app.gating import metric
 from skillopt.app.run_spec import RunSpec, SuppliedParts, prepare
 from skillopt.app.training import open_training
 from skillopt.config.schema import Config

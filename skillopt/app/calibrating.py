@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skillopt.analysis.calibration import Advice, Calibration, Terms, calibrated
-from skillopt.app.judging import gates, halving_schedule, metric, own_gate
+from skillopt.app.gating import gates, halving_schedule, metric, own_gate
 from skillopt.app.run_spec import RunSpec
 from skillopt.app.training import open_training
 from skillopt.config.schema import Config

@@ -1,4 +1,4 @@
-"""Calls, tokens and dollars: ranges that add up, and the prices of the models of a run."""
+"""Calls, tokens and dollars of a run, phase by phase, and the prices of its models."""
 
 from __future__ import annotations
 
@@ -8,49 +8,10 @@ from typing import Final
 
 from skillopt.config.schema import Config, Role, RoleModel
 from skillopt.core.chat import Usage
+from skillopt.core.costs import NONE, Range
 from skillopt.core.extras import install_command
 from skillopt.model.budget import Limits
 from skillopt.model.prices import Price, Tariff, has_list, listed
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """An estimated number: lower bound, upper bound and expected value."""
-
-    low: float
-    high: float
-    assumed: float | None = field(default=None, compare=False)
-    """The expected value, if it is not the middle."""
-
-    @property
-    def expected(self) -> float:
-        """The expected value, within the bounds; by default the middle."""
-        middle = (self.low + self.high) / 2
-        return middle if self.assumed is None else min(max(self.assumed, self.low), self.high)
-
-    def __add__(self, other: Range) -> Range:
-        """The sum."""
-        expected = self.expected + other.expected
-        return Range(self.low + other.low, self.high + other.high, expected)
-
-    def __mul__(self, other: Range) -> Range:
-        """The product."""
-        expected = self.expected * other.expected
-        return Range(self.low * other.low, self.high * other.high, expected)
-
-    def perhaps(self) -> Range:
-        """The same range for something that may not happen: the lower bound is 0."""
-        return Range(0, self.high, self.expected / 2)
-
-    def likely(self, factor: float) -> Range:
-        """The expected value divided and multiplied by a factor, within the bounds."""
-        expected = self.expected
-        low, high = max(self.low, expected / factor), min(self.high, expected * factor)
-        return Range(low, high, expected)
-
-
-NONE = Range(0, 0)
-MAYBE = Range(0, 1)
 
 
 @dataclass(frozen=True, slots=True)

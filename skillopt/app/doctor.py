@@ -17,9 +17,9 @@ from typing_extensions import assert_never
 from skillopt.aio import map_all
 from skillopt.app.harness import models_with_harness
 from skillopt.app.models import provider_model, roles_of, with_backend_defaults
-from skillopt.app.policies import limits, proposer_of
+from skillopt.app.optimizing import limits, proposer_of
 from skillopt.app.run_spec import at_fault, prepare
-from skillopt.config.parts import PARTS, asks_model, part_name
+from skillopt.config.parts import PROPOSER, part_name
 from skillopt.config.schema import Config, Role, RoleModel
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Message, Model, Reply, Request, Tool
@@ -61,8 +61,8 @@ class OptimizerTrial:
 async def try_optimizer(config: Config, model: Model, prompts: Library) -> OptimizerTrial:
     """Put three plain failures to the configured proposers, and judge the reply as a run would."""
     gradient = config.gradient
-    kinds = zip(gradient.proposer, PARTS["gradient"].kinds(gradient), strict=True)
-    names = [part_name(each) for each, kind in kinds if asks_model(kind)]
+    kinds = zip(PROPOSER.named(gradient), PROPOSER.kinds(gradient), strict=True)
+    names = [part_name(each) for each, kind in kinds if getattr(kind, "asks_model", True)]
     asked = " and ".join(names)
     if not names:
         return OptimizerTrial(asked, "not asked")

@@ -10,7 +10,7 @@ from typing import cast
 
 from skillopt.analysis.report import HARD, outcome
 from skillopt.app.environment import data_of, final_test_tasks
-from skillopt.app.judging import metric
+from skillopt.app.gating import metric
 from skillopt.app.resources import PUBLISHED, open_resources
 from skillopt.app.run_spec import (
     RunParts,

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, cast
 
-from skillopt.config.parts import PARTS, part_name
+from skillopt.config.parts import PARTS, PartKey, part_name, settings_class
 from skillopt.config.schema import Config, settings_for
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,27 +15,43 @@ class NoSettings:
     """For a part that declares none."""
 
 
-def make(kind: Callable[..., T], config: Config, section: str, *tools: object) -> T:
-    """A part from its class, with its settings from a section of the configuration.
+def make(key: PartKey, config: Config, tools: object = None) -> Any:  # noqa: ANN401 - the key says which protocol
+    """The part that a key names; see `PartKey` for what it is made from."""
+    (part,) = make_all(key, config, tools)
+    return part
 
-    The class is called with an object of its `Settings`, or with nothing if it declares none. If
-    it has a class method `from_settings`, that is called instead, with the `tools` as well.
-    """
-    declared: type[object] | None = getattr(kind, "Settings", None)
-    checked = settings_for(NoSettings if declared is None else declared, config, section)
-    settings = () if declared is None else (checked,)
-    create: Callable[..., T] | None = getattr(kind, "from_settings", None)
+
+def make_all(key: PartKey, config: Config, tools: object = None) -> list[Any]:
+    """The parts that a key names, in their order."""
+    return [
+        _make(kind, key, config, tools) if isinstance(kind, type) else kind
+        for kind in key.kinds(getattr(config, key.section))
+    ]
+
+
+def _make(kind: type[object], key: PartKey, config: Config, tools: object) -> object:
     try:
-        return kind(*settings) if create is None else create(*settings, *tools)
-    except (TypeError, ValueError) as error:
+        declared = settings_class(kind)
+        settings = settings_for(declared or NoSettings, config, key.section, part=key)
+        create: Callable[..., object] | None = getattr(kind, "from_settings", None)
+        given = (settings,) if declared else ()
+        if create is not None:
+            return create(*given) if tools is None else create(*given, tools)
+        if declared is None or hasattr(kind, "Settings"):
+            return kind(*given)
+        return kind(**vars(settings), **_tools_of(kind, tools))
+    except (NameError, TypeError, ValueError) as error:
         named = part_name(cast("Any", kind))
-        raise config.complaint(PARTS[section].dotted, f"{named} cannot be made: {error}") from error
+        raise config.complaint(key.dotted, f"{named} cannot be made: {error}") from error
+
+
+def _tools_of(kind: type[object], tools: object) -> dict[str, object]:
+    """The tools that a dataclass asks for by the names of its fields."""
+    names = [field.name for field in fields(kind)] if is_dataclass(kind) else []
+    return {name: getattr(tools, name) for name in names if hasattr(tools, name)}
 
 
 def parts_identity(config: Config) -> dict[str, str]:
     """The code of parts that are not registered, by what they are."""
-    found = {
-        part.registry.what: " + ".join(part.identity(getattr(config, part.section)))
-        for part in PARTS.values()
-    }
-    return {what: told for what, told in found.items() if told}
+    found = {key.what: key.identity(getattr(config, key.section)) for key in PARTS}
+    return {what: " + ".join(codes) for what, codes in found.items() if codes}

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import ceil
 
-from skillopt.app.judging import gates, metric, own_gate, replication
-from skillopt.config.parts import part_name
+from skillopt.app.gating import gates, metric, own_gate, replication
+from skillopt.config.parts import GATE
 from skillopt.config.schema import Config
 from skillopt.core.ports import CompleteGate, SuggestsLooser
 from skillopt.core.rollout import EQUAL
@@ -100,7 +100,7 @@ def _reach(config: Config, alpha: float, decisions: int, enough: Callable[[float
     able = next((n for n in range(decisions, 0, -1) if enough(alpha / n)), 0)
     level = alpha / decisions
     wins = gates(config)[0].fewest_wins(level)
-    return Reach(part_name(config.evaluation.gate), level, decisions, able, wins)
+    return Reach(GATE.names(config.evaluation), level, decisions, able, wins)
 
 
 def _enough(gate: CompleteGate, level: float, val: int) -> bool:

@@ -7,10 +7,11 @@ from contextlib import suppress
 from dataclasses import replace
 from math import ceil
 
-from skillopt.app.costs import Estimate, Range, summed_lines
+from skillopt.app.costs import Estimate, summed_lines
 from skillopt.app.estimate import cost_model
 from skillopt.app.run_spec import RunSpec
 from skillopt.core.chat import Usage
+from skillopt.core.costs import Range
 from skillopt.core.events import Remaining
 from skillopt.core.state import replay
 from skillopt.errors import RolloutError

@@ -19,12 +19,12 @@ from skillopt.app.environment import (
     size_warnings,
     validation_tasks,
 )
+from skillopt.app.gating import setting_warnings
 from skillopt.app.harness import models_with_harness
 from skillopt.app.models import check_backends, supplied_models, with_backend_defaults
+from skillopt.app.optimizing import plan_settings, planned_parts
 from skillopt.app.parts import parts_identity
-from skillopt.app.policies import schedule, shape
 from skillopt.app.reach import unreachable
-from skillopt.app.setting_rules import check, setting_warnings
 from skillopt.config.schema import Config, Role
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model
@@ -96,14 +96,14 @@ def prepare(
     config: Config, supplied: SuppliedParts | None = None, secrets: Secrets | None = None
 ) -> RunSpec:
     """Read and check everything that a training needs; writes nothing and asks nobody."""
-    check(config)
+    schedule = planned_parts(config).schedule
     parts = prepare_parts(config, supplied or SuppliedParts(), ROLES, splits_of(config), secrets)
     config, environment = parts.config, parts.environment
     shipped: Path | None = getattr(environment, "initial_skill", None)
     skill = parts.supplied.skill or initial_skill(config, shipped)
     train, val = environment.tasks("train"), validation_tasks(config, environment)
     test = final_test_tasks(config, environment)
-    plan = Plan.build(train, shape(config), schedule(config.optimizer), test)
+    plan = Plan.build(train, plan_settings(config), schedule, test)
     folders = (config.path("env.prompts"), getattr(environment, "prompts", None))
     prompts = Library.of([folder for folder in folders if folder])
     identity = {

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from skillopt.app.judging import gates
-from skillopt.config.parts import part_name
+from skillopt.app.parts import make
+from skillopt.config.parts import GATE
 from skillopt.config.schema import Config
+from skillopt.core.ports import Forces
 
 
 def speculates(config: Config) -> bool:
@@ -18,8 +19,8 @@ def hindrance(config: Config) -> str:
     for wrong, why in (
         (workers < 2, "with env.workers: 1 there is no idle worker"),
         (
-            gates(config)[0].forced,
-            f"evaluation.gate: {part_name(config.evaluation.gate)} accepts every candidate, so no "
+            isinstance(gate := make(GATE, config), Forces) and gate.forced,
+            f"evaluation.gate: {GATE.names(config.evaluation)} accepts every candidate, so no "
             "such attempt is ever used",
         ),
         (

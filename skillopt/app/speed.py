@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from skillopt.app.costs import NONE, Range
 from skillopt.config.schema import RoleModel
+from skillopt.core.costs import NONE, Range
 from skillopt.errors import ConfigError
 from skillopt.model.local import Tuning
 from skillopt.model.weights import CATALOGUE, find

@@ -13,9 +13,9 @@ from skillopt import __version__
 from skillopt.aio import TaskGroup, map_all, task_group
 from skillopt.analysis.report import figures
 from skillopt.app.environment import validation_tasks, with_models
-from skillopt.app.judging import gates, halving_schedule, metric, parents, pruner, replication
+from skillopt.app.gating import gates, halving_schedule, metric, parents, pruner, replication
 from skillopt.app.models import preflight
-from skillopt.app.policies import limits, meta_reflector, pipeline, reviewer, shortener
+from skillopt.app.optimizing import limits, optimizer_parts
 from skillopt.app.reach import no_room
 from skillopt.app.resources import PUBLISHED, open_resources
 from skillopt.app.rest import rest
@@ -282,21 +282,22 @@ def _run(
     config, runner = spec.config, probe.runner
     gate, slow_gate = gates(config)
     halving = halving_schedule(config)
+    parts = optimizer_parts(config, asker, probe)
     return TrainingRun(
         runner=runner,
         plan=spec.plan,
         val=validation_tasks(config, spec.environment),
-        optimizer=pipeline(config, probe, asker),
-        reviewer=reviewer(config.optimizer, asker),
+        optimizer=parts.pipeline,
+        reviewer=parts.reviewer,
         gate=gate,
         slow_gate=slow_gate,
         guides_best=not config.optimizer.slow_update_gate_with_selection,
-        meta_reflector=meta_reflector(config.optimizer, asker),
+        meta_reflector=parts.meta_reflector,
         pruner=pruner(config, probe),
         replication=replication(config),
         identity=identity,
         defaults=Config().identity(),
-        shortener=shortener(config, asker),
+        shortener=parts.shortener,
         speculation=Prefetch(runner, group) if speculates(config) else None,
         race=halving and SuccessiveHalving(runner=runner, schedule=halving, gate=gate),
         parents=parents(config),

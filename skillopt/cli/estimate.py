@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skillopt.api import estimate, prepare
-from skillopt.app.costs import CostLine, Estimate, Range, missing_prices
+from skillopt.app.costs import CostLine, Estimate, missing_prices
 from skillopt.app.estimate import CANDIDATES, answer_tokens
 from skillopt.app.run_spec import RunSpec
 from skillopt.app.speed import Speed, speed_of
@@ -11,6 +11,7 @@ from skillopt.cli.arguments import Session
 from skillopt.cli.formatting import count, duration, short
 from skillopt.cli.running import Command
 from skillopt.cli.tables import Table
+from skillopt.core.costs import Range
 
 _NOTE = (
     "Expected values; in brackets the likely range: half to double the expected calls, a third\n"

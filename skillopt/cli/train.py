@@ -11,7 +11,6 @@ from rich.text import Text
 from skillopt import __version__
 from skillopt.api import Noise, Result, estimate, open_run, prepare, run_training
 from skillopt.app.calibrating import noise, terms
-from skillopt.app.costs import Range
 from skillopt.app.environment import describe_cut, validation_tasks
 from skillopt.app.integrity import scan_skill
 from skillopt.app.rest import raised, rest
@@ -39,6 +38,7 @@ from skillopt.cli.report import (
 )
 from skillopt.cli.running import Command
 from skillopt.config.schema import Config
+from skillopt.core.costs import Range
 from skillopt.core.events import Begun, Event, Signal
 from skillopt.core.ports import TellsGold
 from skillopt.core.state import State, replay

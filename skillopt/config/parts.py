@@ -4,114 +4,144 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeGuard, cast
+from typing import Any, Final, TypeGuard, cast, get_type_hints
 
+from skillopt.config.problems import shown
 from skillopt.config.registry import Registry
 from skillopt.core.callables import Anything, identify, reference
-from skillopt.core.ports import Gate, Proposer
 
-
-class GateKind(Protocol):
-    """A class registered under `skillopt.gates`.
-
-    Optional: `Settings`, a dataclass of its settings, with which it is called; and a class method
-    `from_settings`, which is called instead of the class.
-    """
-
-    def __call__(self, *settings: object) -> Gate:
-        """The gate with these settings; without any, if it declares none."""
-        ...
-
-
-def _is_gate(found: object) -> TypeGuard[GateKind]:
-    return inspect.isclass(found) and callable(getattr(found, "judge", None))
-
-
-GATES: Final = Registry[GateKind]("skillopt.gates", "gate", _is_gate)
-
-
-class ProposerKind(Protocol):
-    """A class registered under `skillopt.proposers`, or a function that is a proposer.
-
-    A class may have `Settings` and `from_settings`, as one of gates; the latter gets a
-    `ProposerTools` as well. Optional attributes, with their defaults: `edits_only` (True),
-    `writes_reminders` (False), `reads_probes` (False), `asks_model` (True).
-    """
-
-    def __call__(self, *settings: object) -> Proposer:
-        """The proposer with these settings; without any, if it declares none."""
-        ...
-
-
-def _is_proposer(found: object) -> TypeGuard[ProposerKind]:
-    if not inspect.isclass(found):
-        return callable(found)
-    return any("__call__" in vars(each) for each in found.__mro__)
-
-
-PROPOSERS: Final = Registry[ProposerKind]("skillopt.proposers", "proposer", _is_proposer)
+TOOLS: Final = frozenset(
+    (
+        *("asker", "sink", "form", "reminders", "probing", "attempt"),
+        *("rewrite_tokens", "rewrite_effort", "marks", "seed"),
+    )
+)
+"""Fields of a dataclass that are no settings: what the part gets from the run."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartKey:
-    """A key that names a part, or several."""
+    """A key that names a part, or several: a registered name, `module:Name`, or an object.
+
+    A registered part is a class with this method; a function, if the method is `__call__`. A class
+    may declare its settings as a dataclass `Settings`, with which it is called; or it is a
+    dataclass, and its fields are its settings, except those of `TOOLS`. A class method
+    `from_settings` is called instead of the class, with the settings and an object that has all
+    tools.
+    """
 
     section: str
     key: str
-    registry: Registry[Any]
+    group: str
+    what: str
+    method: str = "__call__"
+
+    @property
+    def registry(self) -> Registry[Any]:
+        return Registry(f"skillopt.{self.group}", self.what, self._is_kind)
+
+    def _is_kind(self, found: object) -> TypeGuard[Any]:
+        if inspect.isclass(found):
+            return any(self.method in vars(base) for base in found.__mro__)
+        return self._is_object(found) and callable(found)
+
+    def _is_object(self, found: object) -> bool:
+        return not isinstance(found, type) and callable(getattr(found, self.method, None))
 
     @property
     def dotted(self) -> str:
-        """Section and key."""
         return f"{self.section}.{self.key}"
+
+    def check(self, value: object) -> object:
+        """The value, if it is the name of a part or a part; for pydantic."""
+        if isinstance(value, str):
+            problem = self.registry.unknown(value)
+        elif self._is_object(value):
+            problem = ""
+        else:
+            problem = f"should be a {self.what} or the name of one, not {shown(value)}"
+        if problem:
+            raise ValueError(problem)
+        return value
 
     def named(self, section: object) -> Sequence[object]:
         """What the key names in this section: names and objects."""
-        found: object = getattr(section, self.key)
-        return cast("tuple[object, ...]", found) if isinstance(found, tuple) else (found,)
+        value: object = getattr(section, self.key)
+        return cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
 
     def kinds(self, section: object) -> list[object]:
         """The classes of registered parts and of `module:Name`, and the objects."""
         return [
-            self.registry.load(each) if isinstance(each, str) else each
-            for each in self.named(section)
+            self.registry.load(part) if isinstance(part, str) else part
+            for part in self.named(section)
         ]
+
+    def names(self, section: object) -> str:
+        return ", ".join(map(part_name, self.named(section)))
 
     def told(self, section: object) -> str:
         """The same in words: `gate 'strict'`."""
-        names = ", ".join(repr(part_name(each)) for each in self.named(section))
-        return f"{self.registry.what} {names}"
+        return f"{self.what} {', '.join(repr(part_name(part)) for part in self.named(section))}"
 
     def settings(self, section: object) -> list[str] | None:
         """The settings of all registered parts that the key names.
 
         None: not known before the parts are made, because one is named as `module:Name`.
         """
-        names = [each for each in self.named(section) if isinstance(each, str)]
-        return None if any(":" in each for each in names) else self.all_settings(section)
+        names = [part for part in self.named(section) if isinstance(part, str)]
+        return None if any(":" in name for name in names) else self.all_settings(section)
 
     def all_settings(self, section: object) -> list[str]:
         """The settings of all parts that the key names."""
-        names = [each for each in self.named(section) if isinstance(each, str)]
-        return [key for each in names for key in setting_names(self.registry.load(each))]
+        names = [part for part in self.named(section) if isinstance(part, str)]
+        kinds = [settings_class(self.registry.load(name)) for name in names]
+        return [field.name for kind in kinds if kind for field in dataclasses.fields(kind)]
 
     def identity(self, section: object) -> list[str]:
         """The code of each part that is not a registered one: those are identified by name."""
-        own = [each for each in self.named(section) if not isinstance(each, str) or ":" in each]
-        found = [self.registry.load(each) if isinstance(each, str) else each for each in own]
-        return [_identity(each) for each in found]
+        parts = zip(self.named(section), self.kinds(section), strict=True)
+        return [_identity(kind) for part, kind in parts if not isinstance(part, str) or ":" in part]
 
 
-PARTS: Final[Mapping[str, PartKey]] = {
-    each.section: each
-    for each in (
-        PartKey("evaluation", "gate", GATES),
-        PartKey("gradient", "proposer", PROPOSERS),
+GATE: Final = PartKey("evaluation", "gate", "gates", "gate", "judge")
+PROPOSER: Final = PartKey("gradient", "proposer", "proposers", "proposer")
+MERGER: Final = PartKey("gradient", "merge_mode", "mergers", "merge mode")
+SELECTOR: Final = PartKey("optimizer", "select_mode", "selectors", "select mode")
+SCHEDULE: Final = PartKey("optimizer", "lr_scheduler", "schedules", "learning rate schedule")
+CONTROL: Final = PartKey("optimizer", "lr_control_mode", "rate_controls", "learning rate control")
+UPDATE_MODE: Final = PartKey("optimizer", "skill_update_mode", "update_modes", "update mode")
+MEMORY: Final = PartKey("optimizer", "memory", "memory_policies", "memory policy")
+PAIRS: Final = PartKey("optimizer", "longitudinal_pair_policy", "pair_policies", "pair policy")
+PARENTS: Final = PartKey("optimizer", "parents", "parents", "choice of parents")
+PARTS: Final = (
+    *(GATE, PROPOSER, MERGER, SELECTOR, SCHEDULE),
+    *(CONTROL, UPDATE_MODE, MEMORY, PAIRS, PARENTS),
+)
+
+
+def parts_in(section: str) -> list[PartKey]:
+    """The keys of a section that name parts."""
+    return [part for part in PARTS if part.section == section]
+
+
+def settings_class(kind: object) -> type[Any] | None:
+    """The dataclass that declares the settings of a part; None if it has none."""
+    declared: object = getattr(kind, "Settings", None)
+    if isinstance(declared, type) and dataclasses.is_dataclass(declared):
+        return declared
+    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
+        return None
+    types = get_type_hints(kind, include_extras=True)
+    fields = [field for field in dataclasses.fields(kind) if field.name not in TOOLS]
+    return dataclasses.make_dataclass(
+        kind.__name__,
+        [(field.name, types[field.name], copy(field)) for field in fields],
+        frozen=True,
+        kw_only=True,
     )
-}
-"""By section: the sections that accept settings of parts."""
 
 
 def _identity(part: object) -> str:
@@ -120,19 +150,6 @@ def _identity(part: object) -> str:
     if isinstance(part, type) and isinstance(declared, str):
         return f"{part_name(part)}/fingerprint={declared}"
     return identify(code_of(part)).text
-
-
-def setting_names(kind: object) -> list[str]:
-    """The keys that a class of parts declares with its `Settings`."""
-    declared: object = getattr(kind, "Settings", None)
-    if not (isinstance(declared, type) and dataclasses.is_dataclass(declared)):
-        return []
-    return [each.name for each in dataclasses.fields(declared)]
-
-
-def asks_model(proposer: object) -> bool:
-    """Whether a proposer, or its class, asks the optimizer model."""
-    return bool(getattr(proposer, "asks_model", True))
 
 
 def part_name(part: object) -> str:

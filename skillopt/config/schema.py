@@ -16,7 +16,7 @@ from skillopt.config.given import GivenValue, Settings, read
 from skillopt.config.keys import Key, described
 from skillopt.config.model_section import MODEL, ModelSection, Role, RoleModel, Section
 from skillopt.config.names import IGNORED, flat_name, suggestion
-from skillopt.config.parts import PARTS
+from skillopt.config.parts import PartKey, parts_in
 from skillopt.config.problems import check
 from skillopt.config.redaction import HIDDEN, names_secret, redact
 from skillopt.config.sections import (
@@ -28,7 +28,6 @@ from skillopt.config.sections import (
     GradientSection,
     LimitsSection,
     OptimizerSection,
-    RateControl,
     TrainSection,
 )
 from skillopt.core.ports import Gate
@@ -43,7 +42,6 @@ __all__ = [
     "LimitsSection",
     "ModelSection",
     "OptimizerSection",
-    "RateControl",
     "Role",
     "RoleModel",
     "TrainSection",
@@ -169,10 +167,11 @@ def _of_a_part(key: str, sections: Mapping[str, Section]) -> bool:
     section, dot, name = key.partition(".")
     if section == "env" or not dot:
         return bool(dot)
-    if section not in PARTS or section not in sections:
-        return section in PARTS
-    names = PARTS[section].settings(sections[section])
-    return names is None or name in names
+    keys = parts_in(section)
+    if section not in sections:
+        return bool(keys)
+    settings = [key.settings(sections[section]) for key in keys]
+    return any(names is None or name in names for names in settings)
 
 
 def _without_effect(config: Config) -> Iterator[str]:
@@ -195,7 +194,12 @@ def _without_effect(config: Config) -> Iterator[str]:
 
 
 def settings_for(
-    kind: type[S], config: Config, section: str = "env", *, also: Collection[str] = ()
+    kind: type[S],
+    config: Config,
+    section: str = "env",
+    *,
+    part: PartKey | None = None,
+    also: Collection[str] = (),
 ) -> S:
     """The settings of a part, checked against the dataclass that declares them.
 
@@ -206,9 +210,9 @@ def settings_for(
         raise TypeError(f"{kind.__name__} should be a dataclass")
     names = [field.name for field in dataclasses.fields(kind)]
     here: Section = getattr(config, section)
-    part = PARTS.get(section)
-    what = f"environment {config.env.name!r}" if part is None else part.told(here)
-    allowed = [*names, *also, *(part.all_settings(here) if part else ())]
+    keys = parts_in(section)
+    what = (part or keys[0]).told(here) if keys else f"environment {config.env.name!r}"
+    allowed = [*names, *also, *(name for key in keys for name in key.all_settings(here))]
     hints = [f"{section}.{name}" for name in allowed]
     own = {
         key: _original(f"{section}.{key}", value, config)
@@ -219,7 +223,7 @@ def settings_for(
         for key in own
         if key not in allowed
     }
-    values = own if part is None else {**dict(here), **own}
+    values = {**dict(here), **own} if keys else own
     checked = check(TypeAdapter(kind), {key: values[key] for key in values if key in names})
     if isinstance(checked, kind) and not problems:
         return checked

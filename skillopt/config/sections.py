@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Final, Literal, TypeAlias, cast
+from typing import Annotated, Final, Literal, TypeAlias, cast
 
 from pydantic import (
     AfterValidator,
@@ -19,13 +19,19 @@ from pydantic.fields import FieldInfo
 from skillopt.config.keys import Count, Dollars, Key, Name, Positive, Seconds, Share
 from skillopt.config.legacy import pair_policy_of, update_mode_of
 from skillopt.config.model_section import MODEL, Section
-from skillopt.config.parts import GATES, PROPOSERS
-from skillopt.config.problems import shown
-from skillopt.config.registry import Registry
-from skillopt.core.ports import Gate, Proposer
+from skillopt.config.parts import (
+    CONTROL,
+    GATE,
+    MEMORY,
+    MERGER,
+    PAIRS,
+    PARENTS,
+    PROPOSER,
+    SCHEDULE,
+    SELECTOR,
+    UPDATE_MODE,
+)
 
-RateControl: TypeAlias = Literal["fixed", "autonomous", "none", "volatility"]
-"""Who decides the learning rate."""
 _MAY_CHANGE: Final = Key(may_change=True)
 
 
@@ -71,34 +77,10 @@ def _several(names: object) -> object:
             return names
 
 
-def _part(registry: Registry[Any], kind: type[object]) -> Callable[[object], object]:
-    """Accepts a registered name, `module:Name`, or an object that is such a part."""
-
-    def checked(value: object) -> object:
-        if isinstance(value, str):
-            problem = registry.unknown(value)
-        elif isinstance(value, kind) and not isinstance(value, type):
-            problem = ""
-        else:
-            problem = f"should be a {registry.what} or the name of one, not {shown(value)}"
-        if problem:
-            raise ValueError(problem)
-        return value
-
-    return checked
-
-
-UpdateMode: TypeAlias = Annotated[
-    Literal["patch", "rewrite_from_suggestions", "full_rewrite_minibatch"],
-    BeforeValidator(update_mode_of),
-]
 Proposers: TypeAlias = Annotated[
-    tuple[Annotated[str | Proposer, PlainValidator(_part(PROPOSERS, Proposer))], ...],
+    tuple[Annotated[object, PlainValidator(PROPOSER.check)], ...],
     Field(min_length=1),
     BeforeValidator(_several),
-]
-PairPolicy: TypeAlias = Annotated[
-    Literal["mixed", "changed", "unchanged"], BeforeValidator(pair_policy_of)
 ]
 LeadingWords: TypeAlias = Annotated[
     tuple[Annotated[str, AfterValidator(_one_word)], ...],
@@ -129,7 +111,7 @@ class GradientSection(Section):
     portfolio_after: Count = 0
     explore_turns: Annotated[int, Field(ge=2)] = 12
     samples: Positive = 3
-    merge_mode: Literal["model", "union"] = "model"
+    merge_mode: Annotated[object, PlainValidator(MERGER.check)] = "model"
     trajectory_tokens: Annotated[Count, AfterValidator(_at_least(200))] = 6000
     evidence_tokens: Annotated[Count, AfterValidator(_at_least(2000))] = 60_000
     use_deep_reflect: bool = False
@@ -137,7 +119,7 @@ class GradientSection(Section):
     deep_reflect_successes: Count = 2
     deep_reflect_turns: Positive = 3
     own: Mapping[str, object] = Field(default_factory=dict[str, object])
-    """Not a key: settings of the proposers that are no keys above."""
+    """Not a key: settings of parts that are no keys above."""
 
 
 class OptimizerSection(Section):
@@ -145,35 +127,41 @@ class OptimizerSection(Section):
 
     learning_rate: Annotated[Count, Key(flat="edit_budget")] = 4
     min_learning_rate: Annotated[Count, Key(flat="min_edit_budget")] = 2
-    lr_scheduler: Literal["constant", "linear", "cosine", "autonomous"] = "cosine"
-    lr_control_mode: RateControl = "fixed"
-    select_mode: Literal["ranking", "trial"] = "ranking"
+    lr_scheduler: Annotated[object, PlainValidator(SCHEDULE.check)] = "cosine"
+    lr_control_mode: Annotated[object, PlainValidator(CONTROL.check)] = "fixed"
+    select_mode: Annotated[object, PlainValidator(SELECTOR.check)] = "ranking"
     trial_tasks: Positive = 4
     candidates: Positive = 1
     candidate_shuffles: Count = 0
     screen_tasks: Count = 0
     race_block: Positive = 8
-    parents: Literal["current", "pareto"] = "current"
-    skill_update_mode: UpdateMode = "patch"
+    parents: Annotated[object, PlainValidator(PARENTS.check)] = "current"
+    skill_update_mode: Annotated[
+        object, PlainValidator(lambda name: UPDATE_MODE.check(update_mode_of(name)))
+    ] = "patch"
     max_skill_tokens: Count = 0
     use_slow_update: bool = True
     slow_update_samples: Positive = 20
     slow_update_gate_with_selection: bool = True
-    longitudinal_pair_policy: PairPolicy = "mixed"
+    longitudinal_pair_policy: Annotated[
+        object, PlainValidator(lambda name: PAIRS.check(pair_policy_of(name)))
+    ] = "mixed"
     use_meta_skill: bool = True
     use_meta_reflect: bool = False
     prune_every: Count = 0
     prune_tasks: Positive = 20
-    memory: Literal["run", "epoch"] = "run"
+    memory: Annotated[object, PlainValidator(MEMORY.check)] = "run"
     use_skill_aware_reflection: bool = False
     skill_aware_appendix_source: Literal["both", "failure_only"] = "both"
     skill_aware_consolidate_threshold: Count = 0
+    own: Mapping[str, object] = Field(default_factory=dict[str, object])
+    """Not a key: settings of parts that are no keys above."""
 
 
 class EvaluationSection(Section):
     """How candidates are measured and accepted."""
 
-    gate: Annotated[str | Gate, PlainValidator(_part(GATES, Gate))] = "strict"
+    gate: Annotated[object, PlainValidator(GATE.check)] = "strict"
     use_gate: Annotated[bool, AfterValidator(_coherent)] = True
     alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
     paired_test: Literal["exact", "mid_p"] = "exact"

@@ -115,6 +115,10 @@ class FinalTest:
 Move: TypeAlias = Step | MetaReflection | Pruning | EpochEnd | FinalTest
 
 
+def _never(epoch: int) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSettings:
     """The settings that lay out a run."""
@@ -136,8 +140,8 @@ class PlanSettings:
     """After how many epochs at a time rules that can be spared are looked for; 0: never."""
     prune_sample: int = 0
     """Tasks that each rule is tried on for that."""
-    forgets: bool = False
-    """Whether the optimizer starts each epoch with an empty memory of steps."""
+    forgets: Callable[[int], bool] = _never
+    """Whether the optimizer forgets the steps so far at the end of an epoch."""
     patience: int = 0
     """After how many steps in a row that changed nothing training ends; 0: never."""
     seed: int = 42
@@ -183,9 +187,10 @@ class Plan:
             last = epoch == shape.epochs
             sample = 0 if epoch == 1 else shape.last_sample if last else shape.sample
             order = tuple(shuffled(train, shape.seed + 2000 * epoch))
+            forgets = shape.forgets(epoch)
             spare = order[sample:] if shape.searches and sample else ()
             moves.append(
-                EpochEnd(epoch, number, order[:sample], last, shape.forgets, spare, shape.useful)
+                EpochEnd(epoch, number, order[:sample], last, forgets, spare, shape.useful)
             )
         if test is not None:
             moves.append(FinalTest(tuple(test)))

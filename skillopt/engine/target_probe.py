@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import cast
@@ -33,6 +33,10 @@ class LiveTargetProbe:
     runner: RolloutRunner
     target: Model
     tasks: Mapping[str, Task]
+
+    async def try_out(self, skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
+        """Attempts at training tasks with another skill."""
+        return await self.runner.try_out(skill, [self.tasks[task] for task in tasks])
 
     def leaked_reference(self, rollout: Rollout, text: str) -> str:
         """What the text would tell the target of the reference; empty when nothing."""

@@ -5,26 +5,27 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Literal, cast
 
-from typing_extensions import Self, assert_never
+from pydantic import BeforeValidator, Field
+from typing_extensions import assert_never
 
 from skillopt.core.chat import Message
+from skillopt.core.costs import PartCost, Range, StepSize
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Finding, Pattern, Proposal, Source
 from skillopt.core.rollout import Rollout, Score
 from skillopt.core.skill import Skill
 from skillopt.core.tokens import estimate, head
 from skillopt.errors import Unusable
-from skillopt.optimizer.replies import CallAnswer, EditAnswer, Exploration
+from skillopt.optimizer.replies import EditAnswer, PatternAnswer, Reasoned, ReplyShape, Text
 from skillopt.optimizer.sections import (
     attempt_section,
     budget_section,
     memory_sections,
     skill_section,
 )
-from skillopt.optimizer.tools import ProposerTools
 from skillopt.prompts.ask import Asker, PromptQuestion
 from skillopt.prompts.digest import NOTE, Digest, shorten
 
@@ -54,13 +55,13 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Workspace:
+class AttemptFiles:
     """The files, those of failed attempts first."""
 
     files: Mapping[str, File]
 
     @classmethod
-    def of(cls, rollouts: Iterable[Rollout]) -> Workspace:
+    def of(cls, rollouts: Iterable[Rollout]) -> AttemptFiles:
         """One file per attempt that has a score."""
         scored = [
             (rollout, rollout.outcome) for rollout in rollouts if isinstance(rollout.outcome, Score)
@@ -187,12 +188,70 @@ _LEAST = 200
 """Tokens below which there is no use in looking further."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExploreSettings:
-    """The settings of `Explore`."""
+_TOOLS = {
+    "ls": "list",
+    "list_files": "list",
+    "cat": "read",
+    "open": "read",
+    "read_file": "read",
+    "search": "grep",
+}
 
-    explore_turns: int = 12
-    failure_only: bool = False
+
+def _tool(value: object) -> object:
+    """Models write `read_file` and `search` too."""
+    word = value.strip().lower() if isinstance(value, str) else value
+    return _TOOLS.get(word, word) if isinstance(word, str) else word
+
+
+def _first(value: object) -> object:
+    return 1 if value is None else value
+
+
+def _together(value: object) -> object:
+    match value:
+        case None:
+            return []
+        case dict():
+            return [cast("object", value)]
+        case _:
+            return value
+
+
+class CallAnswer(ReplyShape):
+    """Something that an explorer wants to see."""
+
+    tool: Annotated[Literal["list", "read", "grep"], BeforeValidator(_tool)]
+    file: Text = ""
+    line: Annotated[int, BeforeValidator(_first)] = 1
+    text: Text = ""
+
+
+class Exploration(Reasoned):
+    """A turn of an explorer: what to look at next, or the conclusion."""
+
+    calls: Annotated[list[CallAnswer], BeforeValidator(_together)] = Field(
+        default_factory=list[CallAnswer]
+    )
+    patterns: list[PatternAnswer] = Field(default_factory=list[PatternAnswer])
+    edits: list[EditAnswer] | None = None
+
+    @property
+    def concluded(self) -> bool:
+        """Whether it wants to see nothing more."""
+        return bool(self.edits) or (self.edits is not None and not self.calls)
+
+    def complaint(self, *, last: bool) -> str:
+        """What is wrong with the turn."""
+        if self.concluded or (self.calls and not last):
+            return ""
+        if last:
+            return 'no turns are left; conclude with "edits", an empty list if need be.'
+        return 'it needs "calls", or "edits" to conclude.'
+
+    def said(self) -> str:
+        """The turn as the next ones remember it."""
+        return self.model_dump_json(include={"reasoning", "calls"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,18 +262,19 @@ class Explore:
     in all than such a question may show.
     """
 
-    Settings: ClassVar[type[ExploreSettings]] = ExploreSettings
-
     asker: Asker
-    turns: int = 12
+    explore_turns: int = 12
     failure_only: bool = False
 
-    @classmethod
-    def from_settings(cls, settings: ExploreSettings, tools: ProposerTools) -> Self:
-        """With the optimizer model."""
-        return cls(
-            asker=tools.asker, turns=settings.explore_turns, failure_only=settings.failure_only
-        )
+    def cost(self, size: StepSize) -> Iterator[PartCost]:
+        if size.budget != 0:
+            most = self.explore_turns
+            turns = Range(0 if self.failure_only else 1, most, most / 3)
+            shown = size.evidence_tokens or most * CALLS * size.attempt_tokens
+            yield PartCost("explore", turns, "explore", shown)
+
+    def proposes(self, size: StepSize) -> StepSize:
+        return replace(size, findings=2, proposals=size.allowed)
 
     async def __call__(
         self,
@@ -225,19 +285,19 @@ class Explore:
         budget: int | None,
     ) -> tuple[Finding, ...]:
         """One finding on failures and one on successes, as far as there is something to say."""
-        rollouts = [each for batch in batches async for each in batch]
-        workspace = Workspace.of(rollouts)
+        rollouts = [rollout for batch in batches async for rollout in batch]
+        files = AttemptFiles.of(rollouts)
         if self.failure_only:
-            failed = {name: file for name, file in workspace.files.items() if not file.passed}
-            workspace = Workspace(failed)
-        if not workspace.files or budget == 0:
+            failed = {name: file for name, file in files.files.items() if not file.passed}
+            files = AttemptFiles(failed)
+        if not files.files or budget == 0:
             return ()
-        visit = _Exploration(workspace, self.turns)
+        visit = _Exploration(files, self.explore_turns)
         sections = [
             skill_section(skill),
             *memory_sections(memory),
             budget_section(budget),
-            _turns_left(self.turns),
+            _turns_left(self.explore_turns),
         ]
         return _findings(visit, await self._look_around(visit, sections), budget)
 
@@ -254,18 +314,15 @@ class Explore:
                     shape=Exploration,
                     check=lambda answer, last=last: answer.complaint(last=last),
                 )
-                try:
-                    answer = await self.asker.ask(question)
-                except Unusable as error:
-                    progress.tick("failed")
+                answer = await self.asker.answer(question, progress)
+                if isinstance(answer, Unusable):
                     if last or not visit.turns:
-                        return str(error)
+                        return str(answer)
                     visit.left = 1  # what was seen so far may still be worth a conclusion
-                    continue
-                progress.tick()
-                if answer.concluded:
+                elif answer.concluded:
                     return answer
-                visit.look(answer, self.asker.digest)
+                else:
+                    visit.look(answer, self.asker.digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +337,7 @@ class _Turn:
 class _Exploration:
     """An exploration under way."""
 
-    workspace: Workspace
+    files: AttemptFiles
     left: int
     """Turns that are left, the present one included."""
     turns: list[_Turn] = field(default_factory=list[_Turn])
@@ -320,15 +377,15 @@ class _Exploration:
         match call.tool:
             case "list":
                 self.trail.append("list")
-                return self.workspace.list(room)
+                return self.files.list(room)
             case "read":
                 self.trail.append(f"read {call.file}")
-                if file := self.workspace.named(call.file):
+                if file := self.files.named(call.file):
                     self.seen[file.task] = file
-                return self.workspace.read(call.file, call.line, room)
+                return self.files.read(call.file, call.line, room)
             case "grep":
                 self.trail.append(f"grep {json.dumps(call.text, ensure_ascii=False)}")
-                return self.workspace.grep(call.text, room)
+                return self.files.grep(call.text, room)
         assert_never(call.tool)
 
 
@@ -378,14 +435,14 @@ def _proposal(edit: EditAnswer, visit: _Exploration) -> Proposal | None:
     tasks = _known(edit.tasks, visit) or tuple(sorted(visit.seen))
     if not tasks:
         return None
-    passed = {file.task for file in visit.workspace.files.values() if file.passed}
+    passed = {file.task for file in visit.files.files.values() if file.passed}
     source: Source = "success" if passed.issuperset(tasks) else "failure"
     return Proposal(edit.change(), source, tasks, edit.why, by="explore")
 
 
 def _known(named: Sequence[str], visit: _Exploration) -> tuple[str, ...]:
     """The tasks that an answer names, by id or by file, and that are really there."""
-    files = visit.workspace.files
+    files = visit.files.files
     ids = {file.task for file in files.values()}
     found = {files[each].task if each in files else each for each in named}
     return tuple(sorted(found & ids))

@@ -7,58 +7,61 @@ it writes a rule. The edit is made from it here; trials and the gate decide abou
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
-
-from typing_extensions import Self
+from collections.abc import AsyncIterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from skillopt.aio import map_all
+from skillopt.core.costs import PartCost, Range, StepSize
 from skillopt.core.edits import Append
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Finding, Pattern, Proposal
 from skillopt.core.rollout import Rollout
 from skillopt.core.sink import Phase
 from skillopt.core.skill import Skill
+from skillopt.core.tokens import estimate as tokens_in
 from skillopt.errors import Unusable
-from skillopt.optimizer.cases import ROOM, Case, Group, contrasting, grouped, read_cases
-from skillopt.optimizer.tools import ProposerTools
+from skillopt.optimizer.cases import GROUPS, ROOM, Case, Group, contrasting, grouped, read_cases
 from skillopt.prompts.ask import Asker
 
 _CASES = 6
 """Failed cases of a group that one question shows."""
 _SOLVED = 2
 """Solved ones, which show what is right already."""
-MOST_SHOWN = (_CASES + _SOLVED) * 3 * ROOM
+_MOST_SHOWN = (_CASES + _SOLVED) * 3 * ROOM
 """Tokens of the cases in one question, at most."""
 _SHORTEST, _LONGEST = 4, 60
 """Words of an instruction."""
+_TEMPERATURE = 0.8
+"""Of all samples but the first."""
 _TOLD = 200
 """Characters of a reply that cannot be used, as it is told."""
 _LEAD = re.compile(r"^(?:\**instruction:?\**:?|[-*]|\d+[.)])\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InstructSettings:
-    """The settings of `Instruct`."""
-
-    samples: int = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Instruct:
     """Asks several times for one instruction per group of failed tasks."""
 
-    Settings: ClassVar[type[InstructSettings]] = InstructSettings
-
     asker: Asker
     samples: int = 3
-    temperature: float = 0.8
 
-    @classmethod
-    def from_settings(cls, settings: InstructSettings, tools: ProposerTools) -> Self:
-        """With the optimizer model."""
-        return cls(asker=tools.asker, samples=settings.samples)
+    def cost(self, size: StepSize) -> Iterator[PartCost]:
+        prompt = tokens_in(self.asker.prompts.text("instruct"))
+        yield PartCost(
+            "instructions",
+            Range(0, self._groups(size) * self.samples),
+            "instruct",
+            asked=Range(50, _MOST_SHOWN + prompt, 0.15 * _MOST_SHOWN + prompt),
+            answer=Range(5, 160, 25),
+        )
+
+    def proposes(self, size: StepSize) -> StepSize:
+        groups = self._groups(size)
+        return replace(size, findings=groups, proposals=groups * self.samples, deletions=False)
+
+    def _groups(self, size: StepSize) -> int:
+        return sum(min(GROUPS, len(batch)) for batch in size.batches)
 
     async def __call__(
         self,
@@ -110,7 +113,7 @@ class Instruct:
 
     async def _sample(self, cases: Sequence[Case], replicate: int) -> str:
         shown = "\n\n".join(case.told() for case in cases)
-        temperature = self.temperature if replicate else 0.0
+        temperature = _TEMPERATURE if replicate else 0.0
         try:
             return await self.asker.say(
                 "analyst", "instruct", shown, temperature=temperature, replicate=replicate

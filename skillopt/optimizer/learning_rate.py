@@ -2,72 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Sequence
+from collections.abc import AsyncIterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import cos, pi
 from statistics import fmean
+from typing import ClassVar
 
+from pydantic import Field
+
+from skillopt.core.costs import MANY, MAYBE, PartCost, StepSize
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import ProposalSet, Rate
 from skillopt.core.rollout import Rollout, Score
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
-from skillopt.optimizer.replies import RateAnswer
+from skillopt.optimizer.parts import RateControl, Schedule, Tools
+from skillopt.optimizer.replies import Reasoned, Text, Words
 from skillopt.optimizer.sections import memory_sections, proposals_section, skill_section
 from skillopt.prompts.ask import Asker, PromptQuestion
 
 
 def unbounded(step: int, total: int) -> None:
-    """No rate: everything proposed is used."""
+    """Everything proposed is used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """Always the same."""
+    """Schedule `constant`; the others start from its rate as well."""
 
-    high: int
+    learning_rate: int
+    min_learning_rate: int = 0
 
-    def __call__(self, step: int, total: int) -> int:
-        """The rate."""
-        return self.high
-
-
-@dataclass(frozen=True, slots=True)
-class Linear:
-    """From high to low in a straight line."""
-
-    high: int
-    low: int
+    @property
+    def lowest(self) -> int:
+        return min(self.min_learning_rate, self.learning_rate)
 
     def __call__(self, step: int, total: int) -> int:
-        """The rate; a single step is made at full rate."""
-        if total <= 1:
-            return self.high
-        return max(self.low, round(self.high + (self.low - self.high) * step / total))
+        # A single step is made at full rate.
+        rate = self.rate(step, total) if total > 1 else self.learning_rate
+        return max(self.lowest, round(rate))
+
+    def rate(self, step: int, total: int) -> float:
+        return self.learning_rate
 
 
-@dataclass(frozen=True, slots=True)
-class Cosine:
-    """From high to low, slowly at both ends."""
+class Linear(Constant):
+    """Schedule `linear`: from high to low in a straight line."""
 
-    high: int
-    low: int
+    def rate(self, step: int, total: int) -> float:
+        return self.learning_rate + (self.lowest - self.learning_rate) * step / total
 
-    def __call__(self, step: int, total: int) -> int:
-        """The rate; a single step is made at full rate."""
-        if total <= 1:
-            return self.high
+
+class Cosine(Constant):
+    """Schedule `cosine`: from high to low, slowly at both ends."""
+
+    def rate(self, step: int, total: int) -> float:
         share = (1 + cos(pi * step / total)) / 2
-        return max(self.low, round(self.low + (self.high - self.low) * share))
+        return self.lowest + (self.learning_rate - self.lowest) * share
+
+
+class LeftOpen(Constant):
+    """Schedule `autonomous`: the optimizer decides; the lowest rate if it does not."""
+
+    def control(self, tools: Tools) -> RateControl:
+        return AutonomousOr(asker=tools.asker, lowest=self.lowest)
+
+
+class Fixed:
+    """Control `fixed`: as scheduled."""
+
+    async def __call__(
+        self,
+        skill: Skill,
+        batches: Sequence[AsyncIterable[Rollout]],
+        merged: ProposalSet,
+        memory: Memory,
+        *,
+        scheduled: int | None,
+    ) -> Rate | None:
+        return None
+
+
+class Unlimited(Fixed):
+    """Control `none`: everything proposed is used."""
+
+    schedule: Schedule = staticmethod(unbounded)
+
+
+class RateAnswer(Reasoned):
+    learning_rate: int
+    confidence: Text = ""
+    risk_notes: Words = Field(default_factory=list[str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Autonomous:
-    """Asks the optimizer, once the proposals are merged."""
+    """Control `autonomous`: asks the optimizer, once the proposals are merged."""
 
     asker: Asker
-    fallback: int | None = None
-    """What holds without a usable answer; None: the scheduled rate."""
+
+    def cost(self, size: StepSize) -> Iterator[PartCost]:
+        yield PartCost("learning rate", MAYBE, "lr_autonomous", 2000)
+
+    def most(self, allowed: int) -> int:
+        """It may use more than is scheduled."""
+        return max(MANY, allowed)
+
+    def fallback(self, scheduled: int | None) -> int | None:
+        """What holds without a usable answer; None: all proposals."""
+        return scheduled
 
     async def __call__(
         self,
@@ -78,28 +121,23 @@ class Autonomous:
         *,
         scheduled: int | None,
     ) -> Rate:
-        """What the answer says, held to the number of proposals."""
         available = len(merged.proposals)
-        with self.asker.sink.phase("learning_rate", 1) as progress:
-            question = PromptQuestion(
-                stage="lr_autonomous",
-                prompt="lr_autonomous",
-                sections=[
-                    skill_section(skill),
-                    *memory_sections(memory),
-                    await _rollout_section(batches),
-                    proposals_section(merged.proposals),
-                ],
-                shape=RateAnswer,
-            )
-            try:
-                answer = await self.asker.ask(question)
-            except Unusable as error:
-                progress.tick("failed")
-                held = scheduled if self.fallback is None else self.fallback
-                value = available if held is None else min(held, available)
-                return Rate(value=value, available=available, problem=str(error))
-            progress.tick()
+        question = PromptQuestion(
+            stage="lr_autonomous",
+            prompt="lr_autonomous",
+            sections=[
+                skill_section(skill),
+                *memory_sections(memory),
+                await _rollout_section(batches),
+                proposals_section(merged.proposals),
+            ],
+            shape=RateAnswer,
+        )
+        answer = await self.asker.answer(question, "learning_rate")
+        if isinstance(answer, Unusable):
+            held = self.fallback(scheduled)
+            value = available if held is None else min(held, available)
+            return Rate(value=value, available=available, problem=str(answer))
         return Rate(
             value=max(0, min(answer.learning_rate, available)),
             wanted=answer.learning_rate,
@@ -111,11 +149,25 @@ class Autonomous:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutonomousOr(Autonomous):
+    lowest: int
+
+    def fallback(self, scheduled: int | None) -> int | None:
+        return self.lowest
+
+
 @dataclass(frozen=True, slots=True)
 class Steadying:
-    """Falls as recent candidates made tasks worse, and rises again as they agree."""
+    """Control `volatility`: falls as recent candidates made tasks worse, rises as they agree."""
 
-    low: int
+    learning_rate: int
+    min_learning_rate: int
+    reads_all_scores: ClassVar[bool] = True
+
+    @property
+    def schedule(self) -> Schedule:
+        return Constant(self.learning_rate)
 
     async def __call__(
         self,
@@ -127,10 +179,11 @@ class Steadying:
         scheduled: int | None,
     ) -> Rate:
         """The scheduled rate at volatility 0, the lowest from one half on, even steps between."""
-        high = self.low if scheduled is None else scheduled
+        low = min(self.min_learning_rate, self.learning_rate)
+        high = low if scheduled is None else scheduled
         calm = 1 - min(1.0, 2 * memory.volatility)
         return Rate(
-            value=self.low + round((high - self.low) * calm),
+            value=low + round((high - low) * calm),
             available=len(merged.proposals),
             reasoning=(
                 f"volatility {memory.volatility:.2f}: of what recent candidates changed, "

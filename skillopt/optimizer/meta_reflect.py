@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pydantic import Field
+
+from skillopt.core.costs import MAYBE, PartCost, StepSize
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Candidate, Draft, Proposal, ProposalSet, Selection
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
-from skillopt.optimizer.replies import MetaReflectAnswer
+from skillopt.optimizer.replies import EditAnswer, Reasoned, Words
 from skillopt.optimizer.sections import (
     budget_section,
     directions_section,
@@ -20,12 +24,20 @@ from skillopt.optimizer.update import Patch
 from skillopt.prompts.ask import Asker, PromptQuestion
 
 
+class MetaReflectAnswer(Reasoned):
+    directions: Words = Field(default_factory=list[str])
+    edits: list[EditAnswer]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaReflect:
     """One question over the accepted and rejected directions of an epoch."""
 
     asker: Asker
     update: Patch
+
+    def cost(self, size: StepSize) -> Iterator[PartCost]:
+        yield PartCost("meta reflect", MAYBE, "meta_reflect", 2000)
 
     async def rethink(
         self, skill: Skill, memory: Memory, *, epoch: int, budget: int | None
@@ -36,29 +48,20 @@ class MetaReflect:
             each.accepted or each.rejected or each.undecided for each in tried.steps
         ):
             return Draft(budget=budget)
-        with self.asker.sink.phase("meta_reflect", 1) as progress:
-            question = PromptQuestion(
-                stage="meta_reflect",
-                prompt="meta_reflect",
-                sections=[
-                    skill_section(skill),
-                    *memory_sections(memory),
-                    budget_section(budget),
-                    directions_section(tried),
-                ],
-                shape=MetaReflectAnswer,
-            )
-            try:
-                answer = await self.asker.ask(question)
-            except Unusable as error:
-                progress.tick("failed")
-                return Draft(budget=budget, merged=ProposalSet(problems=(str(error),)))
-            progress.tick()
-        return await self._draft(skill, memory, answer, budget)
-
-    async def _draft(
-        self, skill: Skill, memory: Memory, answer: MetaReflectAnswer, budget: int | None
-    ) -> Draft:
+        question = PromptQuestion(
+            stage="meta_reflect",
+            prompt="meta_reflect",
+            sections=[
+                skill_section(skill),
+                *memory_sections(memory),
+                budget_section(budget),
+                directions_section(tried),
+            ],
+            shape=MetaReflectAnswer,
+        )
+        answer = await self.asker.answer(question, "meta_reflect")
+        if isinstance(answer, Unusable):
+            return Draft(budget=budget, merged=ProposalSet(problems=(str(answer),)))
         repeat_filter = RepeatFilter.of(memory)
         proposals = tuple(
             Proposal(each.change(), "failure", why=each.why, by="meta_reflect")

@@ -10,22 +10,21 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import AsyncIterable, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from typing_extensions import Self
-
+from skillopt.core.costs import PartCost, StepSize
 from skillopt.core.edits import Append, Delete, Edit
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Finding, Pattern, Proposal
 from skillopt.core.rollout import Rollout
-from skillopt.core.sink import EventSink
 from skillopt.core.skill import Skill
 from skillopt.optimizer.cases import Case, by_kind, read_cases
-from skillopt.optimizer.tools import ProposerTools
 
 _FEW = 2
 """Cases of a kind from which on a common form counts as one."""
+_RULES = 3
+"""Rules that a finding yields at most."""
 _LABELS = 12
 """More different answers than this are no closed set."""
 _BULLET = re.compile(r"^[ \t]*[-*+][ \t]+\S.*$", re.MULTILINE)
@@ -37,12 +36,13 @@ class Patterns:
 
     asks_model: ClassVar[bool] = False
 
-    sink: EventSink
+    def cost(self, size: StepSize) -> tuple[PartCost, ...]:
+        return ()
 
-    @classmethod
-    def from_settings(cls, tools: ProposerTools) -> Self:
-        """It has no settings."""
-        return cls(sink=tools.asker.sink)
+    def proposes(self, size: StepSize) -> StepSize:
+        kinds = sum(len({task.kind for task in batch}) for batch in size.batches)
+        findings = kinds + len(size.batches)
+        return replace(size, findings=findings, proposals=_RULES * findings)
 
     async def __call__(
         self,

@@ -1,12 +1,12 @@
-"""The default optimizer: reflect, aggregate, select, update."""
+"""The default optimizer: reflect, merge, select, update."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from collections.abc import AsyncIterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from skillopt.core.edits import Placement
+from skillopt.core.costs import PartCost, StepSize, cost_of
 from skillopt.core.memory import Memory
 from skillopt.core.ports import Proposer
 from skillopt.core.proposal import (
@@ -18,90 +18,29 @@ from skillopt.core.proposal import (
     ProposalSet,
     Rate,
     ReminderUpdate,
-    Rewritten,
     Selection,
 )
 from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
+from skillopt.optimizer.learning_rate import Fixed
+from skillopt.optimizer.parts import Merger, RateControl, Selector, Update, UpdateMode
+from skillopt.optimizer.reflect import proposer_cost, proposer_size
+from skillopt.optimizer.reminders import Reminders
 from skillopt.optimizer.selection import RepeatFilter
 from skillopt.optimizer.vary import Vary, deal
 
 
-class Aggregating(Protocol):
-    """Findings to one bundle."""
-
-    async def __call__(
-        self, skill: Skill, findings: Sequence[Finding], memory: Memory
-    ) -> ProposalSet:
-        """Merge."""
-        ...
-
-
-class Rating(Protocol):
-    """How many of the merged proposals a step may use."""
-
-    async def __call__(
-        self,
-        skill: Skill,
-        batches: Sequence[AsyncIterable[Rollout]],
-        merged: ProposalSet,
-        memory: Memory,
-        *,
-        scheduled: int | None,
-    ) -> Rate:
-        """Decide."""
-        ...
-
-
-class Selecting(Protocol):
-    """The best proposals within a budget."""
-
-    async def __call__(
-        self, skill: Skill, merged: ProposalSet, memory: Memory, *, budget: int | None
-    ) -> Selection:
-        """Choose; without a budget, all of them."""
-        ...
-
-
-class Update(NamedTuple):
-    """What the chosen proposals made of the skill; None where nothing usable came of them."""
-
-    skill: Skill | None
-    report: tuple[Placement, ...] = ()
-    rewritten: Rewritten | None = None
-
-
-class Updating(Protocol):
-    """Chosen proposals to a candidate."""
-
-    async def __call__(self, skill: Skill, chosen: Selection, memory: Memory) -> Update:
-        """Write the candidate."""
-        ...
-
-
-class Annotating(Protocol):
-    """The reminders that a candidate carries."""
-
-    async def __call__(
-        self, skill: Skill, findings: Sequence[Finding], memory: Memory
-    ) -> ReminderUpdate:
-        """Gather."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """A chain of stages; replace any of them."""
+    """A chain of parts; replace any of them."""
 
     reflect: Proposer
-    aggregate: Aggregating
-    rate: Rating | None = None
-    """None: the schedule decides."""
-    select: Selecting
-    update: Updating
-    annotate: Annotating | None = None
+    merge: Merger
+    rate: RateControl = field(default_factory=Fixed)
+    select: Selector
+    update: UpdateMode
+    annotate: Reminders | None = None
     """None: reminders are not kept."""
-
     vary: Vary | None = None
     """None: one candidate."""
 
@@ -114,78 +53,66 @@ class Pipeline:
         budget: int | None,
     ) -> Draft:
         """Run the stages in order."""
-        path = _Path(self, skill, memory)
-        found = await path.choose(batches, budget)
-        reminders = await self.annotate(skill, found.findings, memory) if self.annotate else None
-        first = await path.take(BUNDLE, found.chosen, reminders)
-        others: list[Candidate] = []
-        if self.vary is not None and found.chosen.proposals:
+        choice = await self._choose(skill, batches, memory, budget)
+        reminders = await self.annotate(skill, choice.findings, memory) if self.annotate else None
+        selections = [(BUNDLE, choice.chosen)]
+        if self.vary is not None and choice.chosen.proposals:
 
             async def again(seed: int) -> Selection:
-                dealt = await path.choose(deal(batches, seed), found.budget, fixed=True)
-                # Its places are those in a bundle of its own, which nobody keeps.
-                return replace(dealt.chosen, indices=None)
+                dealt = deal(batches, seed)
+                other = await self._choose(skill, dealt, memory, choice.budget, rated=True)
+                # Its places are those in a set of its own, which nobody keeps.
+                return replace(other.chosen, indices=None)
 
-            varied = await self.vary(found.chosen, found.merged, again)
-            others = [await path.take(*each, reminders) for each in varied]
+            selections += await self.vary(choice.chosen, choice.merged, again)
+        candidates = tuple(
+            [
+                await self._candidate(skill, memory, name, chosen, reminders)
+                for name, chosen in selections
+            ]
+        )
         return Draft(
-            budget=found.budget,
-            rate=found.rate,
-            findings=found.findings,
-            merged=found.merged,
-            repeats=found.repeats,
-            candidates=(first, *others),
+            budget=choice.budget,
+            rate=choice.rate,
+            findings=choice.findings,
+            merged=choice.merged,
+            repeats=choice.repeats,
+            candidates=candidates,
             reminders=reminders,
         )
 
-
-class _Found(NamedTuple):
-    """What was chosen, and the way there."""
-
-    findings: tuple[Finding, ...]
-    merged: ProposalSet
-    rate: Rate | None
-    budget: int | None
-    chosen: Selection
-    repeats: tuple[Proposal, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Path:
-    """The stages at work on one skill."""
-
-    stages: Pipeline
-    skill: Skill
-    memory: Memory
-
-    async def choose(
+    async def _choose(
         self,
+        skill: Skill,
         batches: Sequence[AsyncIterable[Rollout]],
+        memory: Memory,
         budget: int | None,
         *,
-        fixed: bool = False,
-    ) -> _Found:
-        """From attempts to chosen proposals; a fixed budget is not thought about again."""
-        stages, skill, memory = self.stages, self.skill, self.memory
+        rated: bool = False,
+    ) -> _Choice:
+        """From attempts to chosen proposals; a budget that is rated is not thought about again."""
         repeat_filter = RepeatFilter.of(memory)
-        findings = await stages.reflect(skill, batches, memory, budget=budget)
-        merged = await stages.aggregate(skill, repeat_filter.findings(findings), memory)
+        findings = await self.reflect(skill, batches, memory, budget=budget)
+        merged = await self.merge(skill, repeat_filter.findings(findings), memory)
         merged = repeat_filter.bundle(merged)
         rate = None
-        if stages.rate is not None and merged.proposals and not fixed:
-            rate = await stages.rate(skill, batches, merged, memory, scheduled=budget)
+        if merged.proposals and not rated:
+            rate = await self.rate(skill, batches, merged, memory, scheduled=budget)
+        if rate is not None:
             budget = rate.value
-        chosen = await stages.select(skill, merged, memory, budget=budget)
-        return _Found(findings, merged, rate, budget, chosen, tuple(repeat_filter.held))
+        chosen = await self.select(skill, merged, memory, budget=budget)
+        return _Choice(findings, merged, rate, budget, chosen, tuple(repeat_filter.held))
 
-    async def take(
-        self, name: str, chosen: Selection, reminders: ReminderUpdate | None
+    async def _candidate(
+        self,
+        skill: Skill,
+        memory: Memory,
+        name: str,
+        chosen: Selection,
+        reminders: ReminderUpdate | None,
     ) -> Candidate:
         """From chosen proposals to a candidate."""
-        skill = self.skill
-        done = Update(None)
-        if chosen.proposals:
-            done = await self.stages.update(skill, chosen, self.memory)
+        done = await self.update(skill, chosen, memory) if chosen.proposals else Update(None)
         written = skill if done.skill is None else done.skill
         candidate = written.with_notes(reminders.after) if reminders else written
         return Candidate(
@@ -195,3 +122,33 @@ class _Path:
             rewritten=done.rewritten,
             skill=None if done.skill is None and candidate == skill else candidate,
         )
+
+    def used(self, size: StepSize) -> int:
+        """Proposals that become part of a candidate, at most."""
+        most = getattr(self.rate, "most", None)
+        return size.allowed if most is None else most(size.allowed)
+
+    def cost(self, size: StepSize) -> Iterator[PartCost]:
+        """What all parts ask in a step."""
+        size = replace(proposer_size(self.reflect, size), used=self.used(size))
+        choosing = [*proposer_cost(self.reflect, size), *cost_of(self.merge, size)]
+        if size.budget != 0:
+            choosing += [*cost_of(self.rate, size), *cost_of(self.select, size)]
+        yield from choosing
+        for _ in range(self.vary.redone if self.vary else 0):
+            yield from (cost.perhaps() for cost in choosing)
+        if size.budget != 0:
+            candidates = self.vary.most + 1 if self.vary else 1
+            yield from (cost.times(candidates) for cost in cost_of(self.update, size))
+            yield from cost_of(self.annotate, size)
+
+
+class _Choice(NamedTuple):
+    """What was chosen, and the way there."""
+
+    findings: tuple[Finding, ...]
+    merged: ProposalSet
+    rate: Rate | None
+    budget: int | None
+    chosen: Selection
+    repeats: tuple[Proposal, ...]

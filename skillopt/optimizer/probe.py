@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator
 
 from skillopt.aio import map_all
+from skillopt.core.costs import PartCost, Range, StepSize
 from skillopt.core.ports import TargetProbe
 from skillopt.core.proposal import Probe, Turn
 from skillopt.core.rollout import Rollout, Score
 from skillopt.core.seeds import shuffled
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
-from skillopt.optimizer.replies import ProbeMove
+from skillopt.optimizer.replies import Reasoned, one_word
 from skillopt.optimizer.sections import attempt_sections, skill_section, turns_section
 from skillopt.prompts.ask import Asker, PromptQuestion
+
+
+class ProbeMove(Reasoned):
+    """What a probe does next."""
+
+    probe: Annotated[Literal["ask", "rerun", "conclude"], BeforeValidator(one_word)]
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +40,13 @@ class Probing:
     turns: int = 3
     """Questions and re-runs per attempt; the conclusion comes on top."""
     seed: int = 42
+
+    def cost(self, size: StepSize) -> Iterator[PartCost]:
+        probes = min(size.tasks, self.failures + self.successes)
+        # Each turn may be told back once, and the conclusion comes on top.
+        most = probes * (2 * self.turns + 1)
+        yield PartCost("probes", Range(0, most, most / 3), "probe", 2 * size.attempt_tokens)
+        yield PartCost("probed", Range(0, probes * self.turns))
 
     async def __call__(
         self, skill: Skill, batches: Sequence[AsyncIterable[Rollout]]

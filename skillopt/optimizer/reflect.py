@@ -3,41 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil
 from typing import ClassVar
 
-from typing_extensions import Self
-
 from skillopt.aio import TaskGroup, join, task_group
+from skillopt.core.costs import NONE, PartCost, Range, StepSize, TellsCost, TellsProposals
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Finding, Pattern, Probe, Proposal, Source
 from skillopt.core.rollout import Rollout, Score
 from skillopt.core.sink import Phase
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
-from skillopt.optimizer.forms import EDITS, Form
 from skillopt.optimizer.probe import Probing
 from skillopt.optimizer.reminders import Reminders
+from skillopt.optimizer.replies import EDITS, Form
 from skillopt.optimizer.sections import (
     attempt_sections,
     budget_section,
     memory_sections,
     probe_section,
 )
-from skillopt.optimizer.tools import ProposerTools
 from skillopt.prompts.ask import Asker, PromptQuestion
 from skillopt.prompts.digest import Digest
 
 _PROMPTS: dict[Source, str] = {"failure": "analyst_error", "success": "analyst_success"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReflectSettings:
-    """The settings of `Reflect`."""
-
-    minibatch_size: int = 8
-    failure_only: bool = False
+MINIBATCH = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,13 +39,12 @@ class Reflect:
     So reflection overlaps the rest of the rollout and still does not depend on who finished first.
     """
 
-    Settings: ClassVar[type[ReflectSettings]] = ReflectSettings
     edits_only: ClassVar[bool] = False
     writes_reminders: ClassVar[bool] = True
     reads_probes: ClassVar[bool] = True
 
     asker: Asker
-    minibatch: int = 8
+    minibatch_size: int = MINIBATCH
     failure_only: bool = False
     reminders: Reminders | None = None
     """Tells rules that are missing from rules that were ignored; None: all failures are edits."""
@@ -61,17 +52,17 @@ class Reflect:
     """Looks into a few attempts first, which are chosen from all of the step; None: into none."""
     form: Form = EDITS
 
-    @classmethod
-    def from_settings(cls, settings: ReflectSettings, tools: ProposerTools) -> Self:
-        """With all tools."""
-        return cls(
-            asker=tools.asker,
-            minibatch=settings.minibatch_size,
-            failure_only=settings.failure_only,
-            reminders=tools.reminders,
-            probing=tools.probing,
-            form=tools.form,
-        )
+    def cost(self, size: StepSize) -> Iterator[PartCost]:
+        if self.probing is not None:
+            yield from self.probing.cost(size)
+        minibatches = minibatches_of(size, self.minibatch_size, both=not self.failure_only)
+        shown = size.shown(self.minibatch_size)
+        prompt = f"analyst_error{self.form.suffix}"
+        yield PartCost("analysts", minibatches, prompt, shown, whole=self.form.whole)
+
+    def proposes(self, size: StepSize) -> StepSize:
+        most = minibatches_of(size, self.minibatch_size, both=not self.failure_only).high
+        return replace(size, findings=round(most), proposals=round(most) * size.allowed)
 
     async def __call__(
         self,
@@ -93,60 +84,6 @@ class Reflect:
                 failure, success = reflection.asked["failure"], reflection.asked["success"]
                 return tuple(await join([*failure, *success]))
 
-    async def analyse(
-        self, reflection: _Reflection, source: Source, place: tuple[int, int], group: list[Rollout]
-    ) -> Finding:
-        """One question about one minibatch."""
-        batch, number = place
-        tasks = tuple(each.task for each in group)
-        probes = tuple(reflection.probes[task] for task in tasks if task in reflection.probes)
-        noted = self.reminders.prompts(source) if self.reminders else ()
-        probed = ("probed",) if any(each.conclusion for each in probes) else ()
-        sections = [
-            self.form.show(reflection.skill),
-            *memory_sections(reflection.memory),
-            budget_section(reflection.budget),
-            *_evidence(group, reflection.probes, self.asker.digest),
-        ]
-        question = PromptQuestion(
-            stage="analyst",
-            prompt=_PROMPTS[source] + self.form.suffix,
-            sections=sections,
-            shape=self.form.analysis,
-            max_tokens=self.form.max_tokens,
-            also=(*noted, *probed),
-        )
-        try:
-            answer = await self.asker.ask(question)
-        except Unusable as error:
-            reflection.progress.tick("failed")
-            return Finding(
-                source=source,
-                batch=batch,
-                number=number,
-                tasks=tasks,
-                problem=str(error),
-                probes=probes,
-            )
-        reflection.progress.tick()
-        return Finding(
-            source=source,
-            batch=batch,
-            number=number,
-            tasks=tasks,
-            reasoning=answer.reasoning,
-            patterns=tuple(
-                Pattern(each.name, each.count, each.description, _known(each.tasks, tasks))
-                for each in answer.patterns
-            ),
-            proposals=tuple(
-                Proposal(each.change(), source, _known(each.tasks, tasks), each.why)
-                for each in answer.items[: reflection.budget]
-            ),
-            notes=tuple(answer.appendix_notes[: reflection.budget]) if noted else (),
-            probes=probes,
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class _Reflection:
@@ -163,27 +100,68 @@ class _Reflection:
         default_factory=lambda: {"failure": [], "success": []}
     )
 
-    async def read(self, number: int, batch: AsyncIterable[Rollout]) -> None:
+    async def read(self, batch: int, rollouts: AsyncIterable[Rollout]) -> None:
         """Deal the attempts of a micro-batch to two piles; a full pile becomes a question."""
         piles: dict[Source, list[Rollout]] = {"failure": [], "success": []}
-        async for rollout in batch:
+        async for rollout in rollouts:
             if not isinstance(rollout.outcome, Score):
                 continue
             source: Source = "success" if rollout.outcome.passed else "failure"
             piles[source].append(rollout)
-            if len(piles[source]) == self.reflect.minibatch:
-                self._ask(number, source, piles[source])
+            if len(piles[source]) == self.reflect.minibatch_size:
+                self._ask(batch, source, piles[source])
                 piles[source] = []
         for source, pile in piles.items():
             if pile:
-                self._ask(number, source, pile)
+                self._ask(batch, source, pile)
 
-    def _ask(self, batch: int, source: Source, pile: list[Rollout]) -> None:
-        if source == "success" and self.reflect.failure_only:
-            return
-        place = batch, len(self.asked[source])
-        work = self.reflect.analyse(self, source, place, pile)
-        self.asked[source].append(self.group.start(work))
+    def _ask(self, batch: int, source: Source, minibatch: list[Rollout]) -> None:
+        if source == "failure" or not self.reflect.failure_only:
+            finding = Finding(
+                source=source,
+                batch=batch,
+                number=len(self.asked[source]),
+                tasks=tuple(rollout.task for rollout in minibatch),
+            )
+            self.asked[source].append(self.group.start(self._analyse(finding, minibatch)))
+
+    async def _analyse(self, finding: Finding, minibatch: list[Rollout]) -> Finding:
+        """The finding with the answer to one question about one minibatch."""
+        asker, form, reminders = self.reflect.asker, self.reflect.form, self.reflect.reminders
+        source, tasks = finding.source, finding.tasks
+        probes = tuple(self.probes[task] for task in tasks if task in self.probes)
+        finding = replace(finding, probes=probes)
+        noted = reminders.prompts(source) if reminders else ()
+        probed = ("probed",) if any(probe.conclusion for probe in probes) else ()
+        question = PromptQuestion(
+            stage="analyst",
+            prompt=_PROMPTS[source] + form.suffix,
+            sections=[
+                form.show(self.skill),
+                *memory_sections(self.memory),
+                budget_section(self.budget),
+                *_evidence(minibatch, self.probes, asker.digest),
+            ],
+            shape=form.analysis,
+            max_tokens=form.max_tokens,
+            also=(*noted, *probed),
+        )
+        answer = await asker.answer(question, self.progress)
+        if isinstance(answer, Unusable):
+            return replace(finding, problem=str(answer))
+        return replace(
+            finding,
+            reasoning=answer.reasoning,
+            patterns=tuple(
+                Pattern(each.name, each.count, each.description, _shown(each.tasks, tasks))
+                for each in answer.patterns
+            ),
+            proposals=tuple(
+                Proposal(item.change(), source, _shown(item.tasks, tasks), item.why)
+                for item in answer.items[: self.budget]
+            ),
+            notes=tuple(answer.appendix_notes[: self.budget]) if noted else (),
+        )
 
 
 def _evidence(
@@ -197,7 +175,40 @@ def _evidence(
             yield probe_section(probe)
 
 
-def _known(named: Sequence[str], tasks: tuple[str, ...]) -> tuple[str, ...]:
+def _shown(named: Sequence[str], tasks: tuple[str, ...]) -> tuple[str, ...]:
     """The tasks that an answer names and that were really shown; all of them when it names none."""
     shown = sorted(set(named) & set(tasks))
     return tuple(shown or sorted(tasks))
+
+
+def minibatches_of(size: StepSize, minibatch: int, *, both: bool) -> Range:
+    """Questions about the attempts of a step, however many of them failed."""
+
+    def questions(tasks: int) -> Range:
+        most = max(
+            ceil(failed / minibatch) + both * ceil((tasks - failed) / minibatch)
+            for failed in range(tasks + 1)
+        )
+        # Attempts without a score are read by nobody.
+        scored = tasks - int(size.unscored * tasks)
+        return Range(ceil(scored / minibatch) if both else 0, most)
+
+    return sum((questions(len(batch)) for batch in size.batches), NONE)
+
+
+def proposer_cost(proposer: object, size: StepSize) -> Iterable[PartCost]:
+    """What a proposer tells; one that tells nothing counts as an analyst, if it asks a model."""
+    if isinstance(proposer, TellsCost):
+        return proposer.cost(size)
+    if not getattr(proposer, "asks_model", True):
+        return ()
+    minibatches = minibatches_of(size, MINIBATCH, both=True)
+    return (PartCost("analysts", minibatches, "analyst_error", size.shown(MINIBATCH)),)
+
+
+def proposer_size(proposer: object, size: StepSize) -> StepSize:
+    """The size with what a proposer proposes at most; as an analyst, if it does not tell."""
+    if isinstance(proposer, TellsProposals):
+        return proposer.proposes(size)
+    most = round(minibatches_of(size, MINIBATCH, both=True).high)
+    return replace(size, findings=most, proposals=most * size.allowed)

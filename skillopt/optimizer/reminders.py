@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from skillopt.core.costs import MAYBE, PartCost, StepSize
 from skillopt.core.memory import Memory, meaning_of_note
 from skillopt.core.proposal import Finding, ReminderUpdate, Source
 from skillopt.core.reminders import new_reminders
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
-from skillopt.optimizer.replies import ConsolidatedNotes
+from skillopt.optimizer.replies import Reasoned
 from skillopt.optimizer.sections import notes_section, skill_section
 from skillopt.prompts.ask import Asker, PromptQuestion
 
 _PROMPTS: dict[Source, str] = {"failure": "lapses_failure", "success": "lapses_success"}
+
+
+class ConsolidatedNotes(Reasoned):
+    consolidated_notes: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,14 +27,18 @@ class Reminders:
     """Gathers the reminders of a step for the appendix of its candidate."""
 
     asker: Asker
-    sources: frozenset[Source] = frozenset(("failure", "success"))
-    """Which attempts may give rise to reminders."""
+    failure_only: bool = False
+    """Whether only failed attempts may give rise to reminders."""
     threshold: int = 0
     """Above so many reminders the list is compacted; 0: never."""
 
     def prompts(self, source: Source) -> tuple[str, ...]:
         """What an analyst of these attempts is told about reminders."""
-        return (_PROMPTS[source],) if source in self.sources else ()
+        return () if self.failure_only and source == "success" else (_PROMPTS[source],)
+
+    def cost(self, size: StepSize) -> Iterator[PartCost]:
+        if self.threshold:
+            yield PartCost("reminders", MAYBE, "appendix_consolidate", 2000)
 
     async def __call__(
         self, skill: Skill, findings: Sequence[Finding], memory: Memory
@@ -51,19 +60,15 @@ class Reminders:
             count = len(new_reminders(answer.consolidated_notes, ()))
             return "" if 0 < count < len(notes) else f"there should be 1 to {len(notes) - 1} notes."
 
-        with self.asker.sink.phase("consolidate", 1) as progress:
-            question = PromptQuestion(
-                stage="appendix_consolidate",
-                prompt="appendix_consolidate",
-                sections=[skill_section(skill), notes_section(notes)],
-                shape=ConsolidatedNotes,
-                check=complaint,
-            )
-            try:
-                answer = await self.asker.ask(question)
-            except Unusable as error:
-                progress.tick("failed")
-                return ReminderUpdate(added, notes, problem=str(error))
-            progress.tick()
+        question = PromptQuestion(
+            stage="appendix_consolidate",
+            prompt="appendix_consolidate",
+            sections=[skill_section(skill), notes_section(notes)],
+            shape=ConsolidatedNotes,
+            check=complaint,
+        )
+        answer = await self.asker.answer(question, "consolidate")
+        if isinstance(answer, Unusable):
+            return ReminderUpdate(added, notes, problem=str(answer))
         shorter = new_reminders(answer.consolidated_notes, ())
         return ReminderUpdate(added, shorter, len(notes) - len(shorter))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from skillopt.core.costs import MAYBE, PartCost, StepSize
 from skillopt.core.edits import Rewrite
 from skillopt.core.memory import Meaning, Memory, meaning
 from skillopt.core.proposal import Dropped, Finding, Proposal, ProposalSet, Selection
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
-from skillopt.optimizer.forms import EDITS, Form
-from skillopt.optimizer.replies import Ranking
+from skillopt.optimizer.replies import EDITS, Form, Reasoned
 from skillopt.optimizer.sections import (
     budget_section,
     memory_sections,
@@ -38,7 +38,7 @@ class RepeatFilter:
         return tuple(replace(each, proposals=self._new(each.proposals)) for each in findings)
 
     def bundle(self, bundle: ProposalSet) -> ProposalSet:
-        """The same bundle without them: a merge may have put one together again."""
+        """The same set without them: a merge may have put one together again."""
         return replace(bundle, proposals=self._new(bundle.proposals))
 
     def _new(self, proposals: Iterable[Proposal]) -> tuple[Proposal, ...]:
@@ -51,12 +51,20 @@ class RepeatFilter:
 ZERO = "the learning rate of this step is 0"
 
 
+class Ranking(Reasoned):
+    selected_indices: list[int]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Select:
-    """Asks for a ranking only when there is more than the budget allows."""
+    """Selector `ranking`: asks only when there is more than the budget allows."""
 
     asker: Asker
     form: Form = EDITS
+
+    def cost(self, size: StepSize) -> Iterator[PartCost]:
+        if size.budget is not None:
+            yield PartCost("ranking", MAYBE, f"ranking{self.form.suffix}", 2000)
 
     async def __call__(
         self, skill: Skill, merged: ProposalSet, memory: Memory, *, budget: int | None
@@ -66,29 +74,31 @@ class Select:
             return Selection(merged.proposals)
         if budget == 0:
             return replace(_chosen(merged, (), ZERO), indices=None)
-        with self.asker.sink.phase("select", 1) as progress:
-            sections = [
+
+        def usable(answer: Ranking) -> list[int]:
+            """The known indices, each once, in the order given."""
+            known = range(len(merged.proposals))
+            return [index for index in dict.fromkeys(answer.selected_indices) if index in known]
+
+        question = PromptQuestion(
+            stage="ranking",
+            prompt=f"ranking{self.form.suffix}",
+            sections=[
                 skill_section(skill),
                 *memory_sections(memory),
                 budget_section(budget),
                 proposals_section(merged.proposals),
-            ]
-            question = PromptQuestion(
-                stage="ranking",
-                prompt=f"ranking{self.form.suffix}",
-                sections=sections,
-                shape=Ranking,
-                check=lambda answer: (
-                    "" if _usable(answer, merged) else "it selects no known index."
-                ),
-            )
-            try:
-                answer = await self.asker.ask(question)
-            except Unusable as error:
-                progress.tick("failed")
-                return _most_supported(merged, budget, str(error))
-            progress.tick()
-        indices = _usable(answer, merged)[:budget]
+            ],
+            shape=Ranking,
+            check=lambda answer: "" if usable(answer) else "it selects no known index.",
+        )
+        answer = await self.asker.answer(question, "select")
+        if isinstance(answer, Unusable):
+            places = range(len(merged.proposals))
+            by_support = sorted(places, key=lambda index: -merged.proposals[index].support)
+            chosen = _chosen(merged, by_support[:budget], "others have more support")
+            return replace(chosen, problem=str(answer))
+        indices = usable(answer)[:budget]
         return _chosen(merged, indices, "the ranking put others first", answer.reasoning)
 
 
@@ -100,26 +110,12 @@ class OneBody:
     ) -> Selection:
         """Asks nothing; without words in any of them, the first stands for all."""
         worded = [
-            each
-            for each in merged.proposals
-            if isinstance(each.edit, Rewrite) and each.edit.body.strip()
+            proposal
+            for proposal in merged.proposals
+            if isinstance(proposal.edit, Rewrite) and proposal.edit.body.strip()
         ]
-        best = sorted(worded, key=lambda each: -each.support)
+        best = sorted(worded, key=lambda proposal: -proposal.support)
         return Selection(tuple((best or list(merged.proposals))[:1]))
-
-
-def _usable(answer: Ranking, merged: ProposalSet) -> list[int]:
-    """The known indices, each once, in the order given."""
-    known = range(len(merged.proposals))
-    return [index for index in dict.fromkeys(answer.selected_indices) if index in known]
-
-
-def _most_supported(merged: ProposalSet, budget: int, problem: str) -> Selection:
-    by_support = sorted(
-        range(len(merged.proposals)), key=lambda index: -merged.proposals[index].support
-    )
-    why = "others have more support"
-    return replace(_chosen(merged, by_support[:budget], why), problem=problem)
 
 
 def _chosen(

@@ -2,71 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from pydantic import Field
 
 from skillopt.aio import map_all
+from skillopt.core.costs import MAYBE, PartCost, StepSize
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Review
-from skillopt.core.rollout import Change, Pair
+from skillopt.core.rollout import CHANGED, UNCHANGED, Change, Pair
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
-from skillopt.optimizer.replies import MetaSkillAnswer, SlowUpdateAnswer
+from skillopt.optimizer.replies import Reasoned
 from skillopt.optimizer.sections import memory_sections, pair_sections, skill_section
 from skillopt.prompts.ask import Asker, PromptQuestion
 from skillopt.prompts.digest import Digest
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetaSkill:
-    """Rewrites the lessons that later epochs reflect, merge and rank with."""
-
-    asker: Asker
-
-    async def __call__(
-        self, before: Skill, after: Skill, pairs: Sequence[Pair], memory: Memory
-    ) -> tuple[str, str]:
-        """New lessons and the reasoning for them; empty lessons mean: keep the old ones."""
-        with self.asker.sink.phase("meta_skill", 1) as progress:
-            question = PromptQuestion(
-                stage="meta_skill",
-                prompt="meta_skill",
-                sections=[
-                    *memory_sections(memory),
-                    *comparison(before, after, pairs, self.asker.digest),
-                ],
-                shape=MetaSkillAnswer,
-            )
-            answer = await self.asker.ask(question)
-            progress.tick()
-            return answer.meta_skill_content.strip(), answer.reasoning
-
-
 _ORDER: tuple[Change, ...] = ("regressed", "persistent_fail", "improved", "stable_success")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlowUpdate:
-    """Writes the protected guidance region anew."""
+class Mixed:
+    """Pair policy `mixed`: tasks with any change are shown."""
 
-    asker: Asker
+    def __call__(self, change: Change) -> bool:
+        return True
 
-    async def __call__(self, before: Skill, after: Skill, pairs: Sequence[Pair]) -> tuple[str, str]:
-        """New guidance and the reasoning for it; empty guidance means: leave it."""
-        with self.asker.sink.phase("slow_update", 1) as progress:
-            sections = [
-                *comparison(before, after, pairs, self.asker.digest),
-                f"<guidance>\n{after.guidance}\n</guidance>",
-            ]
-            question = PromptQuestion(
-                stage="slow_update",
-                prompt="slow_update",
-                sections=sections,
-                shape=SlowUpdateAnswer,
-            )
-            answer = await self.asker.ask(question)
-            progress.tick()
-            return answer.slow_update_content.strip(), answer.reasoning
+
+class Changed:
+    """Pair policy `changed`: those that got better or worse, from as many tasks as it takes."""
+
+    searches: ClassVar[bool] = True
+
+    def __call__(self, change: Change) -> bool:
+        return change in CHANGED
+
+
+class Unchanged:
+    """Pair policy `unchanged`."""
+
+    def __call__(self, change: Change) -> bool:
+        return change in UNCHANGED
+
+
+class GuidanceAnswer(Reasoned):
+    text: str = Field(alias="slow_update_content")
+
+
+class LessonsAnswer(Reasoned):
+    text: str = Field(alias="meta_skill_content")
 
 
 def comparison(before: Skill, after: Skill, pairs: Sequence[Pair], digest: Digest) -> list[str]:
@@ -82,45 +67,53 @@ def comparison(before: Skill, after: Skill, pairs: Sequence[Pair], digest: Diges
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Conclusion:
-    """One of the two texts; None when there is nothing new."""
-
-    text: str | None = None
-    reasoning: str = ""
-    problem: str = ""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookBack:
-    """Asks both questions at the same time; either may be switched off."""
+    """Asks for new guidance and new lessons at the same time; either may be switched off."""
 
-    slow_update: SlowUpdate | None
-    meta_skill: MetaSkill | None
+    asker: Asker
+    guides: bool
+    """Whether the protected guidance region is written anew."""
+    teaches: bool
+    """Whether the lessons are that later epochs reflect, merge and rank with."""
 
     async def review(
         self, before: Skill, after: Skill, pairs: Sequence[Pair], memory: Memory, *, last: bool
     ) -> Review:
         """Lessons are for later epochs, so after the last one none are asked for."""
-        questions: list[Awaitable[tuple[str, str]] | None] = [
-            self.slow_update(before, after, pairs) if self.slow_update else None,
-            self.meta_skill(before, after, pairs, memory) if self.meta_skill and not last else None,
-        ]
-        guidance, lessons = await map_all(_conclude, questions)
-        return Review(
-            guidance.text,
-            guidance.reasoning,
-            lessons.text,
-            lessons.reasoning,
-            tuple(each.problem for each in (guidance, lessons) if each.problem),
-        )
+        compared = comparison(before, after, pairs, self.asker.digest)
+        region = f"<guidance>\n{after.guidance}\n</guidance>"
+
+        async def conclude(stage: str) -> _Conclusion:
+            if stage == "slow_update":
+                wanted, shape, sections = self.guides, GuidanceAnswer, [*compared, region]
+            else:
+                wanted, shape = self.teaches and not last, LessonsAnswer
+                sections = [*memory_sections(memory), *compared]
+            if not wanted:
+                return _Conclusion()
+            question = PromptQuestion(stage=stage, prompt=stage, sections=sections, shape=shape)
+            answer = await self.asker.answer(question, stage)
+            if isinstance(answer, Unusable):
+                return _Conclusion(problem=str(answer))
+            return _Conclusion(answer.text.strip() or None, answer.reasoning)
+
+        guidance, lessons = await map_all(conclude, ["slow_update", "meta_skill"])
+        problems = tuple(each.problem for each in (guidance, lessons) if each.problem)
+        return Review(guidance.text, guidance.reasoning, lessons.text, lessons.reasoning, problems)
+
+    def cost(self, size: StepSize, *, last: bool) -> Iterator[PartCost]:
+        """`size.batches` are the tasks that are compared."""
+        shown = 2 * size.tasks * size.attempt_tokens
+        if self.guides:
+            yield PartCost("slow update", MAYBE, "slow_update", shown)
+        if self.teaches and not last:
+            yield PartCost("meta skill", MAYBE, "meta_skill", shown)
 
 
-async def _conclude(asking: Awaitable[tuple[str, str]] | None) -> Conclusion:
-    if asking is None:
-        return Conclusion()
-    try:
-        text, reasoning = await asking
-    except Unusable as error:
-        return Conclusion(problem=str(error))
-    return Conclusion(text or None, reasoning)
+class _Conclusion(NamedTuple):
+    """One of the two texts; None when there is nothing new."""
+
+    text: str | None = None
+    reasoning: str = ""
+    problem: str = ""

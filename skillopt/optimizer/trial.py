@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar
 
 from skillopt.aio import map_all
+from skillopt.core.costs import PartCost, Range, StepSize
 from skillopt.core.edits import Delete, apply_edits
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Dropped, Proposal, ProposalSet, Selection
@@ -14,24 +15,17 @@ from skillopt.core.rollout import Rollout, Score
 from skillopt.core.sink import EventSink, Phase
 from skillopt.core.skill import Skill
 from skillopt.optimizer.locate import forgiving
+from skillopt.optimizer.parts import TriesSkills
 from skillopt.optimizer.selection import ZERO
 from skillopt.optimizer.update import edits_in
 
-EXCHANGES = 5
+_EXCHANGES = 5
 """Other combinations that are tried when the first one leaves something broken."""
-
-
-class Try(Protocol):
-    """Attempts at training tasks with a skill, from finished work where possible."""
-
-    async def __call__(self, skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
-        """One rollout per task, in order."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """Keeps the proposals that repair most together. Asks no optimizer.
+    """Selector `trial`: keeps the proposals that repair most together. Asks no optimizer.
 
     Every rule is tried on `tasks` of the tasks that speak for it. A rule is kept if it repairs a
     task that no better rule repairs. A rule that contradicts a line shows its worth only when that
@@ -41,10 +35,20 @@ class Trial:
     with the reason.
     """
 
-    attempt: Try
+    edits_only: ClassVar[bool] = True
+
+    attempt: TriesSkills
     sink: EventSink
-    tasks: int = 4
+    trial_tasks: int = 4
     """How many of its tasks a proposal is tried on."""
+
+    def cost(self, size: StepSize) -> Iterator[PartCost]:
+        # Once alone; and once more beside lines that are proposed for deletion.
+        alone = size.proposals * (2 if size.deletions else 1)
+        together = (_EXCHANGES + 1) * size.used
+        most = self.trial_tasks * (alone + together)
+        # As a rule there are few proposals.
+        yield PartCost("trial", Range(0, most, 0.05 * most), edits=size.used)
 
     async def __call__(
         self, skill: Skill, merged: ProposalSet, memory: Memory, *, budget: int | None
@@ -145,7 +149,7 @@ class _TrialRun:
         chosen = self._cover(deletions)
         probes = list(dict.fromkeys(task for n in chosen for task in self._tasks(n)))
         passed = await self._passing([*deletions, *chosen], probes)
-        left = EXCHANGES
+        left = _EXCHANGES
         while left and len(passed) < len(probes):
             for other in self._exchanges(chosen, passed):
                 left -= 1
@@ -212,7 +216,7 @@ class _TrialRun:
     def _tasks(self, number: int) -> list[str]:
         """Tasks of a proposal, spread over all that speak for it."""
         tasks = self.proposals[number].tasks
-        most = min(self.trial.tasks, len(tasks))
+        most = min(self.trial.trial_tasks, len(tasks))
         return [tasks[k * len(tasks) // most] for k in range(most)]
 
     def _beyond(self) -> str:

@@ -1,10 +1,14 @@
-"""Chosen proposals to a candidate skill, and the limit on its size."""
+"""Update modes: chosen proposals to a candidate skill; and the limit on its size."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
+from pydantic import Field
+
+from skillopt.core.costs import MAYBE, PartCost, StepSize
 from skillopt.core.edits import Change, Edit, Rewrite, Suggestion, apply_edits
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Proposal, Rewritten, Selection
@@ -13,64 +17,95 @@ from skillopt.core.skill import Skill
 from skillopt.core.tokens import estimate
 from skillopt.errors import Unusable
 from skillopt.optimizer.locate import forgiving
-from skillopt.optimizer.pipeline import Update
-from skillopt.optimizer.replies import BodyAnswer, CompressAnswer
+from skillopt.optimizer.parts import Update
+from skillopt.optimizer.replies import (
+    Analysis,
+    Form,
+    Merge,
+    Reasoned,
+    RewriteAnswer,
+    SuggestionAnswer,
+    Words,
+    with_items,
+)
 from skillopt.optimizer.sections import body_section, memory_sections, proposals_section
 from skillopt.prompts.ask import Asker, PromptQuestion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patch:
-    """Applies the edits one after another, in order of priority."""
+    """Update mode `patch`: applies the edits one after another, in order of priority."""
 
     sink: EventSink
 
     async def __call__(self, skill: Skill, chosen: Selection, memory: Memory) -> Update:
-        """The candidate, with a report on every edit."""
         with self.sink.phase("update", len(chosen.proposals)):
             applied = apply_edits(skill, edits_in(chosen.proposals), forgiving)
         return Update(applied.skill, applied.report)
 
 
+class BodyAnswer(Reasoned):
+    change_summary: Words = Field(default_factory=list[str])
+    new_skill: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Follow:
-    """Has the body rewritten by one question that shows the chosen suggestions."""
+    """Update mode `rewrite_from_suggestions`: one question that shows the chosen suggestions."""
 
     asker: Asker
-    max_tokens: int | None = None
-    effort: str | None = None
+    rewrite_tokens: int | None = None
+    rewrite_effort: str | None = None
+    form: ClassVar[Form] = Form(
+        suffix="_rewrite",
+        analysis=with_items(Analysis, "revise_suggestions", SuggestionAnswer),
+        merge=with_items(Merge, "revise_suggestions", SuggestionAnswer),
+    )
+
+    def cost(self, size: StepSize) -> Iterator[PartCost]:
+        yield PartCost("rewrite", MAYBE, "rewrite_skill", 2000, whole=True)
 
     async def __call__(self, skill: Skill, chosen: Selection, memory: Memory) -> Update:
         """The candidate, unless no usable body came back."""
-        with self.asker.sink.phase("update", 1) as progress:
-            question = PromptQuestion(
-                stage="rewrite",
-                prompt="rewrite_skill",
-                sections=[
-                    body_section(skill),
-                    *memory_sections(Memory(steps=memory.steps)),
-                    proposals_section(chosen.proposals),
-                ],
-                shape=BodyAnswer,
-                check=lambda answer: "" if answer.new_skill.strip() else '"new_skill" is empty.',
-                max_tokens=self.max_tokens,
-                effort=self.effort,
-            )
-            try:
-                answer = await self.asker.ask(question)
-            except Unusable as error:
-                progress.tick("failed")
-                return Update(None, rewritten=Rewritten(problem=str(error)))
-            progress.tick()
+        question = PromptQuestion(
+            stage="rewrite",
+            prompt="rewrite_skill",
+            sections=[
+                body_section(skill),
+                *memory_sections(Memory(steps=memory.steps)),
+                proposals_section(chosen.proposals),
+            ],
+            shape=BodyAnswer,
+            check=lambda answer: "" if answer.new_skill.strip() else '"new_skill" is empty.',
+            max_tokens=self.rewrite_tokens,
+            effort=self.rewrite_effort,
+        )
+        answer = await self.asker.answer(question, "update")
+        if isinstance(answer, Unusable):
+            return Update(None, rewritten=Rewritten(problem=str(answer)))
         rewritten = Rewritten(summary=tuple(answer.change_summary), reasoning=answer.reasoning)
         return Update(skill.with_body(answer.new_skill), rewritten=rewritten)
 
 
+BODIES = Form(
+    suffix="_full_rewrite",
+    analysis=with_items(Analysis, "skill_candidates", RewriteAnswer),
+    merge=with_items(Merge, "skill_candidates", RewriteAnswer),
+    show=body_section,
+    whole=True,
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeOver:
-    """Takes over the chosen body as it is."""
+    """Update mode `full_rewrite_minibatch`: takes over the chosen body as it is."""
 
     sink: EventSink
+    rewrite_tokens: int | None = None
+
+    @property
+    def form(self) -> Form:
+        return replace(BODIES, max_tokens=self.rewrite_tokens)
 
     async def __call__(self, skill: Skill, chosen: Selection, memory: Memory) -> Update:
         """The candidate, unless none of the chosen holds a body with words."""
@@ -94,11 +129,11 @@ def edits_in(proposals: Iterable[Proposal]) -> Iterator[Edit]:
 
 def as_edit(change: Change) -> Edit | None:
     """The change, if it is one that can be applied alone."""
-    match change:
-        case Suggestion() | Rewrite():
-            return None
-        case edit:
-            return edit
+    return None if isinstance(change, Suggestion | Rewrite) else change
+
+
+class CompressAnswer(Reasoned):
+    compressed_skill: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,19 +161,15 @@ class Compress:
             over = f"the text has about {tokens} tokens, and only {room} are allowed."
             return over if tokens > room else ""
 
-        with self.asker.sink.phase("compress", 1) as progress:
-            question = PromptQuestion(
-                stage="compress",
-                prompt="compress_skill",
-                sections=[body_section(skill), f"<limit>{room}</limit>"],
-                shape=CompressAnswer,
-                check=complaint,
-                max_tokens=self.max_tokens,
-            )
-            try:
-                answer = await self.asker.ask(question)
-            except Unusable as error:
-                progress.tick("failed")
-                return skill, str(error)
-            progress.tick()
+        question = PromptQuestion(
+            stage="compress",
+            prompt="compress_skill",
+            sections=[body_section(skill), f"<limit>{room}</limit>"],
+            shape=CompressAnswer,
+            check=complaint,
+            max_tokens=self.max_tokens,
+        )
+        answer = await self.asker.answer(question, "compress")
+        if isinstance(answer, Unusable):
+            return skill, str(answer)
         return skill.with_body(answer.compressed_skill), ""

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
-from typing import Protocol
 
 from skillopt.core.proposal import ProposalSet, Selection
 from skillopt.core.rollout import Rollout
 from skillopt.core.seeds import shuffled
-
-
-class Again(Protocol):
-    """The way from attempts to chosen proposals once more, with the attempts dealt anew."""
-
-    async def __call__(self, seed: int) -> Selection:
-        """Choose."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,17 +24,25 @@ class Vary:
     """How many of them come from the attempts dealt anew, which asks the optimizer again."""
     seed: int = 42
 
+    @property
+    def redone(self) -> int:
+        """How often proposals are made from attempts dealt anew."""
+        return min(self.shuffles, self.most)
+
     async def __call__(
-        self, chosen: Selection, merged: ProposalSet, again: Again
+        self, chosen: Selection, merged: ProposalSet, again: Callable[[int], Awaitable[Selection]]
     ) -> list[tuple[str, Selection]]:
-        """Named selections, each different from the others; those dealt anew first."""
-        found = [
+        """Named selections, each different from the others; those dealt anew first.
+
+        `again` chooses once more from the attempts, dealt anew with a seed.
+        """
+        dealt = [
             (f"shuffle {number}", await again(self.seed + number))
-            for number in range(1, min(self.shuffles, self.most) + 1)
+            for number in range(1, self.redone + 1)
         ]
         seen = {chosen.proposals, ()}
         kept: list[tuple[str, Selection]] = []
-        for name, selection in chain(found, _parts(chosen, merged)):
+        for name, selection in chain(dealt, _subsets(chosen, merged)):
             if selection.proposals not in seen and len(kept) < self.most:
                 seen.add(selection.proposals)
                 kept.append((name, selection))
@@ -59,18 +58,18 @@ class Dealt:
 
     async def __aiter__(self) -> AsyncIterator[Rollout]:
         """All of them, once the last one is there."""
-        rollouts = [each async for each in self.batch]
+        rollouts = [rollout async for rollout in self.batch]
         for rollout in shuffled(rollouts, self.seed):
             yield rollout
 
 
-def _parts(chosen: Selection, merged: ProposalSet) -> Iterator[tuple[str, Selection]]:
+def _subsets(chosen: Selection, merged: ProposalSet) -> Iterator[tuple[str, Selection]]:
     """In turn: all but one, the least important left out first; one alone, the best first.
 
     Proposals go by their place among the chosen ones, from 1; the others come after them.
     """
     given = chosen.proposals
-    rest = [each for each in merged.proposals if each not in given]
+    rest = [proposal for proposal in merged.proposals if proposal not in given]
     without = [
         (f"without {at + 1}", Selection((*given[:at], *given[at + 1 :])))
         for at in reversed(range(len(given)))
@@ -82,4 +81,4 @@ def _parts(chosen: Selection, merged: ProposalSet) -> Iterator[tuple[str, Select
 
 def deal(batches: Sequence[AsyncIterable[Rollout]], seed: int) -> list[Dealt]:
     """Every batch in an order of its own."""
-    return [Dealt(each, seed) for each in batches]
+    return [Dealt(batch, seed) for batch in batches]

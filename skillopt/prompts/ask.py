@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from skillopt.core.chat import Message, Model, Request, Speaker
 from skillopt.core.intake import EDIT_CHARS, REPLY_CHARS
-from skillopt.core.sink import EventSink
+from skillopt.core.sink import EventSink, Phase
 from skillopt.errors import Refused, Unusable
 from skillopt.prompts.digest import Digest
 from skillopt.prompts.jsonish import read_object
@@ -23,12 +23,9 @@ _RULED = re.compile(r"^---$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptQuestion(Generic[T]):
-    """A question to a model, with the format of the answer."""
-
     stage: str
     """The purpose of the call, for cost reports."""
     prompt: str
-    """Name of the prompt."""
     sections: Sequence[str]
     shape: type[T]
     check: Callable[[T], str] | None = None
@@ -77,6 +74,19 @@ class Asker:
         except Refused as error:
             raise Unusable(str(error)) from error
 
+    async def answer(self, question: PromptQuestion[T], phase: Phase | str) -> T | Unusable:
+        """Ask and report progress, in a phase of its own if one is named; an error is returned."""
+        if isinstance(phase, str):
+            with self.sink.phase(phase, 1) as opened:
+                return await self.answer(question, opened)
+        try:
+            answer = await self.ask(question)
+        except Unusable as error:
+            phase.tick("failed")
+            return error
+        phase.tick()
+        return answer
+
     async def ask(self, question: PromptQuestion[T]) -> T:
         """Ask; if the answer is unusable, ask once more with the reason, then raise `Unusable`."""
         named = (question.prompt, *question.also)
@@ -120,7 +130,8 @@ async def _complete(
 def _read(text: str, question: PromptQuestion[T]) -> T | str:
     """The answer, or a description of what is wrong with it."""
     fields = question.shape.model_fields
-    required = {field.alias or name for name, field in fields.items() if field.is_required()}
+    keys = {name: field.alias or name for name, field in fields.items()}
+    required = {keys[name] for name, field in fields.items() if field.is_required()}
     found = read_object(text[:REPLY_CHARS], required)
     if found is None:
         listed = ", ".join(f'"{name}"' for name in sorted(required))
@@ -131,7 +142,7 @@ def _read(text: str, question: PromptQuestion[T]) -> T | str:
         return "; ".join(
             f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in errors.errors()[:5]
         )
-    if too_long := [name for name, value in answer if _length(value) > EDIT_CHARS]:
+    if too_long := [keys[name] for name, value in answer if _length(value) > EDIT_CHARS]:
         return f"{', '.join(too_long)}: longer than {EDIT_CHARS} characters."
     complaint = question.check(answer) if question.check else ""
     return complaint or answer

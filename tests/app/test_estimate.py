@@ -9,7 +9,7 @@ import pytest
 from support_runs import Job, make_data
 
 from skillopt.api import estimate, estimate_async
-from skillopt.app.costs import Range
+from skillopt.core.costs import Range
 from skillopt.errors import ConfigError
 from skillopt.store.cache import SqliteCache
 from skillopt.testing.simulator import Simulator, initial_skill

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from skillopt.app.setting_rules import setting_warnings
+from skillopt.app.gating import setting_warnings
 from skillopt.config.load import load_config
 
 BUYING: dict[str, object] = {
@@ -17,7 +17,9 @@ BUYING: dict[str, object] = {
 
 
 def said(settings: dict[str, object]) -> list[str]:
-    return setting_warnings(load_config(None, values={"env.name": "custom", **BUYING, **settings}))
+    return list(
+        setting_warnings(load_config(None, values={"env.name": "custom", **BUYING, **settings}))
+    )
 
 
 @pytest.mark.parametrize(

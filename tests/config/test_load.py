@@ -178,8 +178,14 @@ def test_all_mistakes_are_named_at_once_with_their_places() -> None:
         ("train.qqq=1", "unknown key; train has num_epochs, train_size, batch_size, "),
         ("qqqq=1", "unknown key; the sections are "),
         ("train.a.b=1", "unknown key"),
-        ("skill_update_mode=rewritten", "not 'rewritten'"),
-        ("lr_control_mode=free", "not 'free'"),
+        (
+            "skill_update_mode=rewritten",
+            "no update mode is named 'rewritten'; known: ",
+        ),
+        (
+            "lr_control_mode=free",
+            "no learning rate control is named 'free'",
+        ),
         ("merge_batch_size=1", "should be at least 2, not 1"),
         ("max_failure_share=1.5", "should be at most 1, not 1.5"),
         ("timeout_seconds=0", "should be above 0, not 0"),

@@ -23,6 +23,7 @@ from skillopt.gates.compared import Always, Metric
 from skillopt.gates.tested import Paired
 from skillopt.model.scripted import Scripted
 from skillopt.optimizer.learning_rate import Constant
+from skillopt.optimizer.parts import epoch_memory, run_memory
 from skillopt.testing.doubles import MemoryCache, MemoryLog
 
 SEED = Skill.parse("You add numbers.\n")
@@ -176,7 +177,7 @@ async def test_rejected_edits_are_remembered_over_the_run_or_until_the_end_of_th
 ) -> None:
     useless = World(
         optimizer=Scripted(lambda r: analysis("Guess.") if r.stage == "analyst" else teacher(r)),
-        shape=PlanSettings(epochs=2, batch=4, forgets=forgets),
+        shape=PlanSettings(epochs=2, batch=4, forgets=epoch_memory if forgets else run_memory),
         final_test=False,
     )
     state, record = await trained(useless)

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import World, analysis, pupil, teacher
 
-from skillopt.app.policies import shape
+from skillopt.app.optimizing import plan_settings
 from skillopt.config.load import load_config
 from skillopt.core.chat import Request
 from skillopt.core.events import Decision, Event, Measured
@@ -31,6 +31,7 @@ from skillopt.engine.rollouts import RolloutRunner
 from skillopt.gates.compared import Always, Metric, Strict
 from skillopt.harness.chat import Chat
 from skillopt.model.scripted import Scripted
+from skillopt.optimizer.parts import epoch_memory
 from skillopt.testing.doubles import MemoryCache, MemoryLog
 
 SEED = Skill.parse("You add numbers.\n")
@@ -105,7 +106,7 @@ async def test_a_candidate_that_was_rejected_before_is_decided_without_a_call() 
     world = World(
         target=Scripted(asked),
         optimizer=wrong,
-        shape=PlanSettings(epochs=3, batch=4, forgets=True, seed=0),
+        shape=PlanSettings(epochs=3, batch=4, forgets=epoch_memory, seed=0),
         final_test=False,
     )
     events = await trained(world)
@@ -178,7 +179,7 @@ async def test_the_last_epoch_looks_back_at_nothing_if_only_lessons_would_come_o
 
 @pytest.mark.parametrize(("slow", "last"), [(True, 20), (False, 0)])
 def test_only_the_slow_update_makes_the_last_epoch_look_back(slow: bool, last: int) -> None:
-    found = shape(load_config(None, values={"optimizer.use_slow_update": slow}))
+    found = plan_settings(load_config(None, values={"optimizer.use_slow_update": slow}))
     assert (found.sample, found.last_sample) == (20, last)
 
 

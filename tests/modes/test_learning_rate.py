@@ -24,7 +24,7 @@ from skillopt.core.sink import EventSink
 from skillopt.core.skill import Skill
 from skillopt.errors import ConfigError
 from skillopt.model.scripted import Scripted
-from skillopt.optimizer.learning_rate import Autonomous, Steadying
+from skillopt.optimizer.learning_rate import Autonomous, AutonomousOr, Steadying
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
 from skillopt.testing.doubles import MemoryLog
@@ -41,7 +41,9 @@ async def attempts() -> AsyncIterator[Rollout]:
 
 async def decided(reply: str, *, scheduled: int | None = 3, fallback: int | None = None) -> Rate:
     asker = Asker(Scripted(lambda _: reply), Library(), EventSink(MemoryLog(), Seen()))
-    rate = Autonomous(asker=asker, fallback=fallback)
+    rate = (
+        Autonomous(asker=asker) if fallback is None else AutonomousOr(asker=asker, lowest=fallback)
+    )
     return await rate(SKILL, [attempts()], MERGED, Memory(), scheduled=scheduled)
 
 
@@ -111,7 +113,7 @@ def test_the_rate_stays_within_its_bounds_whatever_happens(
     memory = Memory()
     for after in steps:
         memory = memory.update_volatility(marks(0, 0, 1, 1), marks(*after))
-    rate = asyncio.run(Steadying(2)(SKILL, [], MERGED, memory, scheduled=6))
+    rate = asyncio.run(Steadying(6, 2)(SKILL, [], MERGED, memory, scheduled=6))
     assert 2 <= rate.value <= 6
 
 
@@ -120,7 +122,7 @@ async def test_the_rate_falls_while_outcomes_swing_and_rises_while_they_agree() 
     worse, better = marks(0, 0, 0, 0), marks(1, 1, 1, 1)
     for after in (better, worse, worse, better, better, better):
         memory = memory.update_volatility(marks(0, 0, 1, 1), after)
-        rates.append((await Steadying(2)(SKILL, [], MERGED, memory, scheduled=6)).value)
+        rates.append((await Steadying(6, 2)(SKILL, [], MERGED, memory, scheduled=6)).value)
     assert rates == [6, 2, 2, 3, 4, 5]
 
 

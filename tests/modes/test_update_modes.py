@@ -20,7 +20,7 @@ from skillopt.core.proposal import Proposal, Selection
 from skillopt.core.sink import EventSink
 from skillopt.core.skill import Region, Skill
 from skillopt.model.scripted import Scripted
-from skillopt.optimizer.pipeline import Updating
+from skillopt.optimizer.parts import UpdateMode
 from skillopt.optimizer.update import Follow, Patch, TakeOver
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
@@ -118,7 +118,7 @@ def asker(reply: str) -> Asker:
     return Asker(Scripted(lambda _: reply), Library(), EventSink(MemoryLog(), Seen()))
 
 
-def updated(how: Updating, skill: Skill, *proposals: Proposal) -> Skill:
+def updated(how: UpdateMode, skill: Skill, *proposals: Proposal) -> Skill:
     done = asyncio.run(how(skill, Selection(proposals), Memory()))
     return skill if done.skill is None else done.skill
 
@@ -186,8 +186,8 @@ async def test_a_rewrite_sees_the_body_and_rejected_suggestions_and_no_region() 
     )
     follow = Follow(
         asker=Asker(Scripted(answer), Library(), EventSink(MemoryLog(), Seen())),
-        max_tokens=77,
-        effort="high",
+        rewrite_tokens=77,
+        rewrite_effort="high",
     )
     done = await follow(skill, Selection(), memory)
     assert done.skill is not None

@@ -58,7 +58,7 @@ def playing(*replies: object) -> tuple[Scripted, list[Request]]:
 def explorer(model: Scripted, turns: int = 6, digest: Digest | None = None) -> Explore:
     sink = EventSink(MemoryLog(), Seen())
     limits = Digest() if digest is None else digest
-    return Explore(asker=Asker(model, Library(), sink, limits), turns=turns)
+    return Explore(asker=Asker(model, Library(), sink, limits), explore_turns=turns)
 
 
 async def explore(explorer: Explore, *batches: str, budget: int = 4) -> tuple[Finding, ...]:

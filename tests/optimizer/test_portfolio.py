@@ -67,7 +67,7 @@ async def test_a_rejection_or_a_skip_passes_the_turn_on_and_a_success_gives_it_b
     portfolio = Portfolio((Fixed("dull", "Guess."), Fixed("mute"), Fixed("wise", "carefully")), 1)
     run = world.run()
     assert isinstance(run.optimizer, Pipeline)
-    optimizer = replace(run.optimizer, reflect=portfolio, aggregate=Union())
+    optimizer = replace(run.optimizer, reflect=portfolio, merge=Union())
     state = await train(replace(run, optimizer=optimizer), SKILL)
     steps = [each for each in world.record.events() if isinstance(each, Stepped)]
     assert [(each.draft.findings[0].reasoning, each.action) for each in steps] == [

@@ -129,7 +129,7 @@ async def test_what_was_found_out_stands_beside_the_attempt_in_its_own_minibatch
 
     scripted = Scripted(model)
     to = replace(probing(scripted), failures=1, successes=0)
-    reflect = Reflect(asker=to.asker, minibatch=2, probing=to)
+    reflect = Reflect(asker=to.asker, minibatch_size=2, probing=to)
     batch = Stream(tuple(rollout(each) for each in "abcd"))
     findings = await reflect(SKILL, [batch], Memory(), budget=2)
     (probed,) = [each for each in findings if each.probes]

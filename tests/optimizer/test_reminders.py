@@ -98,10 +98,10 @@ async def test_a_list_that_got_no_shorter_or_lost_everything_is_not_taken() -> N
 def run_with(model: Scripted, world: World, sources: frozenset[Source]) -> TrainingRun:
     run = world.run()
     asker = Asker(model, Library(), run.sink)
-    noting = Reminders(asker=asker, sources=sources)
+    noting = Reminders(asker=asker, failure_only="success" not in sources)
     pipeline = Pipeline(
         reflect=Reflect(asker=asker, reminders=noting),
-        aggregate=Aggregate(asker=asker),
+        merge=Aggregate(asker=asker),
         select=Select(asker=asker),
         update=Patch(sink=run.sink),
         annotate=noting,

@@ -151,7 +151,7 @@ def test_nothing_is_said_about_a_form_that_the_answers_already_have() -> None:
 
 
 async def test_patterns_propose_rules_examples_and_deletions_without_a_model() -> None:
-    dates, teams, wordy = await found(Patterns(sink=sink()), *DATES, *TEAMS)
+    dates, teams, wordy = await found(Patterns(), *DATES, *TEAMS)
     edits = [each.edit for each in dates.proposals]
     assert isinstance(edits[0], Append)
     assert "YYYY-MM-DD" in edits[0].content
@@ -167,7 +167,7 @@ async def test_patterns_propose_rules_examples_and_deletions_without_a_model() -
 
 
 async def test_one_failure_is_no_pattern() -> None:
-    assert await found(Patterns(sink=sink()), DATES[0]) == ()
+    assert await found(Patterns(), DATES[0]) == ()
 
 
 async def test_several_proposers_read_the_same_attempts_and_equal_edits_are_united() -> None:
@@ -177,7 +177,7 @@ async def test_several_proposers_read_the_same_attempts_and_equal_edits_are_unit
         def __aiter__(self) -> AsyncIterator[Rollout]:
             return stream(DATES)
 
-    both = Several((Patterns(sink=sink()), Patterns(sink=sink())))
+    both = Several((Patterns(), Patterns()))
     findings = await both(SKILL, [Again()], Memory(), budget=4)
     assert [each.number for each in findings] == [0, 1, 2, 3]
     bundle = await Union()(SKILL, findings, Memory())

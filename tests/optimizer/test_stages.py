@@ -38,7 +38,7 @@ async def findings(reflect: Reflect, *batches: str, budget: int = 4) -> tuple[Fi
 
 
 async def test_failures_and_successes_are_read_apart_in_minibatches_of_one_micro_batch() -> None:
-    reflect = Reflect(asker=asker(Scripted(lambda _: analysis("r"))), minibatch=2)
+    reflect = Reflect(asker=asker(Scripted(lambda _: analysis("r"))), minibatch_size=2)
     found = await findings(reflect, "0100x1", "01")
     assert [(each.source, each.batch, each.number, each.tasks) for each in found] == [
         ("failure", 0, 0, ("b0-0", "b0-2")),
@@ -87,7 +87,7 @@ async def test_an_unusable_analysis_is_recorded_and_the_others_count() -> None:
     def half_broken(request: Request) -> str:
         return "???" if "b0-0" in request.messages[1].text else analysis("r")
 
-    reflect = Reflect(asker=asker(Scripted(half_broken)), minibatch=1)
+    reflect = Reflect(asker=asker(Scripted(half_broken)), minibatch_size=1)
     first, second = await findings(reflect, "00")
     assert "no usable answer" in first.problem
     assert first.proposals == ()
@@ -109,7 +109,7 @@ def unite_all(request: Request) -> str:
 
 
 async def bundle(model: Scripted, *given: Finding, merge_batch: int = 2) -> ProposalSet:
-    aggregate = Aggregate(asker=asker(model), merge_batch=merge_batch)
+    aggregate = Aggregate(asker=asker(model), merge_batch_size=merge_batch)
     return await aggregate(SKILL, given, Memory())
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from skillopt.core.chat import Message
 from skillopt.core.rollout import Failure, Outcome, Rollout, Score, Trajectory
 from skillopt.core.tokens import estimate
-from skillopt.optimizer.explore import Workspace
+from skillopt.optimizer.explore import AttemptFiles
 
 PLENTY = 10_000
 
@@ -21,7 +21,7 @@ def attempt(task: str, outcome: Outcome, *turns: str, kind: str = "Due date") ->
 
 
 WRONG = Score(0, 0, "wrong answer: expected 'X', got 'Y'")
-SPACE = Workspace.of(
+SPACE = AttemptFiles.of(
     [
         attempt("t1", Score(1, 1, "correct")),
         attempt("t2", WRONG, "line one\nline two"),
@@ -63,7 +63,7 @@ def test_the_number_of_a_file_is_enough() -> None:
 
 def test_a_long_file_says_where_to_read_on() -> None:
     long = "\n".join(f"row {number}" for number in range(500))
-    space = Workspace.of([attempt("t", WRONG, long)])
+    space = AttemptFiles.of([attempt("t", WRONG, long)])
     (name,) = space.files
     shown = space.read(name, 1, 200)
     last = int(shown.split("lines 1 to ")[1].split()[0])
@@ -76,7 +76,7 @@ def test_a_long_file_says_where_to_read_on() -> None:
 
 def test_all_of_a_very_long_line_can_be_read() -> None:
     words = " ".join(f"w{number}" for number in range(3000))
-    space = Workspace.of([attempt("t", WRONG, words)])
+    space = AttemptFiles.of([attempt("t", WRONG, words)])
     (name,) = space.files
     line, pieces = 1, list[str]()
     while line <= len(space.files[name].lines):
@@ -99,7 +99,7 @@ def test_a_search_finds_plain_text_in_any_case_with_alternatives_and_gaps() -> N
 
 
 def test_no_search_can_run_away() -> None:
-    space = Workspace.of([attempt("t", WRONG, "a" * 200_000)])
+    space = AttemptFiles.of([attempt("t", WRONG, "a" * 200_000)])
     assert "No line holds" in space.grep("^(a+)+$", PLENTY)
     assert "No line holds" in space.grep(".*a" * 5000 + "b", PLENTY)
 
@@ -116,7 +116,7 @@ def test_no_search_can_run_away() -> None:
 def test_what_is_shown_never_exceeds_the_room(
     turns: list[str], room: int, text: str, line: int
 ) -> None:
-    space = Workspace.of([attempt(f"t{n}", WRONG, *turns) for n in range(8)])
+    space = AttemptFiles.of([attempt(f"t{n}", WRONG, *turns) for n in range(8)])
     name = next(iter(space.files))
     for shown in (space.list(room), space.read(name, line, room), space.grep(text, room)):
         assert estimate(shown) <= room

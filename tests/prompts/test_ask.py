@@ -9,7 +9,8 @@ from skillopt.core.chat import Model, Request
 from skillopt.core.sink import EventSink
 from skillopt.errors import ConfigError, ModelError, Refused, Unusable
 from skillopt.model.scripted import Scripted
-from skillopt.optimizer.replies import EditAnalysis, EditAnswer, Ranking
+from skillopt.optimizer.replies import EDITS, EditAnswer
+from skillopt.optimizer.selection import Ranking
 from skillopt.prompts.ask import Asker, PromptQuestion
 from skillopt.prompts.library import Library
 from skillopt.testing.doubles import MemoryLog
@@ -85,9 +86,10 @@ async def test_a_refused_request_is_unusable_but_an_outage_is_an_outage() -> Non
 
 def test_models_may_use_other_words_for_the_operations() -> None:
     said = [{"op": "Insert After", "target": "a", "content": None, "from": 2}, {"op": "REMOVE"}]
-    parsed = EditAnalysis.model_validate({"edits": said, "extra": 1})
-    assert [edit.op for edit in parsed.edits] == ["insert_after", "delete"]
-    assert parsed.edits[0].sources == [2]
+    parsed = EDITS.analysis.model_validate({"edits": said, "extra": 1})
+    edits = [edit for edit in parsed.items if isinstance(edit, EditAnswer)]
+    assert [edit.op for edit in edits] == ["insert_after", "delete"]
+    assert edits[0].sources == [2]
     assert EditAnswer.model_validate({"op": "add", "content": 3}).change().op == "append"
 
 

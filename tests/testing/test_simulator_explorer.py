@@ -5,7 +5,7 @@ from typing import cast
 
 from skillopt.core.chat import Message
 from skillopt.core.rollout import Rollout, Score, Trajectory
-from skillopt.optimizer.explore import Workspace
+from skillopt.optimizer.explore import AttemptFiles
 from skillopt.testing.simulator import SimulatedOptimizer, make_items
 from skillopt.testing.simulator.reading import read_rules
 
@@ -25,7 +25,7 @@ def attempt(item: dict[str, str]) -> Rollout:
     )
 
 
-def play(space: Workspace, turns: int) -> tuple[list[str], list[dict[str, object]]]:
+def play(space: AttemptFiles, turns: int) -> tuple[list[str], list[dict[str, object]]]:
     """The tools it used, and the edits it concluded with."""
     talk, used = "<skill>\n</skill>\n<budget>4</budget>", list[str]()
     for left in range(turns, 0, -1):
@@ -46,8 +46,8 @@ def play(space: Workspace, turns: int) -> tuple[list[str], list[dict[str, object
     raise AssertionError("it never concluded")
 
 
-def about(label: str) -> Workspace:
-    return Workspace.of(attempt(item) for item in make_items(200, 4) if item["kind"] == label)
+def about(label: str) -> AttemptFiles:
+    return AttemptFiles.of(attempt(item) for item in make_items(200, 4) if item["kind"] == label)
 
 
 def test_it_lists_reads_searches_and_learns_from_what_it_read() -> None:

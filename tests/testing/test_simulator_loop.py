@@ -11,13 +11,14 @@ from skillopt.core.edits import apply_edits
 from skillopt.core.proposal import Proposal
 from skillopt.core.rollout import Rollout, Score, Trajectory
 from skillopt.core.skill import Skill
-from skillopt.optimizer.replies import EditAnalysis, EditMerge, Ranking
+from skillopt.optimizer.replies import EDITS
 from skillopt.optimizer.sections import (
     attempt_section,
     budget_section,
     proposals_section,
     skill_section,
 )
+from skillopt.optimizer.selection import Ranking
 from skillopt.optimizer.update import edits_in
 from skillopt.prompts.jsonish import read_object
 from skillopt.testing.simulator import (
@@ -61,14 +62,14 @@ class Climb:
                 shown = [attempt_section(each) for each in group[at : at + 8]]
                 user = "\n\n".join([skill_section(skill), budget_section(4), *shown])
                 text = self.optimizer.answer("reflection", source, user, repairing=True)
-                reply = EditAnalysis.model_validate(json.loads(text))
+                reply = EDITS.analysis.model_validate(json.loads(text))
                 found += [
                     Proposal(
                         each.change(),
                         "failure" if source == "failure" else "success",
                         tuple(each.tasks),
                     )
-                    for each in reply.edits
+                    for each in reply.items
                 ]
         return found
 
@@ -81,7 +82,7 @@ class Climb:
                 found[each.sources[0]].source,
                 tuple(sorted({task for at in each.sources for task in found[at].tasks})),
             )
-            for each in EditMerge.model_validate(json.loads(text)).edits
+            for each in EDITS.merge.model_validate(json.loads(text)).items
         ]
         user = f"{budget_section(budget)}\n{proposals_section(merged)}"
         text = self.optimizer.answer("ranking", "", user, repairing=True)
