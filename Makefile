@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help quickstart test quick explore attack test-slow test-local agents test-agents test-lowest check format lint types coverage bench clean
+.PHONY: help quickstart test quick explore attack test-slow test-local agents test-agents test-lowest mutate check format lint types coverage bench clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -98,8 +98,12 @@ coverage: $(VENV)/.developing ## require 95 % branch coverage of core, engine, s
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=95 --include='skillopt/core/*,skillopt/engine/*,skillopt/store/*,skillopt/gates/*,skillopt/analysis/*'
 
+mutate: $(VENV)/.developing ## change single places of core, engine and gates, and see whether their tests notice; SAMPLE=n places (40), SEED=n others
+	$(BIN)/python -m pip install --quiet mutmut==3.8.1
+	$(BIN)/python benchmarks/mutate.py --sample $(or $(SAMPLE),40) --seed $(or $(SEED),1) --jobs $(JOBS)
+
 bench: $(VENV)/.developing ## compare the overhead with skillopt 0.2.0 from PyPI
 	$(BIN)/python benchmarks/overhead.py
 
 clean: ## remove generated files and virtual environments
-	rm -rf $(VENV) $(LOWEST) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage*
+	rm -rf $(VENV) $(LOWEST) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage* mutants
