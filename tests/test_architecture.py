@@ -12,6 +12,7 @@ import pytest
 
 from skillopt import api
 from skillopt.cli.main import app, model_group
+from skillopt.config.parts import PARTS
 
 SOURCE = Path(__file__).parent.parent / "skillopt"
 BASE = {"core", "errors"}
@@ -174,3 +175,20 @@ def test_nobody_but_the_registry_knows_which_harnesses_there_are() -> None:
     for path in MODULES:
         if path.relative_to(SOURCE).parts[0] != "harness":
             assert "skillopt.harness.chat" not in path.read_text(encoding="utf-8"), path
+
+
+def _sections(node: ast.Attribute) -> str:
+    """What an attribute is taken of: `optimizer` in `config.optimizer.memory`."""
+    value = node.value
+    return value.attr if isinstance(value, ast.Attribute) else getattr(value, "id", "")
+
+
+def test_nobody_looks_at_the_name_of_a_mode() -> None:
+    """A key that names a part is read by its `PartKey` alone, which makes the part."""
+    keys = {(key.section, key.key) for key in PARTS}
+    for path in MODULES:
+        if path.relative_to(SOURCE).parts[0] == "config":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute):
+                assert (_sections(node), node.attr) not in keys, f"{path}:{node.lineno}"

@@ -62,7 +62,8 @@ class PartKey:
         elif self._is_object(value):
             problem = ""
         else:
-            problem = f"should be a {self.what} or the name of one, not {shown(value)}"
+            article = "an" if self.what.startswith(tuple("aeiou")) else "a"
+            problem = f"should be {article} {self.what} or the name of one, not {shown(value)}"
         if problem:
             raise ValueError(problem)
         return value
