@@ -160,7 +160,7 @@ def _letter(text: str, letters: str) -> str | None:
 
 def judge_words(answer: str, golds: Sequence[str]) -> Score:
     """Hard by exact match, soft by F1."""
-    return verdict(answer, golds, float(exact_match(answer, golds)), f1(answer, golds))
+    return verdict(answer, golds, exact_match(answer, golds), f1(answer, golds))
 
 
 _SHOWN = 300
@@ -175,6 +175,7 @@ def verdict(
     fault: str = "wrong answer",
 ) -> Score:
     """A score with feedback: `correct`, or what was wrong, expected and found."""
+    hard = float(hard)
     soft = hard if soft is None else soft
     if hard >= FULL_MARKS:
         return Score(hard, soft, "correct")

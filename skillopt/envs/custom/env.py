@@ -16,7 +16,7 @@ from skillopt.core.task import Gold, Split, Task
 from skillopt.datasets.rows import Row
 from skillopt.datasets.splits import Splits
 from skillopt.envs import metrics
-from skillopt.envs.custom import columns, scorers, settings
+from skillopt.envs.custom import columns, scorers
 from skillopt.envs.dataset import Question, Tasks, fingerprint
 from skillopt.envs.judge import Judge
 from skillopt.errors import ConfigError
@@ -28,12 +28,12 @@ _OF_SCORER = {"scorer", "rubric"}
 class Custom:
     """Every row is one question; the scorer of the settings judges its answer."""
 
-    Settings = settings.Settings
+    Settings = columns.Settings
     initial_skill: ClassVar[Path | None] = None
     prompts: ClassVar[Path | None] = None
     name = "custom"
 
-    def __init__(self, settings: settings.Settings, splits: Splits) -> None:
+    def __init__(self, settings: columns.Settings, splits: Splits) -> None:
         _check(settings)
         self._settings = settings
         self._template = (
@@ -121,7 +121,7 @@ class Custom:
         return "\n".join([text, "", *listed])
 
 
-def _check(settings: settings.Settings) -> None:
+def _check(settings: columns.Settings) -> None:
     if not (isfinite(settings.tolerance) and settings.tolerance >= 0):
         raise ConfigError(f"env.tolerance: {settings.tolerance} is not a share; use 0 or more")
     if settings.answer in (settings.input, settings.choices) and not settings.template:

@@ -1,23 +1,33 @@
-"""The scorers: built-in rules by name, or a function of the user."""
+"""The scorers: built-in rules by name, a function of the user, or a judge."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib
+import inspect
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from numbers import Real
+from pathlib import Path
+from typing import Protocol, TypeAlias, cast
 
+from skillopt.aio import in_task, in_thread
 from skillopt.core.callables import identify
 from skillopt.core.nearest import did_you_mean
 from skillopt.core.rollout import Score
 from skillopt.core.task import Gold
 from skillopt.datasets.rows import Row
 from skillopt.envs import metrics, patterns
-from skillopt.envs.custom import columns, functions
-from skillopt.envs.custom.settings import Settings
+from skillopt.envs.custom import columns
+from skillopt.envs.custom.columns import Settings
 from skillopt.envs.judge import Judge
 from skillopt.errors import ConfigError, DataError, EnvironmentFault, attributed_to
+
+Function: TypeAlias = Callable[..., object]
 
 
 class Scorer(Protocol):
@@ -47,40 +57,39 @@ def scorer_of(settings: Settings, brief: Callable[[Row], str]) -> Scorer:
         case "judge":
             return Judged.of(settings, brief)
         case str() as name if ":" in name:
-            return Called.of(functions.load(name), settings.answer)
+            return Called.of(_loaded(name), settings.answer)
+        case str() as name if name in _RULES:
+            return Ruled(name, _RULES[name], settings)
         case str() as name:
-            return Ruled(name, _rule_of(name, settings), settings)
+            names = [*_RULES, "judge"]
+            hint = did_you_mean(name, names) or f"known: {', '.join(names)}"
+            raise ConfigError(f"env.scorer: no scorer {name!r}; {hint} (or write module:function)")
         case function:
             return Called.of(function, settings.answer)
 
 
 @dataclass(frozen=True, slots=True)
-class ExpectedAnswer:
+class _Expected:
     """What a rule judges an answer against."""
 
     answers: tuple[str, ...]
-    options: tuple[str, ...] = ()
-
-    @property
-    def gold(self) -> Gold:
-        """The answers as they stand, where they are texts to be met."""
-        return Gold(answers=self.answers, reply=self.answers[0])
+    options: tuple[str, ...]
+    settings: Settings
 
 
-class AnswerRule(Protocol):
-    """How an answer compares with a reference."""
+def _plain_gold(expected: _Expected) -> Gold | None:
+    return Gold(answers=expected.answers, reply=expected.answers[0])
 
-    def complaint(self, reference: ExpectedAnswer) -> str | None:
-        """Why no answer could be judged against this reference; None if one can."""
-        ...
 
-    def gold(self, reference: ExpectedAnswer) -> Gold | None:
-        """The right answer; None where the reference only describes it."""
-        ...
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """How an answer compares with reference answers."""
 
-    async def judge(self, answer: str, reference: ExpectedAnswer) -> Score:
-        """Score an answer, with feedback."""
-        ...
+    score: Callable[[str, _Expected], Awaitable[Score]]
+    complaint: Callable[[_Expected], str | None] = lambda _: None
+    """Why no answer could be judged against these references; None if one can."""
+    gold: Callable[[_Expected], Gold | None] = _plain_gold
+    """The right answer; None where the reference only describes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,40 +97,117 @@ class Ruled:
     """A rule, applied to the columns of the settings."""
 
     identity: str
-    rule: AnswerRule
+    rule: _Rule
     settings: Settings
 
     def check(self, row: Row) -> None:
         """The reference must be of use to the rule."""
-        if complaint := self.rule.complaint(self._reference(row)):
+        if complaint := self.rule.complaint(self._expected(row)):
             raise DataError(f"{row.where}: {self.settings.answer!r}: {complaint}")
 
     def gold(self, row: Row) -> Gold | None:
         """Ask the rule."""
-        return self.rule.gold(self._reference(row))
+        return self.rule.gold(self._expected(row))
 
     async def score(self, answer: str, row: Row) -> Score:
         """Ask the rule."""
-        return await self.rule.judge(answer, self._reference(row))
+        return await self.rule.score(answer, self._expected(row))
 
-    def _reference(self, row: Row) -> ExpectedAnswer:
+    def _expected(self, row: Row) -> _Expected:
         choices = self.settings.choices
         options = columns.options(row, choices) if choices else ()
-        return ExpectedAnswer(columns.answers(row, self.settings.answer), options)
+        return _Expected(columns.answers(row, self.settings.answer), options, self.settings)
+
+
+async def _exact(answer: str, expected: _Expected) -> Score:
+    golds, cased = expected.answers, expected.settings.case_sensitive
+    return metrics.verdict(answer, golds, metrics.equal(answer, golds, case_sensitive=cased))
+
+
+async def _contains(answer: str, expected: _Expected) -> Score:
+    golds, cased = expected.answers, expected.settings.case_sensitive
+    return metrics.verdict(answer, golds, metrics.contains(answer, golds, case_sensitive=cased))
+
+
+async def _f1(answer: str, expected: _Expected) -> Score:
+    return metrics.judge_words(answer, expected.answers)
+
+
+async def _regex(answer: str, expected: _Expected) -> Score:
+    golds, cased = expected.answers, expected.settings.case_sensitive
+    for pattern in golds:
+        if await patterns.found(pattern, answer, case_sensitive=cased):
+            return metrics.verdict(answer, golds, 1)
+    return metrics.verdict(answer, golds, 0)
+
+
+def _no_pattern(expected: _Expected) -> str | None:
+    try:
+        for pattern in expected.answers:
+            re.compile(pattern)
+    except re.error as error:
+        return f"{error.pattern!r} is not a regular expression ({error})"
+    return None
+
+
+async def _numeric(answer: str, expected: _Expected) -> Score:
+    golds = expected.answers
+    right = metrics.numeric(answer, golds, expected.settings.tolerance)
+    fault = "not a number" if metrics.number(answer) is None else "wrong answer"
+    return metrics.verdict(answer, golds, right, fault=fault)
+
+
+def _no_number(expected: _Expected) -> str | None:
+    bad = next((gold for gold in expected.answers if metrics.number(gold) is None), None)
+    return None if bad is None else f"{bad!r} is not a number"
+
+
+async def _choice(answer: str, expected: _Expected) -> Score:
+    named = metrics.option(answer, expected.options)
+    right = metrics.choice(answer, expected.answers, expected.options)
+    fault = "no option named" if named is None else "wrong answer"
+    return metrics.verdict(answer, expected.answers, right, fault=fault)
+
+
+def _no_option(expected: _Expected) -> str | None:
+    for gold in expected.answers:
+        if metrics.option(gold, expected.options) is None:
+            known = ", ".join(expected.options) if expected.options else "A to Z"
+            return f"{gold!r} names none of the options ({known})"
+    return None
+
+
+def _chosen(expected: _Expected) -> Gold | None:
+    letter = metrics.option(expected.answers[0], expected.options)
+    if letter is None or not expected.options:
+        return _plain_gold(expected)
+    right = metrics.index_of(letter)
+    text = expected.options[right]
+    return Gold(answers=(text,), options=expected.options, right=right, reply=letter)
+
+
+_RULES = {
+    "exact": _Rule(_exact),
+    "f1": _Rule(_f1),
+    "contains": _Rule(_contains),
+    "regex": _Rule(_regex, _no_pattern, gold=lambda _: None),
+    "numeric": _Rule(_numeric, _no_number),
+    "choice": _Rule(_choice, _no_option, _chosen),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Called:
     """A function, which sees the answer and the whole row."""
 
-    function: functions.Function
+    function: Function
     answer: str
     """The column that feedback quotes where the function gives none; may be absent."""
     identity: str
     """Who the function was when it was given."""
 
     @classmethod
-    def of(cls, function: functions.Function, answer: str) -> Called:
+    def of(cls, function: Function, answer: str) -> Called:
         """A scorer out of a function, as it is now."""
         return cls(function, answer, identify(function).text)
 
@@ -135,9 +221,9 @@ class Called:
 
     async def score(self, answer: str, row: Row) -> Score:
         """Call the function; whatever goes wrong in it is named after the task."""
-        doing = f"{row.where}: scorer {functions.name_of(self.function)}"
+        doing = f"{row.where}: scorer {_name_of(self.function)}"
         with attributed_to(EnvironmentFault, doing):
-            score = await functions.call(self.function, answer, row.data)
+            score = await _call(self.function, answer, row.data)
         if score.feedback:
             return score
         golds = columns.answers_to_quote(row, self.answer)
@@ -183,136 +269,102 @@ class Judged:
         return Score(mark, mark, f"{verdict.word}: {verdict.reason}")
 
 
-@dataclass(frozen=True, slots=True)
-class TextScorer:
-    """Any text against any text, right or wrong."""
-
-    right: Callable[[str, tuple[str, ...]], bool]
-
-    def complaint(self, reference: ExpectedAnswer) -> str | None:
-        """Any text can be compared."""
-
-    def gold(self, reference: ExpectedAnswer) -> Gold | None:
-        """Any of the references."""
-        return reference.gold
-
-    async def judge(self, answer: str, reference: ExpectedAnswer) -> Score:
-        """All or nothing."""
-        return metrics.verdict(
-            answer, reference.answers, float(self.right(answer, reference.answers))
-        )
+# What importing somebody's module may raise by mistake of theirs.
+_IMPORT_FAULTS = (
+    ImportError,
+    SyntaxError,
+    NameError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+    OSError,
+    SystemExit,
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
-    """Equality of normalised texts as hard score, overlap of words as soft score."""
+def _loaded(name: str) -> Function:
+    """The function that `module:function` names; the current folder is searched first."""
+    module_name, _, attribute = name.partition(":")
+    if not module_name or not attribute:
+        raise ConfigError(f"env.scorer: {name!r} names no function; write module:function")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found: object = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            message = f"env.scorer: {module_name} needs {error.name!r}; install it"
+            raise ConfigError(message) from error
+        raise ConfigError(
+            f"env.scorer: no module {error.name!r} in {here} or among installed packages"
+        ) from error
+    except _IMPORT_FAULTS as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"env.scorer: {module_name} cannot be imported ({reason})") from error
+    for part in attribute.split("."):
+        found = getattr(found, part, None)
+    if not callable(found):
+        what = "has no" if found is None else "has no callable"
+        raise ConfigError(f"env.scorer: {module_name} {what} {attribute!r}; check the name")
+    return found
 
-    def complaint(self, reference: ExpectedAnswer) -> str | None:
-        """Any text can be compared."""
 
-    def gold(self, reference: ExpectedAnswer) -> Gold | None:
-        """Any of the references."""
-        return reference.gold
-
-    async def judge(self, answer: str, reference: ExpectedAnswer) -> Score:
-        """Partial credit in the soft score only."""
-        return metrics.judge_words(answer, reference.answers)
+def _name_of(function: Function) -> str:
+    """Where a function is defined."""
+    defined = _definition(function)
+    return f"{defined.__module__}:{defined.__qualname__}"
 
 
-@dataclass(frozen=True, slots=True)
-class Regex:
-    """The reference is a pattern that must match somewhere in the answer."""
+def _definition(function: Function) -> Function:
+    """What has a name and a source: a partial's function, a callable object's class."""
+    inner = cast("partial[object]", function).func if isinstance(function, partial) else function
+    return inner if hasattr(inner, "__qualname__") else type(inner)
 
-    case_sensitive: bool
 
-    def complaint(self, reference: ExpectedAnswer) -> str | None:
-        """Patterns must compile."""
-        try:
-            for pattern in reference.answers:
-                re.compile(pattern)
-        except re.error as error:
-            return f"{error.pattern!r} is not a regular expression ({error})"
-        return None
+async def _call(function: Function, answer: str, data: Mapping[str, object]) -> Score:
+    """Ask a scorer, which gets a copy of the row and so cannot change the task.
 
-    def gold(self, reference: ExpectedAnswer) -> Gold | None:
-        """A pattern is not an answer."""
+    What it returns is read as a score; anything else is a TypeError or ValueError.
+    """
+    row = deepcopy(dict(data))
+    if inspect.iscoroutinefunction(function):
+        result = function(answer, row)
+    else:
+        result = await in_thread(function, answer, row)
+    if inspect.isawaitable(result):
+        result = await in_task(cast("Awaitable[object]", result))
+    return _read_score(result)
 
-    async def judge(self, answer: str, reference: ExpectedAnswer) -> Score:
-        """All or nothing."""
-        right = False
-        for pattern in reference.answers:
-            right = right or await patterns.found(
-                pattern, answer, case_sensitive=self.case_sensitive
+
+def _read_score(result: object) -> Score:
+    match result:
+        case Score():
+            return result
+        case Real():
+            return Score(_unit("hard", result), _unit("soft", result))
+        case Mapping():
+            return _from_mapping(cast("Mapping[str, object]", result))
+        case _:
+            message = (
+                f"it returned a {type(result).__name__}; return a number from 0 to 1, "
+                "a bool, a Score, or a mapping with 'hard'"
             )
-        return metrics.verdict(answer, reference.answers, float(right))
+            raise TypeError(message)
 
 
-@dataclass(frozen=True, slots=True)
-class Numeric:
-    """The last number of the answer is the reference, or close enough."""
-
-    tolerance: float
-
-    def complaint(self, reference: ExpectedAnswer) -> str | None:
-        """References must be numbers."""
-        bad = next((each for each in reference.answers if metrics.number(each) is None), None)
-        return None if bad is None else f"{bad!r} is not a number"
-
-    def gold(self, reference: ExpectedAnswer) -> Gold | None:
-        """Any of the references."""
-        return reference.gold
-
-    async def judge(self, answer: str, reference: ExpectedAnswer) -> Score:
-        """All or nothing."""
-        golds = reference.answers
-        right = metrics.numeric(answer, golds, self.tolerance)
-        fault = "not a number" if metrics.number(answer) is None else "wrong answer"
-        return metrics.verdict(answer, golds, float(right), fault=fault)
+def _from_mapping(result: Mapping[str, object]) -> Score:
+    if unknown := set(result) - {"hard", "soft", "feedback"}:
+        message = f"it returned the keys {sorted(map(str, unknown))}; use hard, soft, feedback"
+        raise ValueError(message)
+    hard = _unit("hard", result.get("hard"))
+    soft = _unit("soft", result["soft"]) if "soft" in result else hard
+    return Score(hard, soft, str(result.get("feedback", "")))
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The answer names the right option by letter or by text."""
-
-    def complaint(self, reference: ExpectedAnswer) -> str | None:
-        """References must name an option."""
-        for gold in reference.answers:
-            if metrics.option(gold, reference.options) is None:
-                known = ", ".join(reference.options) if reference.options else "A to Z"
-                return f"{gold!r} names none of the options ({known})"
-        return None
-
-    def gold(self, reference: ExpectedAnswer) -> Gold | None:
-        """The option that the first reference names."""
-        letter = metrics.option(reference.answers[0], reference.options)
-        if letter is None or not reference.options:
-            return reference.gold
-        right = metrics.index_of(letter)
-        text = reference.options[right]
-        return Gold(answers=(text,), options=reference.options, right=right, reply=letter)
-
-    async def judge(self, answer: str, reference: ExpectedAnswer) -> Score:
-        """All or nothing."""
-        named = metrics.option(answer, reference.options)
-        right = metrics.choice(answer, reference.answers, reference.options)
-        fault = "no option named" if named is None else "wrong answer"
-        return metrics.verdict(answer, reference.answers, float(right), fault=fault)
-
-
-def _rule_of(name: str, settings: Settings) -> AnswerRule:
-    cased = settings.case_sensitive
-    rules: dict[str, AnswerRule] = {
-        "exact": TextScorer(lambda text, golds: metrics.equal(text, golds, case_sensitive=cased)),
-        "f1": Words(),
-        "contains": TextScorer(
-            lambda text, golds: metrics.contains(text, golds, case_sensitive=cased)
-        ),
-        "regex": Regex(cased),
-        "numeric": Numeric(settings.tolerance),
-        "choice": Choice(),
-    }
-    if name not in rules:
-        names = [*rules, "judge"]
-        hint = did_you_mean(name, names) or f"known: {', '.join(names)}"
-        raise ConfigError(f"env.scorer: no scorer {name!r}; {hint} (or write module:function)")
-    return rules[name]
+def _unit(name: str, value: object) -> float:
+    if not isinstance(value, Real) or not 0 <= float(value) <= 1:
+        message = f"its {name} score is {value!r}; a score is a number from 0 to 1"
+        raise ValueError(message)
+    return float(value)
