@@ -12,18 +12,15 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from typing_extensions import assert_never
-
 from skillopt.aio import map_all
 from skillopt.app.harness import models_with_harness
-from skillopt.app.models import provider_model, roles_of, with_backend_defaults
+from skillopt.app.models import provider_model, roles_of, unwatched, with_backend_defaults
 from skillopt.app.optimizing import limits, proposer_of
 from skillopt.app.run_spec import at_fault, prepare
 from skillopt.config.parts import PROPOSER, part_name
 from skillopt.config.schema import Config, Role, RoleModel
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Message, Model, Reply, Request, Tool
-from skillopt.core.events import Event, Signal
 from skillopt.core.memory import Memory
 from skillopt.core.paths import not_a_folder
 from skillopt.core.rollout import Rollout, Score, Trajectory
@@ -47,44 +44,6 @@ _CASES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class OptimizerTrial:
-    """What came of the question."""
-
-    asked: str
-    """Which proposers asked it."""
-    outcome: Literal["usable", "nothing proposed", "unusable", "no answer", "not asked"]
-    told: str = ""
-    """The first proposal, or what was wrong."""
-
-
-async def try_optimizer(config: Config, model: Model, prompts: Library) -> OptimizerTrial:
-    """Put three plain failures to the configured proposers, and judge the reply as a run would."""
-    gradient = config.gradient
-    kinds = zip(PROPOSER.named(gradient), PROPOSER.kinds(gradient), strict=True)
-    names = [part_name(each) for each, kind in kinds if getattr(kind, "asks_model", True)]
-    asked = " and ".join(names)
-    if not names:
-        return OptimizerTrial(asked, "not asked")
-    asker = Asker(model, prompts, EventSink(NullLog(), _unseen), limits(config.gradient))
-    try:
-        findings = await proposer_of(config, asker)(_SKILL, [_Attempts()], Memory(), budget=4)
-    except SkilloptError as error:
-        return OptimizerTrial(asked, "no answer", str(error))
-    own = [
-        proposal
-        for finding in findings
-        for proposal in finding.proposals
-        if proposal.by not in ASKS_NO_MODEL
-    ]
-    if own:
-        return OptimizerTrial(asked, "usable", str(own[0].edit))
-    problems = [each.problem for each in findings if each.problem]
-    if problems:
-        return OptimizerTrial(asked, "unusable", problems[0])
-    return OptimizerTrial(asked, "nothing proposed")
-
-
 class _Attempts:
     """Attempts that can be read more than once, as those of a run can."""
 
@@ -98,10 +57,6 @@ class _Attempts:
                 outcome=Score(0.0, 0.0, f"wrong answer: expected '{right}', got '{said}'"),
                 trajectory=Trajectory((Message("user", asked), Message("assistant", said)), said),
             )
-
-
-def _unseen(event: Event | Signal) -> None:
-    """Nobody watches."""
 
 
 State: TypeAlias = Literal["ok", "note", "warning", "failure"]
@@ -248,31 +203,34 @@ async def _ask(
 
 
 async def _reflection(config: Config, model: Model) -> DoctorFinding:
-    """A question about failed attempts, as the configured proposer asks it."""
-    what = "optimizer, reflection"
+    """Put three plain failures to the configured proposers, and judge the reply as a run would."""
+    what, gradient = "optimizer, reflection", config.gradient
     try:
         prompts = prepare(config).prompts
     except SkilloptError:
         prompts = Library()  # what is wrong with the data is told elsewhere
-    found = await try_optimizer(config, model, prompts)
-    kind = f"a reflection request (gradient.proposer: {found.asked})"
-    match found.outcome:
-        case "usable":
-            return DoctorFinding(what, "ok", f"{kind} got a usable reply")
-        case "not asked":
-            return DoctorFinding(what, "note", "the configured proposer calls no model")
-        case "nothing proposed":
-            advice = "it read three simple failures and proposed nothing; try another model"
-            return DoctorFinding(what, "warning", f"{kind} got no proposal", advice)
-        case "no answer":
-            return DoctorFinding(what, "failure", f"{kind} got no reply", found.told)
-        case "unusable":
-            advice = (
-                f"{found.told}. Choose a more capable model.optimizer, raise "
-                "model.optimizer_max_tokens, or set gradient.proposer=instruct for a small model"
-            )
-            return DoctorFinding(what, "failure", f"{kind} got no usable reply", advice)
-    assert_never(found.outcome)
+    kinds = zip(PROPOSER.named(gradient), PROPOSER.kinds(gradient), strict=True)
+    names = [part_name(named) for named, kind in kinds if getattr(kind, "asks_model", True)]
+    if not names:
+        return DoctorFinding(what, "note", "the configured proposer calls no model")
+    request = f"a reflection request (gradient.proposer: {' and '.join(names)})"
+    asker = Asker(model, prompts, EventSink(NullLog(), unwatched), limits(gradient))
+    try:
+        findings = await proposer_of(config, asker)(_SKILL, [_Attempts()], Memory(), budget=4)
+    except SkilloptError as error:
+        return DoctorFinding(what, "failure", f"{request} got no reply", str(error))
+    proposals = [proposal for finding in findings for proposal in finding.proposals]
+    if any(proposal.by not in ASKS_NO_MODEL for proposal in proposals):
+        return DoctorFinding(what, "ok", f"{request} got a usable reply")
+    problem = next((finding.problem for finding in findings if finding.problem), "")
+    if problem:
+        advice = (
+            f"{problem}. Choose a more capable model.optimizer, raise "
+            "model.optimizer_max_tokens, or set gradient.proposer=instruct for a small model"
+        )
+        return DoctorFinding(what, "failure", f"{request} got no usable reply", advice)
+    advice = "it read three simple failures and proposed nothing; try another model"
+    return DoctorFinding(what, "warning", f"{request} got no proposal", advice)
 
 
 async def _json(role: RoleModel, model: Model) -> DoctorFinding:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from tempfile import TemporaryDirectory
@@ -36,8 +37,6 @@ from skillopt.config.load import load_kept
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
 from skillopt.core.abilities import call_tool, images_of, limits_of, tools_of, workspace_of
-from skillopt.core.chat import Image, Tool, ToolCall
-from skillopt.core.episode import EpisodeLimits, ToolResult, Workspace
 from skillopt.core.ports import Environment, Episode, TellsGold, Watcher
 from skillopt.core.rollout import Evaluation, Score, Trajectory
 from skillopt.core.sink import EventSink
@@ -262,36 +261,16 @@ class _Bare:
             yield _Uninstructed(episode)
 
 
-@dataclass(frozen=True, slots=True)
 class _Uninstructed:
-    inner: Episode
-    instructions: str = ""
+    """The same episode without its instructions."""
 
-    @property
-    def images(self) -> Sequence[Image]:
-        return images_of(self.inner)
+    instructions = ""
 
-    @property
-    def tools(self) -> Sequence[Tool]:
-        return tools_of(self.inner)
-
-    async def call(self, call: ToolCall) -> str | ToolResult:
-        return await call_tool(self.inner, call)
-
-    @property
-    def workspace(self) -> Workspace | None:
-        return workspace_of(self.inner)
-
-    @property
-    def limits(self) -> EpisodeLimits:
-        return limits_of(self.inner)
-
-    @property
-    def brief(self) -> str:
-        return self.inner.brief
-
-    async def score(self, trajectory: Trajectory) -> Score:
-        return await self.inner.score(trajectory)
+    def __init__(self, episode: Episode) -> None:
+        self.brief, self.score = episode.brief, episode.score
+        self.images, self.tools = images_of(episode), tools_of(episode)
+        self.call = partial(call_tool, episode)
+        self.workspace, self.limits = workspace_of(episode), limits_of(episode)
 
 
 def _val_size(spec: RunSpec, count: int) -> CheckFinding:
