@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import cast
 
+from skillopt.core.controls import folded
 from skillopt.datasets.rows import Row, shape
 from skillopt.errors import DataError
 
@@ -50,7 +51,7 @@ def content_digest(row: Row, column: str = "id") -> str:
 
 
 def gist_digest(row: Row, column: str = "id") -> str:
-    """Like the content, but blind to case, spaces and punctuation."""
+    """Like the content, but blind to case, spaces, punctuation and what cannot be seen."""
     leaves = (
         f"{key}={leaf}"
         for key in sorted(row.data)
@@ -70,7 +71,7 @@ def _leaves(value: object) -> Iterator[str]:
             for item in cast("list[object]", value):
                 yield from _leaves(item)
         case _:
-            yield _UNSPOKEN.sub("", str(value).casefold().translate(_ASCII_UNSPOKEN))
+            yield _UNSPOKEN.sub("", folded(str(value)).translate(_ASCII_UNSPOKEN))
 
 
 def _fault(name: str) -> str | None:

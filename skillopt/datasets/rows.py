@@ -6,6 +6,7 @@ import codecs
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -171,10 +172,14 @@ def _from_lines(text: str, name: str) -> list[Row]:
 
 
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "pipes"}
+_MARKED = re.compile(r"sep=([,;\t|])\r?\n")
+"""A line in which spreadsheet programs say what the delimiter is; the header follows."""
 
 
 def _from_csv(text: str, name: str) -> list[Row]:
     """By the delimiter that the header shows; if several could be meant, the first that fits."""
+    if marked := _MARKED.match(text):
+        return _between(marked[1], text, name, skip=1)
     columns = {each: _columns(each, text) for each in _DELIMITERS}
     meant = [each for each, count in columns.items() if count > 1]
     for delimiter in meant:
@@ -191,13 +196,14 @@ def _columns(delimiter: str, text: str) -> int:
     return 0
 
 
-def _between(delimiter: str, text: str, name: str) -> list[Row]:
+def _between(delimiter: str, text: str, name: str, skip: int = 0) -> list[Row]:
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
 
     def numbered() -> Iterator[tuple[int, Sequence[object]]]:
         start = 1
         for cells in reader:
-            yield start, cells
+            if start > skip:
+                yield start, cells
             start = reader.line_num + 1
 
     try:
@@ -210,8 +216,8 @@ def _between(delimiter: str, text: str, name: str) -> list[Row]:
 
 def _table(lines: Iterator[tuple[int, Sequence[object]]], name: str, hint: str) -> list[Row]:
     """A header, and below it rows with as many cells; each line with its number."""
-    _, first = next(lines, (1, ()))
-    header = _header([str(cell) for cell in first], name)
+    line, first = next(lines, (1, ()))
+    header = _header([str(cell) for cell in first], f"{name}:{line}")
     rows: list[Row] = []
     for number, cells in lines:
         if not cells:
@@ -288,15 +294,15 @@ def _cell(value: object) -> object:
             return str(value)
 
 
-def _header(cells: Sequence[str], name: str) -> list[str]:
+def _header(cells: Sequence[str], where: str) -> list[str]:
     header = [cell.strip() for cell in cells]
     if not any(header):
-        raise DataError(f"{name}:1: no header; the first line of a CSV file names its columns")
+        raise DataError(f"{where}: no header; the first line of a CSV file names its columns")
     for column in header:
         if not column:
-            raise DataError(f"{name}:1: a column has no name; name every column")
+            raise DataError(f"{where}: a column has no name; name every column")
         if header.count(column) > 1:
-            raise DataError(f"{name}:1: two columns are named {column!r}; rename one")
+            raise DataError(f"{where}: two columns are named {column!r}; rename one")
     return header
 
 

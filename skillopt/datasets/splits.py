@@ -34,6 +34,9 @@ class Splits:
     ratio: str = ""
     """How they were cut from one file; empty where they came as they are."""
 
+    def __len__(self) -> int:
+        return len(self.train) + len(self.val) + len(self.test)
+
     def __getitem__(self, split: Split) -> tuple[Row, ...]:
         match split:
             case "train":

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
+from skillopt.core.nearest import did_you_mean
 from skillopt.core.rollout import Score, Trajectory
 from skillopt.core.task import Split, Task
 from skillopt.datasets.identity import has_id, row_id
@@ -33,20 +34,24 @@ class Tasks:
             BadRows: All rows that are refused, or else all that stand twice.
         """
         made: dict[Split, tuple[Task, ...]] = {}
-        faults: list[tuple[Row, str]] = []
+        faults: list[tuple[Row, DataError]] = []
         for split in SPLITS:
             tasks: list[Task] = []
             for row in splits[split]:
                 try:
                     task = make(row_id(row, id_column), row)
                 except DataError as error:  # noqa: PERF203 - all of them are told at once
-                    faults.append((row, str(error)))
+                    faults.append((row, error))
                 else:
                     place = "" if has_id(row, id_column) else row.where
                     tasks.append(replace(task, where=place))
             made[split] = tuple(tasks)
         if faults:
-            raise BadRows(faults)
+            columns = {getattr(error, "column", None) for _, error in faults}
+            first = faults[0][1]
+            if isinstance(first, _NoField) and len(columns) == 1 < len(faults) == len(splits):
+                raise first.in_all_rows
+            raise BadRows([(row, str(error)) for row, error in faults])
         return cls(made, tuple(check_apart(splits, id_column)))
 
 
@@ -103,9 +108,27 @@ def texts_field(row: Row, column: str, hint: str = "") -> tuple[str, ...]:
 def present(row: Row, column: str, hint: str = "") -> object:
     """A field that must be there, whatever it holds."""
     if column not in row.data:
-        names = ", ".join(row.data)
-        raise DataError(f"{row.where}: no field {column!r} (found: {names}){hint}")
+        raise _NoField(row, column, hint)
     return row.data[column]
+
+
+class _NoField(DataError):
+    """A row without a field that it must have."""
+
+    def __init__(self, row: Row, column: str, hint: str) -> None:
+        self.where, self.column, self.hint, self.names = row.where, column, hint, list(row.data)
+        super().__init__(f"{row.where}: {self.lacks}{hint}")
+
+    @property
+    def lacks(self) -> str:
+        return f"no field {self.column!r} (found: {', '.join(self.names)})"
+
+    @property
+    def in_all_rows(self) -> DataError:
+        """What to say if no row has it: the name is wrong, not the rows."""
+        near = did_you_mean(self.column, self.names)
+        meant = f"; {near}" if near else ""
+        return DataError(f"{self.where}: {self.lacks}, nor in any other row{meant}{self.hint}")
 
 
 def fingerprint(name: str, settings: Mapping[str, object]) -> str:

@@ -263,6 +263,14 @@ def test_many_near_duplicates_are_one_warning_with_a_count():
     ]
 
 
+@pytest.mark.parametrize(
+    "copy", ["What is Rome\uff1f", "\uff37\uff48\uff41\uff54 is Rome?", "What is Ro\u200bme?"]
+)
+def test_full_width_and_invisible_characters_hide_no_near_duplicate(copy: str) -> None:
+    train, val = rows_of([{"input": "What is Rome?"}], "a"), rows_of([{"input": copy}], "b")
+    assert check_apart(Splits(tuple(train), tuple(val)))
+
+
 def test_rows_that_differ_in_words_are_no_near_duplicates():
     assert check_apart(splits_of(["What is it?"], ["What was it?"])) == []
 

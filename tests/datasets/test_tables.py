@@ -29,6 +29,28 @@ def test_cells_stand_between_commas_semicolons_tabs_or_pipes(
     assert rows[1].where == f"{tmp_path / name}:3"
 
 
+@pytest.mark.parametrize(
+    ("delimiter", "end"), [(";", "\r\n"), (",", "\n"), ("\t", "\n"), ("|", "\n")]
+)
+def test_a_first_line_may_say_what_the_delimiter_is(
+    delimiter: str, end: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "a.csv"
+    lines = [f"sep={delimiter}", f"input{delimiter}answer", f"a, b; c{delimiter}d"]
+    if delimiter in ",;":
+        lines[2] = f'"a, b; c"{delimiter}d'
+    file.write_bytes(end.join(lines).encode())
+    (row,) = read_rows(file)
+    assert row.data == {"input": "a, b; c", "answer": "d"}
+    assert row.where == f"{file}:3"
+
+
+def test_a_header_below_the_delimiter_is_named_by_its_line(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("sep=;\na;a\n1;2\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"a\.csv:2: two columns are named 'a'"):
+        read_rows(tmp_path / "a.csv")
+
+
 def test_commas_within_cells_are_no_delimiter_where_semicolons_are(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("question;answer\na, b;c\nd;e, f\n", encoding="utf-8")
     assert [dict(row.data) for row in read_rows(tmp_path / "a.csv")] == [

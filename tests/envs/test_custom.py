@@ -358,3 +358,19 @@ def test_a_changed_source_is_another_scorer(tmp_path: Path, monkeypatch: pytest.
 
     assert fingerprint("True") == fingerprint("True")
     assert fingerprint("True") != fingerprint("False")
+
+
+def test_a_wrong_column_name_is_told_once_with_the_nearest_one() -> None:
+    rows: list[dict[str, object]] = [{"question": f"{n}?", "answer": n} for n in range(30)]
+    with pytest.raises(DataError) as told:
+        Custom(Custom.Settings(input="qestion"), splits_of(rows[:20], rows[20:]))
+    assert str(told.value) == (
+        "train[0]: no field 'qestion' (found: question, answer), nor in any other row; did you "
+        "mean 'question'?; name the right column in env.input"
+    )
+
+
+def test_rows_that_lack_a_column_are_told_each_if_others_have_it() -> None:
+    rows: list[dict[str, object]] = [{"input": "?", "answer": 1}, {"input": "!"}, {"input": "."}]
+    with pytest.raises(DataError, match=r"train\[1\]: no field 'answer'(.|\n)*train\[2\]"):
+        Custom(Custom.Settings(), splits_of(rows, []))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from math import exp, lgamma, log, log1p
 from typing import Literal, TypeAlias
 
+from skillopt.core.controls import folded
 from skillopt.core.task import Gold, Split
 
 Verdict: TypeAlias = Literal["ok", "look", "bad", "left out"]
@@ -50,8 +51,8 @@ class Item:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """The words of a text, blind to case and punctuation."""
-    return tuple(_WORD.findall(text.casefold()))
+    """The words of a text, blind to case, punctuation and what cannot be seen."""
+    return tuple(_WORD.findall(folded(text)))
 
 
 def spoken(text: str) -> str:

@@ -33,6 +33,15 @@ def test_the_same_words_in_two_splits_are_bad_whatever_the_punctuation() -> None
     assert within.verdict == "ok"
 
 
+@pytest.mark.parametrize("disguise", ["\u200be", "\uff45"])
+def test_full_width_and_invisible_characters_hide_no_copy(disguise: str) -> None:
+    train, val = unlike(30), unlike(30, "val", 1)
+    copy = asked("copy", train[3].brief.replace("e", disguise), split="val")
+    across, _ = duplicates([*train, *val, copy])
+    assert across.verdict == "bad"
+    assert across.examples == ("train train3 and val copy (100 % alike)",)
+
+
 def test_one_changed_word_is_a_near_duplicate_and_half_of_them_is_not() -> None:
     train = unlike(30)
     said = train[3].brief.split()
