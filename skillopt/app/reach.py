@@ -12,9 +12,8 @@ from skillopt.config.schema import Config
 from skillopt.core.ports import CompleteGate, SuggestsLooser
 from skillopt.core.rollout import EQUAL
 from skillopt.core.state import State
-from skillopt.engine.candidate_evaluation import out_of_reach
+from skillopt.engine.candidate_evaluation import alpha_share, out_of_reach
 from skillopt.engine.plan import Plan
-from skillopt.engine.run import alpha_share
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A candidate at the gate: evidence is gathered until there is a verdict."""
+"""A candidate at the gate: evidence is gathered until there is a verdict, and a decision."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from skillopt.aio import map_all
-from skillopt.core.events import GateVerdict, Measured
+from skillopt.core.events import Decision, GateVerdict, Measured
 from skillopt.core.ports import CompleteGate
 from skillopt.core.rollout import Evaluation, Score
 from skillopt.core.skill import Skill
+from skillopt.core.state import State
 from skillopt.core.task import Task
 from skillopt.engine.rollouts import RolloutRunner
 
@@ -111,6 +112,57 @@ class CandidateEvaluation:
             return replace(result, verdict=replace(result.verdict, finding=first.finding))
         return result
 
+    def spare(
+        self, skill: Skill, origin: str, step: int, incumbent: Measured, verdict: GateVerdict
+    ) -> CandidateResult:
+        """A verdict without an attempt."""
+        nothing = Evaluation(skill.digest, "val", {})
+        value = self.gate.value(skill, nothing.granting(task.id for task in self.tasks))
+        candidate = Measured(skill, nothing, value, origin, step)
+        saved = len(self.tasks) * self.replication.replicates
+        return CandidateResult(candidate, incumbent, verdict, saved)
+
+    async def conclude(
+        self, result: CandidateResult, current: Measured, best: Measured
+    ) -> Decision:
+        """What the verdict means for the current and the best skill."""
+        candidate, verdict = result.candidate, result.verdict
+        new_best = better = verdict.finding == "better"
+        if (better or self.gate.forced) and best.skill.digest != current.skill.digest:
+            candidate = await self._beside(candidate, best)
+            judged = self.gate.judge(candidate, best, level=self.level)
+            new_best = judged.finding == "better"
+        if self.gate.forced:
+            action = "force_accept"
+        else:
+            action = ("accept_new_best" if new_best else "accept") if better else "reject"
+        return Decision(
+            candidate,
+            action,
+            verdict.reason + _own_failures(candidate),
+            new_best=new_best,
+            inconclusive=verdict.finding == "inconclusive",
+            saved=result.saved,
+            incumbent=None if result.incumbent is current else result.incumbent,
+        )
+
+    async def _beside(self, candidate: Measured, best: Measured) -> Measured:
+        """The candidate, with what fails only with it and not with the best skill counted as 0."""
+        replicates = range(self.replication.replicates)
+        any_may_fail = self.runner.failure_counter(len(self.tasks) * len(replicates), 1.0)
+        evaluation = await self.runner.settle(
+            candidate.evaluation, candidate.skill, self.tasks, best, any_may_fail, replicates
+        )
+        if evaluation is candidate.evaluation:
+            return candidate
+        return self._valued(candidate, evaluation.ordered([task.id for task in self.tasks]))
+
+    def _valued(self, skill: Measured, evaluation: Evaluation) -> Measured:
+        if evaluation is skill.evaluation:
+            return skill
+        value = self.gate.value(skill.skill, evaluation)
+        return replace(skill, evaluation=evaluation, value=value)
+
     def _foresee(
         self, candidate: Measured, incumbent: Measured, left: Sequence[str]
     ) -> GateVerdict | None:
@@ -195,25 +247,41 @@ class CandidateEvaluation:
             )
             return known.evaluation.plus(number, more)
 
-        def valued(known: Measured, evaluation: Evaluation) -> Measured:
-            if evaluation is known.evaluation:
-                return known
-            value = self.gate.value(known.skill, evaluation)
-            return replace(known, evaluation=evaluation, value=value)
-
         ours, theirs = await map_all(once_more, (candidate, incumbent))
-        incumbent = valued(incumbent, theirs)
+        incumbent = self._valued(incumbent, theirs)
         failures = self.runner.failure_counter(len(tasks), beside=candidate.evaluation.n)
         ours = await self.runner.settle(
             ours, candidate.skill, tasks, incumbent, failures, replicates=(number,)
         )
-        return valued(candidate, ours.ordered([task.id for task in self.tasks])), incumbent
+        return self._valued(candidate, ours.ordered([task.id for task in self.tasks])), incumbent
+
+
+def _own_failures(candidate: Measured) -> str:
+    own = len(candidate.evaluation.own_failures)
+    if not own:
+        return ""
+    tasks = "1 task" if own == 1 else f"{own} tasks"
+    return f"; {tasks} failed only with the candidate, counted as 0"
 
 
 def _left(order: Sequence[str], evaluation: Evaluation) -> list[str]:
     """The tasks that have not been met yet."""
     met = evaluation.scores.keys() | evaluation.failures.keys()
     return [task for task in order if task not in met]
+
+
+def alpha_share(alpha: float, gates: Sequence[str], state: State) -> float:
+    """The chance of a false accept that the next decision may have.
+
+    What is left of `alpha` is shared equally among the gates (moves, by id) that are still to
+    come; a move that made no candidate, or could not have accepted any, leaves its part to the
+    others. `alpha` counts for the run as it was begun: with more epochs than then, it grows in
+    proportion.
+    """
+    left = sum(gate not in state.closed for gate in gates)
+    begun = len(gates) if state.gates == 0 else state.gates
+    total = alpha * max(1.0, len(gates) / max(1, begun))
+    return max(0.0, total - state.spent) / max(1, left)
 
 
 def out_of_reach(

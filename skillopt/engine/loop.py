@@ -22,27 +22,24 @@ from skillopt.engine.run import TrainingRun, check_same_run
 
 def patterns_in(findings: Sequence[Finding], rollouts: Sequence[Rollout]) -> tuple[Pattern, ...]:
     """The analysts' patterns, equal names united; without any, groups of equal feedback."""
-    seen = [
-        pattern for each in findings if each.source == "failure" for pattern in each.patterns
-    ] or [
-        Pattern(each.outcome.feedback.partition(":")[0].strip() or "failed", 1, "", (each.task,))
-        for each in rollouts
-        if isinstance(each.outcome, Score) and not each.outcome.passed
-    ]
+    failures = [finding for finding in findings if finding.source == "failure"]
+    patterns = [pattern for finding in failures for pattern in finding.patterns]
+    if not patterns:
+        lost = [(rollout.task, rollout.outcome) for rollout in rollouts]
+        patterns = [
+            Pattern(score.feedback.partition(":")[0].strip() or "failed", 1, "", (task,))
+            for task, score in lost
+            if isinstance(score, Score) and not score.passed
+        ]
     united: dict[str, Pattern] = {}
-    for pattern in seen:
-        known = united.get(pattern.name.casefold())
-        united[pattern.name.casefold()] = _unite(known, pattern) if known else pattern
-    return tuple(sorted(united.values(), key=lambda each: (-each.count, each.name)))
-
-
-def _unite(known: Pattern, other: Pattern) -> Pattern:
-    return Pattern(
-        known.name,
-        known.count + other.count,
-        known.description or other.description,
-        tuple(sorted({*known.tasks, *other.tasks})),
-    )
+    for pattern in patterns:
+        name = pattern.name.casefold()
+        same = united.setdefault(name, pattern)
+        if same is not pattern:
+            count, description = same.count + pattern.count, same.description or pattern.description
+            tasks = tuple(sorted({*same.tasks, *pattern.tasks}))
+            united[name] = Pattern(same.name, count, description, tasks)
+    return tuple(sorted(united.values(), key=lambda pattern: (-pattern.count, pattern.name)))
 
 
 async def train(run: TrainingRun, initial: Skill) -> State:
@@ -76,7 +73,7 @@ async def step(run: TrainingRun, state: State, move: Step) -> State:
     skill = parent.skill
     async with run.runner.attempts(move.batches, skill, "rollout") as attempts:
         draft = await run.optimizer.propose(skill, attempts, state.memory, budget=move.budget)
-        rollouts = [await some.all() for some in attempts]
+        rollouts = [await batch.all() for batch in attempts]
     practised = Evaluation.of(skill.digest, "train", chain(*rollouts))
     practice = Baseline(list(chain(*move.batches)), replace(parent, evaluation=practised))
     async with run.prefetching(state, move):
@@ -96,7 +93,7 @@ async def step(run: TrainingRun, state: State, move: Step) -> State:
         step=move.number,
         epoch=move.epoch,
         in_epoch=move.in_epoch,
-        batches=tuple(_batch(skill, some) for some in rollouts),
+        batches=tuple(_batch(skill, batch) for batch in rollouts),
         patterns=patterns_in(draft.findings, list(chain(*rollouts))),
         draft=draft,
         action=decision.action if decision else _skip(draft, halving),
@@ -173,7 +170,8 @@ async def close_epoch(run: TrainingRun, state: State, move: EpochEnd) -> State:
 
 async def final_test(run: TrainingRun, state: State, move: FinalTest) -> State:
     """Measure what the run began with, found best and ended with, on tasks it never saw."""
-    skills = {each.skill.digest: each.skill for each in (state.initial, state.best, state.current)}
+    measured = (state.initial, state.best, state.current)
+    skills = {known.skill.digest: known.skill for known in measured}
     initial = state.initial.skill
 
     async def measure(skill: Skill) -> Evaluation:
@@ -190,10 +188,11 @@ async def final_test(run: TrainingRun, state: State, move: FinalTest) -> State:
     reference = replace(state.initial, evaluation=results[initial.digest])
     for digest, skill in skills.items():
         if digest != initial.digest:
-            tally = run.runner.failure_counter(len(move.tasks) * run.replication.replicates)
-            found = results[digest]
-            found = await run.runner.settle(found, skill, move.tasks, reference, tally)
-            results[digest] = found.ordered([each.id for each in move.tasks])
+            failures = run.runner.failure_counter(len(move.tasks) * run.replication.replicates)
+            settled = await run.runner.settle(
+                results[digest], skill, move.tasks, reference, failures
+            )
+            results[digest] = settled.ordered([task.id for task in move.tasks])
     fact = FinalTested(
         move=move.id,
         tasks=move.digest,
@@ -218,8 +217,7 @@ async def _compare(run: TrainingRun, state: State, move: EpochEnd) -> list[Pair]
             run.runner.attempts([block], state.epoch_start, "look_back") as (old,),
             run.runner.attempts([block], state.current.skill, "look_again") as (new,),
         ):
-            both = zip(await old.all(), await new.all(), strict=True)
-            pairs += [Pair(*each) for each in both]
+            pairs += map(Pair, await old.all(), await new.all())
         if sum(pair.change in move.useful for pair in pairs) >= size:
             break
     return pairs
@@ -231,7 +229,7 @@ def _skip(draft: Draft, halving: HalvingResult) -> Action:
     candidate = draft.leading
     if candidate.size is not None and candidate.size.too_long:
         return "skip_too_long"
-    if not draft.merged.proposals and not any(each.notes for each in draft.findings):
+    if not draft.merged.proposals and not any(finding.notes for finding in draft.findings):
         return "skip_no_patches"
     unwritten = candidate.rewritten is not None and candidate.skill is None
     return "skip_no_rewrite" if unwritten else "skip_no_change"
@@ -239,7 +237,7 @@ def _skip(draft: Draft, halving: HalvingResult) -> Action:
 
 def _batch(skill: Skill, rollouts: list[Rollout]) -> Batch:
     evaluation = Evaluation.of(skill.digest, "train", rollouts)
-    return Batch(tuple(each.task for each in rollouts), evaluation)
+    return Batch(tuple(rollout.task for rollout in rollouts), evaluation)
 
 
 def _compared(pair: Pair, *, shown: bool) -> Compared:

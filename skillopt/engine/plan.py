@@ -28,22 +28,19 @@ class Step:
 
     @property
     def id(self) -> str:
-        """Name in the record."""
         return f"step_{self.number:04d}"
 
 
 @dataclass(frozen=True, slots=True)
 class MetaReflection:
-    """Think again about everything that the epoch has tried."""
+    """Think again about everything that the epoch has tried, after its last `step`."""
 
     epoch: int
     step: int
-    """The last step of the epoch."""
     budget: int | None
 
     @property
     def id(self) -> str:
-        """Name in the record."""
         return f"meta_reflect_epoch_{self.epoch:02d}"
 
 
@@ -53,12 +50,10 @@ class Pruning:
 
     epoch: int
     step: int
-    """The last step of the epoch."""
     tasks: tuple[Task, ...]
 
     @property
     def id(self) -> str:
-        """Name in the record."""
         return f"prune_epoch_{self.epoch:02d}"
 
 
@@ -68,7 +63,6 @@ class EpochEnd:
 
     epoch: int
     step: int
-    """The last step of the epoch."""
     tasks: tuple[Task, ...]
     last: bool
     forgets: bool = False
@@ -80,7 +74,6 @@ class EpochEnd:
 
     @property
     def id(self) -> str:
-        """Name in the record."""
         return f"epoch_{self.epoch:02d}"
 
 
@@ -98,18 +91,11 @@ class FinalTest:
 
     def settled(self, state: State) -> bool:
         """Whether these tasks were already set to the skills that matter now."""
-        final_test = state.final_test
-        return final_test is not None and (
-            final_test.tasks,
-            final_test.initial.skill,
-            final_test.best.skill,
-            final_test.last.skill,
-        ) == (
-            self.digest,
-            state.initial.skill.digest,
-            state.best.skill.digest,
-            state.current.skill.digest,
-        )
+        if (made := state.final_test) is None:
+            return False
+        tested = [made.initial.skill, made.best.skill, made.last.skill]
+        now = [measured.skill.digest for measured in (state.initial, state.best, state.current)]
+        return made.tasks == self.digest and tested == now
 
 
 Move: TypeAlias = Step | MetaReflection | Pruning | EpochEnd | FinalTest
@@ -147,7 +133,6 @@ class PlanSettings:
     seed: int = 42
 
     def steps_per_epoch(self, tasks: int) -> int:
-        """How many steps one pass over the tasks takes."""
         return ceil(tasks / (self.batch * self.accumulation))
 
 
@@ -209,9 +194,7 @@ class Plan:
         ]
 
     def after(self, move: Move) -> Move | None:
-        """The move that follows another one."""
-        following = self.moves[self.moves.index(move) + 1 :]
-        return following[0] if following else None
+        return next(iter(self.moves[self.moves.index(move) + 1 :]), None)
 
     def out_of_patience(self, state: State, more: int = 0) -> bool:
         """Whether so little has come of the last steps that only the final test is left.

@@ -17,7 +17,6 @@ from skillopt.core.ports import (
     Shortener,
 )
 from skillopt.core.proposal import Candidate, Draft, Size
-from skillopt.core.rollout import Evaluation
 from skillopt.core.sink import EventSink
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
@@ -25,8 +24,8 @@ from skillopt.core.task import Task
 from skillopt.core.tokens import estimate
 from skillopt.engine.candidate_evaluation import (
     CandidateEvaluation,
-    CandidateResult,
     Replication,
+    alpha_share,
     out_of_reach,
 )
 from skillopt.engine.halving import (
@@ -40,20 +39,6 @@ from skillopt.engine.plan import Plan, Step
 from skillopt.engine.prefetch import Prefetch
 from skillopt.engine.rollouts import RolloutRunner
 from skillopt.errors import StoreError
-
-
-def alpha_share(alpha: float, gates: Sequence[str], state: State) -> float:
-    """The chance of a false accept that the next decision may have.
-
-    What is left of `alpha` is shared equally among the gates (moves, by id) that are still to
-    come; a move that made no candidate, or could not have accepted any, leaves its part to the
-    others. `alpha` counts for the run
-    as it was begun: with more epochs than then, it grows in proportion.
-    """
-    left = sum(gate not in state.closed for gate in gates)
-    begun = len(gates) if state.gates == 0 else state.gates
-    total = alpha * max(1.0, len(gates) / max(1, begun))
-    return max(0.0, total - state.spent) / max(1, left)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +75,6 @@ class TrainingRun:
 
     @property
     def sink(self) -> EventSink:
-        """Where everything is written down."""
         return self.runner.sink
 
     def enter(self, move: str) -> None:
@@ -112,18 +96,12 @@ class TrainingRun:
         if skill is None or skill.digest == current.digest:
             return skill, None
         before, drafted = estimate(current.render()), estimate(skill.render())
-        if self.shortener is None or drafted <= self.shortener.limit:
-            limit = self.shortener.limit if self.shortener else 0
-            return skill, Size(before=before, drafted=drafted, after=drafted, limit=limit)
+        limit = self.shortener.limit if self.shortener else 0
+        size = Size(before=before, drafted=drafted, after=drafted, limit=limit)
+        if self.shortener is None or drafted <= limit:
+            return skill, size
         shorter, problem = await self.shortener.shorten(skill)
-        size = Size(
-            before=before,
-            drafted=drafted,
-            after=estimate(shorter.render()),
-            limit=self.shortener.limit,
-            problem=problem,
-        )
-        return shorter, size
+        return shorter, replace(size, after=estimate(shorter.render()), problem=problem)
 
     def prefetching(self, state: State, move: Step) -> AbstractAsyncContextManager[None]:
         """While a step is decided: begin the next one, as it will be if the skill stays."""
@@ -139,9 +117,9 @@ class TrainingRun:
     async def fit(self, state: State, draft: Draft) -> Draft:
         """The same draft with candidates of a fitting size, where that can be had."""
 
-        async def shorten(take: Candidate) -> Candidate:
-            skill, size = await self.shorten(state, take.skill)
-            return replace(take, skill=skill, size=size)
+        async def shorten(candidate: Candidate) -> Candidate:
+            skill, size = await self.shorten(state, candidate.skill)
+            return replace(candidate, skill=skill, size=size)
 
         return replace(draft, candidates=tuple(await map_all(shorten, draft.candidates)))
 
@@ -149,20 +127,20 @@ class TrainingRun:
         self, state: State, draft: Draft, practice: Baseline, step: int
     ) -> tuple[Draft, HalvingResult]:
         """The draft, led by the candidate that did best on the step's and a few val tasks."""
-        known = {state.current.skill.digest, practice.measured.skill.digest}
-        field: dict[str, Skill] = {}
-        for take in draft.candidates:
-            if take.fitting is not None and take.fitting.digest not in known:
-                known.add(take.fitting.digest)
-                field[take.name] = take.fitting
-        if self.race is None or not field:
+        seen = {state.current.skill.digest, practice.measured.skill.digest}
+        skills: dict[str, Skill] = {}
+        for candidate in draft.candidates:
+            if candidate.fitting is not None and candidate.fitting.digest not in seen:
+                seen.add(candidate.fitting.digest)
+                skills[candidate.name] = candidate.fitting
+        if self.race is None or not skills:
             return draft, HalvingResult(draft.leading.name)
 
         def worth(compared: int) -> bool:
             return self._hopeless(state, self.gate, compared) is None
 
         final = Baseline(self.val, state.current)
-        halving = await self.race.run(field, practice, final, step, worth)
+        halving = await self.race.run(skills, practice, final, step, worth)
         return draft if halving.ahead is None else draft.leading_with(halving.ahead), halving
 
     async def decide(
@@ -186,7 +164,7 @@ class TrainingRun:
             return None
         level = self._level(state, gate)
         hopeless = self._hopeless(state, gate, compared)
-        evaluation_of_candidate = CandidateEvaluation(
+        evaluation = CandidateEvaluation(
             runner=self.runner,
             tasks=self.val,
             gate=gate,
@@ -194,33 +172,14 @@ class TrainingRun:
             replication=self.replication,
         )
         if hopeless is not None and self.replication.block:
-            result = self._unheard(skill, origin, step, state.current, gate, hopeless)
+            result = evaluation.spare(skill, origin, step, state.current, hopeless)
         else:
-            result = await evaluation_of_candidate.run(skill, origin, step, state.current)
+            result = await evaluation.run(skill, origin, step, state.current)
         if hopeless is not None:
             # What is found does not depend on whether blocks of tasks spared the attempts.
             result = replace(result, verdict=replace(result.verdict, finding=hopeless.finding))
-        spent = level if hopeless is None else 0.0
-        decision = await self._conclude(state, result, evaluation_of_candidate)
-        return replace(decision, level=spent, compared=compared)
-
-    def _unheard(
-        self,
-        skill: Skill,
-        origin: str,
-        step: int,
-        incumbent: Measured,
-        gate: CompleteGate,
-        verdict: GateVerdict,
-    ) -> CandidateResult:
-        """A verdict without an attempt."""
-        tasks = [each.id for each in self.val]
-        nothing = Evaluation(skill.digest, "val", {})
-        value = gate.value(skill, nothing.granting(tasks))
-        saved = len(tasks) * self.replication.replicates
-        return CandidateResult(
-            Measured(skill, nothing, value, origin, step), incumbent, verdict, saved
-        )
+        decision = await evaluation.conclude(result, state.current, state.best)
+        return replace(decision, level=level if hopeless is None else 0.0, compared=compared)
 
     def _level(self, state: State, gate: CompleteGate) -> float:
         """The chance of a false accept that the next decision may have."""
@@ -229,7 +188,7 @@ class TrainingRun:
     def _hopeless(self, state: State, gate: CompleteGate, compared: int) -> GateVerdict | None:
         """The verdict against every candidate now; None where one could be accepted."""
         level = self._level(state, gate) / compared
-        tasks = [each.id for each in self.val]
+        tasks = [task.id for task in self.val]
         return out_of_reach(gate, self.replication, tasks, state.current, level)
 
     async def guide_best(self, state: State, decision: Decision, guidance: str) -> Decision:
@@ -240,56 +199,13 @@ class TrainingRun:
         guided = best.with_guidance(guidance)
         if self.shortener and estimate(guided.render()) > self.shortener.limit:
             return decision
-        rounds = range(self.replication.replicates)
+        replicates = range(self.replication.replicates)
         evaluation = await self.runner.measure(
-            guided,
-            "val",
-            self.val,
-            "evaluate",
-            replicates=rounds,
-            against=state.best,
+            guided, "val", self.val, "evaluate", replicates=replicates, against=state.best
         )
         value = self.slow_gate.value(guided, evaluation)
-        known = decision.candidate
-        return replace(decision, best=Measured(guided, evaluation, value, known.origin, known.step))
-
-    async def _conclude(
-        self, state: State, result: CandidateResult, evaluation_of_candidate: CandidateEvaluation
-    ) -> Decision:
-        gate = evaluation_of_candidate.gate
-        candidate, verdict = result.candidate, result.verdict
-        better = verdict.finding == "better"
-        best = better
-        if (better or gate.forced) and state.best.skill.digest != state.current.skill.digest:
-            candidate = await self._beside(candidate, state.best, gate)
-            best = (
-                gate.judge(candidate, state.best, level=evaluation_of_candidate.level).finding
-                == "better"
-            )
-        if gate.forced:
-            action = "force_accept"
-        else:
-            action = ("accept_new_best" if best else "accept") if better else "reject"
-        return Decision(
-            candidate,
-            action,
-            verdict.reason + _own_failures(candidate),
-            new_best=best,
-            inconclusive=verdict.finding == "inconclusive",
-            saved=result.saved,
-            incumbent=None if result.incumbent is state.current else result.incumbent,
-        )
-
-    async def _beside(self, candidate: Measured, best: Measured, gate: CompleteGate) -> Measured:
-        """The candidate, with what fails only with it and not with the best skill counted as 0."""
-        skill, known = candidate.skill, candidate.evaluation
-        rounds = range(self.replication.replicates)
-        any_may_fail = self.runner.failure_counter(len(self.val) * len(rounds), 1.0)
-        found = await self.runner.settle(known, skill, self.val, best, any_may_fail, rounds)
-        if found is known:
-            return candidate
-        found = found.ordered([each.id for each in self.val])
-        return replace(candidate, evaluation=found, value=gate.value(skill, found))
+        origin, step = decision.candidate.origin, decision.candidate.step
+        return replace(decision, best=Measured(guided, evaluation, value, origin, step))
 
     def _gates(self) -> list[str]:
         """The moves of the plan that may bring a candidate before a gate that tests."""
@@ -306,14 +222,6 @@ class TrainingRun:
         after = state.apply(fact)
         self.sink.fact(fact)
         return after
-
-
-def _own_failures(candidate: Measured) -> str:
-    own = len(candidate.evaluation.own_failures)
-    if not own:
-        return ""
-    tasks = "1 task" if own == 1 else f"{own} tasks"
-    return f"; {tasks} failed only with the candidate, counted as 0"
 
 
 def check_same_run(

@@ -10,7 +10,7 @@ from skillopt.core.events import Measured
 from skillopt.core.rollout import Evaluation
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
-from skillopt.engine.run import alpha_share
+from skillopt.engine.candidate_evaluation import alpha_share
 
 FIRST = Measured(Skill.parse("a"), Evaluation("d", "val", {}), 0.0, "initial_skill", 0)
 START = State(initial=FIRST, current=FIRST, best=FIRST, epoch_start=FIRST.skill)

@@ -18,10 +18,9 @@ from skillopt.core.ports import CompleteGate
 from skillopt.core.rollout import Evaluation, Score
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
-from skillopt.engine.candidate_evaluation import Replication, out_of_reach
+from skillopt.engine.candidate_evaluation import Replication, alpha_share, out_of_reach
 from skillopt.engine.loop import train
 from skillopt.engine.plan import PlanSettings
-from skillopt.engine.run import alpha_share
 from skillopt.gates.compared import Metric, Strict
 from skillopt.gates.tested import Paired, Sequential
 from skillopt.model.scripted import Scripted
