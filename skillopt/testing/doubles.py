@@ -14,22 +14,20 @@ from skillopt.core.rollout import Rollout, Score
 
 @dataclass(slots=True)
 class MemoryLog:
-    """A `Record` that is gone with the process."""
+    """An `EventLog` that is gone with the process."""
 
     kept: list[Event] = field(default_factory=list[Event])
 
     def append(self, event: Event) -> None:
-        """Keep."""
         self.kept.append(event)
 
     def events(self) -> tuple[Event, ...]:
-        """Everything kept so far, oldest first."""
         return tuple(self.kept)
 
 
 @dataclass(slots=True)
 class MemoryCache:
-    """A `Work` that is gone with the process. Its fields are there to be looked at."""
+    """A `RolloutCache` that is gone with the process. Its fields are there to be looked at."""
 
     rollouts: dict[str, Rollout] = field(default_factory=dict[str, Rollout])
     replies: dict[str, Reply] = field(default_factory=dict[str, Reply])
@@ -38,13 +36,12 @@ class MemoryCache:
     )
     move: str = ""
     unused: dict[str, str] = field(default_factory=dict[str, str])
-    """Rollouts made ahead that nobody has asked for, and the moves that might have."""
+    """Prefetched rollouts that nobody has asked for, and the operations that might have."""
     _locks: defaultdict[str, asyncio.Lock] = field(
         default_factory=lambda: defaultdict[str, asyncio.Lock](asyncio.Lock)
     )
 
     def enter(self, move: str) -> None:
-        """From now on, work is done for this move."""
         self.move = move
 
     async def rollout(
@@ -75,5 +72,4 @@ class MemoryCache:
             return self.replies[key]
 
     def spent(self) -> Mapping[tuple[str, str, str], Usage]:
-        """What was paid, by (move, role, stage)."""
         return dict(self.paid)

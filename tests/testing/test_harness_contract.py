@@ -78,7 +78,7 @@ class Stubborn(Altered):
     ("harness", "broken"),
     [
         (Altered(fingerprint=" "), "fingerprint is not blank"),
-        (Restless(), "same at each reading"),
+        (Restless(), "fingerprint is stable"),
         (Altered(serves=("smells",)), "names only images, tools and workspace"),
         (Altered(lambda attempt: replace(attempt, messages=())), "contain the brief"),
         (Altered(lambda attempt: replace(attempt, turns=0)), "at least one turn"),

@@ -17,19 +17,18 @@ from skillopt.core.chat import Message
 from skillopt.core.ports import Environment, TellsGold
 from skillopt.core.rollout import Score, Trajectory
 from skillopt.core.task import Split, Task
-from skillopt.testing.contracts import expect
+from skillopt.testing.contracts import check_fingerprint, expect
 
 Check: TypeAlias = Callable[[Environment], Awaitable[None]]
 
 _SPLITS: tuple[Split, ...] = ("train", "val", "test")
-_SAMPLE = 5
+_SAMPLE_SIZE = 5
 
 
 async def names_itself(environment: Environment) -> None:
     """Name and fingerprint are not empty and do not change."""
     expect(bool(environment.name), "an environment has a name")
-    expect(bool(environment.fingerprint), "an environment has a fingerprint")
-    expect(environment.fingerprint == environment.fingerprint, "the fingerprint is stable")
+    check_fingerprint(environment)
 
 
 async def lists_the_same_tasks_each_time(environment: Environment) -> None:
@@ -58,7 +57,7 @@ async def gives_every_task_its_own_id(environment: Environment) -> None:
 
 async def opens_a_task_to_the_same_brief(environment: Environment) -> None:
     """A task always has the same text, and opening it does not change it."""
-    for task in _some(environment):
+    for task in _sample(environment):
         before = task.digest
         async with environment.open(task) as episode:
             first = episode.brief
@@ -70,9 +69,8 @@ async def opens_a_task_to_the_same_brief(environment: Environment) -> None:
 
 
 async def gives_all_tasks_the_same_instructions(environment: Environment) -> None:
-    """Instructions are the same for all tasks."""
     texts: set[str] = set()
-    for task in _some(environment):
+    for task in _sample(environment):
         async with environment.open(task) as episode:
             texts.add(episode.instructions)
     expect(len(texts) == 1, "instructions are the same for all tasks")
@@ -80,7 +78,7 @@ async def gives_all_tasks_the_same_instructions(environment: Environment) -> Non
 
 async def scores_any_answer(environment: Environment) -> None:
     """Empty and nonsense answers get a score with feedback, and do not pass."""
-    for task in _some(environment):
+    for task in _sample(environment):
         for answer in ("", "\N{SNOWMAN} no idea \N{SNOWMAN}"):
             score = await _score(environment, task, answer)
             what = f"the answer {answer!r} to task {task.id!r}"
@@ -90,7 +88,7 @@ async def scores_any_answer(environment: Environment) -> None:
 
 async def scores_the_same_attempt_alike(environment: Environment) -> None:
     """A score depends only on the task and the attempt."""
-    for task in _some(environment):
+    for task in _sample(environment):
         first = await _score(environment, task, "something")
         again = await _score(environment, task, "something")
         expect(first == again, f"the same answer to task {task.id!r} gets the same score")
@@ -100,7 +98,7 @@ async def gives_full_marks_to_the_gold_it_tells(environment: Environment) -> Non
     """If an environment provides right answers, they get full marks."""
     if not isinstance(environment, TellsGold):
         return
-    for task in _some(environment):
+    for task in _sample(environment):
         gold = environment.gold(task)
         if gold is not None and gold.reply is not None:
             score = await _score(environment, task, gold.reply)
@@ -125,9 +123,9 @@ async def check_environment(environment: Environment) -> None:
         await check(environment)
 
 
-def _some(environment: Environment) -> Iterator[Task]:
+def _sample(environment: Environment) -> Iterator[Task]:
     for split in _SPLITS:
-        yield from islice(environment.tasks(split), _SAMPLE)
+        yield from islice(environment.tasks(split), _SAMPLE_SIZE)
 
 
 async def _score(environment: Environment, task: Task, answer: str) -> Score:

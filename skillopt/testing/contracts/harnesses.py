@@ -19,7 +19,7 @@ from skillopt.core.episode import EpisodeLimits, EpisodeNeed, Workspace
 from skillopt.core.ports import Episode, Harness, TellsServed
 from skillopt.core.rollout import Score, Trajectory
 from skillopt.core.skill import Skill
-from skillopt.testing.contracts import expect
+from skillopt.testing.contracts import check_fingerprint, expect
 from skillopt.testing.contracts.models import DOT, check_usage
 
 AT_ONCE: Final = 4
@@ -67,9 +67,7 @@ async def check_harness(harness: Harness) -> None:
 
 def check_description(harness: Harness) -> None:
     """The fingerprint is not empty and does not change; `serves` names what there is to serve."""
-    first = harness.fingerprint
-    expect(bool(first.strip()), "the fingerprint is not blank")
-    expect(harness.fingerprint == first, "the fingerprint is the same at each reading")
+    check_fingerprint(harness)
     unknown = set(_serves(harness)) - set(get_args(EpisodeNeed))
     expect(not unknown, f"`serves` names only images, tools and workspace, not {unknown}")
 

@@ -15,7 +15,7 @@ from typing import cast
 from skillopt.aio import map_all
 from skillopt.core.chat import Image, Message, Model, Reply, Request, Tool, Usage
 from skillopt.errors import Refused
-from skillopt.testing.contracts import expect
+from skillopt.testing.contracts import check_fingerprint, expect
 
 AT_ONCE = 8
 DOT = bytes.fromhex(
@@ -33,13 +33,6 @@ async def check_model(model: Model, *, secret: str | None = None) -> None:
     await check_demands(model)
     if secret is not None:
         check_secret(model, secret)
-
-
-def check_fingerprint(model: Model) -> None:
-    """The fingerprint is not empty and does not change."""
-    first = model.fingerprint
-    expect(bool(first.strip()), "the fingerprint is blank")
-    expect(model.fingerprint == first, "the fingerprint changes from one reading to the next")
 
 
 async def check_answer(model: Model) -> None:

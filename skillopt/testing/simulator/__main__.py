@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import signal
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 from skillopt.testing.simulator import (
@@ -23,14 +24,8 @@ def main() -> None:
     if options.data is not None:
         write_data(options.data, options.sizes, options.seed)
         (options.data / "initial_skill.md").write_text(initial_skill(), encoding="utf-8")
-    faults = Faults(
-        rate_429=options.rate_429,
-        rate_500=options.rate_500,
-        rate_drop=options.rate_drop,
-        rate_truncate=options.rate_truncate,
-        retry_after=options.retry_after,
-        seed=options.seed,
-    )
+    names = [field.name for field in fields(Faults)]
+    faults = Faults(**{name: getattr(options, name) for name in names})
     simulator = Simulator(
         seed=options.seed,
         noise=options.noise,
