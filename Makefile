@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help quickstart test quick explore attack test-slow test-local agents test-agents test-lowest mutate check format lint types coverage bench clean
+.PHONY: help quickstart test quick explore attack test-slow test-local agents test-agents test-lowest mutate check format lint types coverage bench reference clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -104,6 +104,9 @@ mutate: $(VENV)/.developing ## change single places of core, engine and gates, a
 
 bench: $(VENV)/.developing ## compare the overhead with skillopt 0.2.0 from PyPI
 	$(BIN)/python benchmarks/overhead.py
+
+reference: $(VENV)/.developing ## write every key of the settings into default.yaml and docs/configuration.md
+	$(BIN)/python scripts/reference.py
 
 clean: ## remove generated files and virtual environments
 	rm -rf $(VENV) $(LOWEST) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage* mutants

@@ -81,63 +81,118 @@ class ModelSection(Section):
     """Which models play the roles. `optimizer_X`, `target_X`, `judge_X` go before a shared `X`."""
 
     backend: Annotated[Name, Key(flat="model_backend")] = "azure_openai"
+    """backend of both roles, unless a role sets its own below"""
     optimizer: Annotated[Name, Key(flat="optimizer_model")] = "gpt-5.5"
+    """model that proposes edits to the skill"""
     target: Annotated[Name, Key(flat="target_model")] = "gpt-5.5"
+    """frozen model that uses the skill"""
     optimizer_backend: Name = _DEFAULT_BACKEND
+    """openai_chat | claude_chat | qwen_chat | minimax_chat | openai_compatible | claude_cli |
+    codex_cli | copilot_chat | handoff | litellm | local | scripted | module:Name"""
     target_backend: Name = _DEFAULT_BACKEND
+    """as above; write `openai` to keep openai_chat under another `backend`"""
     judge: Annotated[Name | None, Key(flat="judge_model", also=("env.judge_model",))] = None
+    """model that grades, if the environment needs one; null = the optimizer"""
     judge_backend: Name | None = None
+    """as above; null = the optimizer's backend"""
 
+    # Settings of both roles.
     base_url: str = ""
+    """address of the endpoint; empty = default of the backend"""
     api_key_env: Variable = ""
+    """name of the environment variable that holds the key; empty = default of the backend"""
     temperature: Amount | None = None
+    """null = not sent"""
     max_tokens: Positive = 16384
+    """maximum tokens of one reply"""
     timeout_seconds: Seconds = 300.0
+    """seconds for one attempt at a call"""
     retries: Count = 5
+    """retries of a call after a temporary error"""
     outage_seconds: Amount = 600.0
+    """seconds to wait for a server that is down"""
     max_concurrency: Positive | None = None
+    """maximum calls in parallel; null = number of workers"""
     requests_per_minute: Positive | None = None
+    """null = no limit"""
     tokens_per_minute: Positive | None = None
+    """null = no limit"""
     reasoning_effort: Effort = "medium"
+    """empty = off | none | minimal | low | medium | high | xhigh | max"""
     rewrite_reasoning_effort: Annotated[Effort, _ASKS] = ""
+    """for the call that rewrites a body; empty = reasoning_effort"""
     rewrite_max_completion_tokens: Annotated[Positive, _ASKS] = 64000
+    """maximum tokens of a reply with a whole body"""
     input_price: Amount | None = None
+    """dollars per million tokens; null = price list of the extra `prices`, else unknown"""
     output_price: Amount | None = None
+    """dollars per million tokens"""
     cached_input_price: Amount | None = None
+    """dollars per million tokens; null = input_price"""
 
+    # Backend local: a GGUF file in this process.
     local_threads: Positive | None = None
+    """null = one per physical core"""
     local_parallel: Positive = 1
+    """calls computed together; above 1, texts may differ in rare cases"""
     local_slots: Positive = 4
+    """conversations whose prefix stays in memory"""
     local_context: Positive = 8192
+    """context size of one conversation, in tokens"""
     local_batch: Positive = 256
+    """prompt tokens computed in one batch"""
 
+    # Programs as text models: backends claude_cli, codex_cli, copilot_chat. Keys of coding agents
+    # as targets are accepted and checked, and have no effect yet.
     claude_code_exec_path: str = ""
+    """empty = claude on PATH"""
     claude_code_exec_profile: Annotated[str, _AGENT] = ""
+    """no effect yet: for agents as targets"""
     claude_code_exec_use_sdk: Annotated[UseSdk, _AGENT] = "auto"
+    """no effect yet: auto | sdk | cli | true | false"""
     claude_code_exec_effort: Annotated[Effort, _AGENT] = "medium"
+    """no effect yet: as reasoning_effort"""
     claude_code_exec_max_thinking_tokens: Annotated[Count, _AGENT] = 16384
+    """no effect yet"""
     codex_exec_path: Annotated[str, Key(also=("codex_path", "codex_cli_bin", "codex_bin"))] = ""
+    """empty = codex on PATH"""
     codex_exec_profile: str = ""
+    """empty = none"""
     codex_exec_sandbox: Annotated[
         Literal["", "read-only", "workspace-write", "danger-full-access"],
         Key(also=("sandbox", "codex_sandbox"), of_agents=True),
     ] = ""
+    """no effect yet: read-only | workspace-write | danger-full-access"""
     codex_exec_reasoning_effort: Annotated[Effort, _AGENT] = ""
+    """no effect yet: as reasoning_effort"""
     codex_exec_use_sdk: Annotated[UseSdk, _AGENT] = None
+    """no effect yet: auto | sdk | cli | true | false; null = auto"""
     codex_exec_network_access: Annotated[bool | None, _AGENT] = None
+    """no effect yet"""
     codex_exec_web_search: Annotated[bool | None, _AGENT] = None
+    """no effect yet"""
     codex_exec_approval_policy: Annotated[
         Literal["", "untrusted", "on-failure", "on-request", "never"], _AGENT
     ] = ""
+    """no effect yet: untrusted | on-failure | on-request | never"""
     codex_trace_to_optimizer: Annotated[bool, _AGENT] = True
+    """no effect yet: show the actions of the agent to the optimizer"""
     cursor_exec_path: Annotated[str, _AGENT] = ""
+    """no effect yet: empty = cursor-agent on PATH"""
     cursor_exec_sandbox: Annotated[Literal["", "enabled", "disabled"], _AGENT] = ""
+    """no effect yet: enabled | disabled"""
     copilot_exec_path: str = ""
+    """empty = copilot on PATH"""
     copilot_exec_home: str = ""
+    """its home folder; empty = default"""
     copilot_exec_allow_all_tools: Annotated[bool | None, _AGENT] = None
+    """no effect yet"""
     copilot_chat_optimizer_model: str = ""
+    """empty = optimizer"""
     copilot_chat_target_model: str = ""
+    """empty = target"""
     copilot_chat_timeout: Seconds | None = None
+    """seconds for one call; null = timeout_seconds"""
 
     def role(self, name: Role) -> RoleModel:
         """The model of a role.
@@ -199,39 +254,72 @@ def _default(key: str) -> object:
 
 
 class BackendKeys(BaseModel):
-    """Each key with its type and default."""
+    """Keys that only one backend understands."""
 
+    # Keys of single backends; see docs/backends.md.
     openai_chat_api: Literal["auto", "chat", "responses"] = "auto"
+    """backend openai_chat: auto = by the model's name | chat | responses"""
     azure_openai_endpoint: Annotated[str, Key(also=("azure_endpoint",))] = ""
+    """backend openai_chat: https://NAME.openai.azure.com turns Azure on"""
     azure_openai_api_version: Annotated[str, Key(also=("azure_api_version",))] = ""
+    """empty = AZURE_OPENAI_API_VERSION, else 2024-12-01-preview"""
     azure_openai_api_key: Annotated[Variable, Key(also=("azure_api_key",))] = ""
+    """name of the variable that holds Azure's key"""
     azure_openai_auth_mode: AzureMode = ""
+    """empty = api_key with a key, else azure_cli | managed_identity | openai_compatible"""
     azure_openai_ad_scope: str = ""
+    """empty = https://cognitiveservices.azure.com/.default"""
     azure_openai_managed_identity_client_id: str = ""
+    """of a user-assigned identity"""
     claude_chat_thinking: Thinking = ""
+    """backend claude_chat: empty = default of the model | adaptive | disabled | tokens, from
+    1024"""
     openai_compatible_base_url: str = ""
+    """as base_url, for openai_compatible only"""
     openai_compatible_api_key: Variable = ""
+    """as api_key_env, for openai_compatible only"""
     openai_compatible_model: str = ""
+    """the model, for openai_compatible only"""
     openai_compatible_temperature: Amount | None = None
+    """as temperature, for openai_compatible only"""
     openai_compatible_max_tokens: Positive | None = None
+    """as max_tokens, for openai_compatible only"""
     openai_compatible_timeout_seconds: Seconds | None = None
+    """as timeout_seconds, for openai_compatible only"""
     qwen_chat_base_url: str = ""
+    """as base_url, for qwen_chat only"""
     qwen_chat_api_key: Variable = ""
+    """as api_key_env, for qwen_chat only"""
     qwen_chat_model: str = ""
+    """the model, for qwen_chat only"""
     qwen_chat_temperature: Amount | None = None
+    """as temperature, for qwen_chat only"""
     qwen_chat_max_tokens: Positive | None = None
+    """as max_tokens, for qwen_chat only"""
     qwen_chat_timeout_seconds: Seconds | None = None
+    """as timeout_seconds, for qwen_chat only"""
     qwen_chat_thinking_mode: Literal["", "server_default", "enabled", "disabled"] = ""
+    """backend qwen_chat: empty = server_default | enabled | disabled"""
     qwen_chat_enable_thinking: bool | None = None
+    """older switch; counts where thinking_mode is not set"""
     qwen_chat_use_max_completion_tokens: bool | None = None
+    """true: the limit is sent under this newer name"""
     minimax_region: Literal["", "global_en", "cn_zh"] = ""
+    """backend minimax_chat: empty = global_en | cn_zh"""
     minimax_base_url: str = ""
+    """as base_url, for minimax_chat only"""
     minimax_api_key: Variable = ""
+    """as api_key_env, for minimax_chat only"""
     minimax_model: str = ""
+    """the model, for minimax_chat only"""
     minimax_temperature: Amount | None = None
+    """as temperature, for minimax_chat only"""
     minimax_max_tokens: Positive | None = None
+    """as max_tokens, for minimax_chat only"""
     minimax_timeout_seconds: Seconds | None = None
+    """as timeout_seconds, for minimax_chat only"""
     minimax_enable_thinking: bool | None = None
+    """null = false; MiniMax-M2 thinks anyway"""
 
 
 _FAMILIES: Final = {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -84,3 +86,33 @@ def test_a_leading_word_is_a_word(word: str, tmp_path: Path) -> None:
     path.write_text(f"evaluation: {{leading_words: ['{word}']}}", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"leading_words.*single word"):
         load_config(path)
+
+
+def reference() -> ModuleType:
+    path = CONFIGS.parent / "scripts" / "reference.py"
+    spec = spec_from_file_location("reference", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_base_file_and_the_page_of_keys_are_up_to_date() -> None:
+    writer = reference()
+    page = (CONFIGS.parent / "docs" / "configuration.md").read_text("utf-8")
+    again = "run `make reference`"
+    assert writer.default_yaml() == DEFAULT.read_text("utf-8"), again
+    assert writer.page(page) == page, again
+
+
+def test_a_key_that_the_page_lacks_gets_a_row_and_a_wrong_default_is_put_right() -> None:
+    writer = reference()
+    page = (CONFIGS.parent / "docs" / "configuration.md").read_text("utf-8")
+    rows = "| `accumulation` | `1` | micro-batches per step |\n"
+    assert rows in page
+    assert "| `accumulation` | `1` | micro-batches per step |" in writer.page(
+        page.replace(rows, "")
+    )
+    stale = page.replace("| `batch_size` | `40` |", "| `batch_size` | `39` |")
+    assert writer.page(stale) == page
