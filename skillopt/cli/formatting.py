@@ -10,7 +10,7 @@ from pathlib import Path
 from skillopt.analysis.report import mean
 from skillopt.api import is_simulated
 from skillopt.core.chat import Usage
-from skillopt.core.events import Action, Decision, Fact, Measured
+from skillopt.core.events import Action, Decision, Fact
 from skillopt.core.facts import Drafted, EpochClosed, Pruned, Stepped
 from skillopt.core.proposal import Size
 from skillopt.core.rollout import Evaluation
@@ -113,22 +113,20 @@ def scored(evaluation: Evaluation, metric: Metric) -> str:
     return f"{metric.name} {spread(mean(evaluation, metric))}, {sample(evaluation)}"
 
 
-def spread(found: Interval) -> str:
+def spread(score: Interval) -> str:
     """`0.475 [0.33, 0.62]`."""
-    return f"{found.mean:.3f} [{found.low:.2f}, {found.high:.2f}]"
+    return f"{score.mean:.3f} [{score.low:.2f}, {score.high:.2f}]"
 
 
 def sample(evaluation: Evaluation) -> str:
     """`n 40`, and failed attempts if there were any."""
-    lost = len(evaluation.failures)
-    own = len(evaluation.own_failures)
-    told = f", {count(own, 'failure')} with this skill only, counted as 0" if own else ""
-    return f"n {evaluation.n}" + (f", {count(lost, 'failure')}" if lost else "") + told
-
-
-def origin(measured: Measured) -> str:
-    """Where a skill came from: `initial skill`, `step 3`, `slow update epoch 2`."""
-    return spelt(measured.origin)
+    lost, own = len(evaluation.failures), len(evaluation.own_failures)
+    parts = (
+        f"n {evaluation.n}",
+        count(lost, "failure") if lost else "",
+        f"{count(own, 'failure')} with this skill only, counted as 0" if own else "",
+    )
+    return ", ".join(filter(None, parts))
 
 
 _SPELT = {
@@ -165,10 +163,10 @@ def edits(fact: Drafted) -> str:
 
     A body that was written anew counts the proposals that went into it: `rewrite (4)`.
     """
-    if fact.draft.leading.rewritten is not None:
-        return f"rewrite ({len(fact.draft.leading.chosen.proposals)})"
-    applied = sum(each.applied for each in fact.draft.leading.report)
-    chosen = len(fact.draft.leading.report)
+    leading = fact.draft.leading
+    if leading.rewritten is not None:
+        return f"rewrite ({len(leading.chosen.proposals)})"
+    applied, chosen = sum(edit.applied for edit in leading.report), len(leading.report)
     return str(applied) if applied == chosen else f"{applied} of {chosen}"
 
 

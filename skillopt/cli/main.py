@@ -231,7 +231,7 @@ def runs(session: Session, folder: Path, *, as_json: bool) -> None:
 
     Status, benchmark, models, scores before and after with 95 % intervals, and cost.
     """
-    from skillopt.cli.runs import runs
+    from skillopt.cli.show import runs
 
     runs(session, folder, as_json=as_json)
 

@@ -33,11 +33,10 @@ from skillopt.core.edits import (
     Rewrite,
     Suggestion,
 )
-from skillopt.core.events import Begun, Decision, Fact, FinalTested
-from skillopt.core.facts import EpochClosed, MetaReflected, Pruned, Stepped
+from skillopt.core.facts import Stepped
 from skillopt.core.nearest import did_you_mean
 from skillopt.core.proposal import Draft, Finding, Proposal, ReminderUpdate, Rewritten
-from skillopt.core.rollout import FULL_MARKS, Evaluation, Failure, Rollout, Score
+from skillopt.core.rollout import FULL_MARKS, Failure, Rollout, Score
 from skillopt.core.skill import MAIN
 from skillopt.errors import StoreError
 from skillopt.gates.compared import EQUAL
@@ -50,15 +49,13 @@ _SHOWN = 2000
 
 def attempts_at(reader: RunReader, item: str) -> Iterator[RenderableType]:
     """Each kept attempt with its conversation and feedback, and each failed one with its reason."""
-    known = {
-        task
-        for fact in reader.facts
-        for _, each in _evaluations(fact)
-        for task in (*each.scores, *each.failures)
-    }
+    evaluations = [(fact, each) for fact in reader.facts for each in fact.evaluations]
+    items = {task for _, each in evaluations for task in (*each.scores, *each.failures)}
     rollouts = reader.rollouts(task=item)
-    if item not in known and not rollouts:
-        raise _unknown(reader, item, known)
+    if item not in items and not rollouts:
+        example = f"items are called like {min(items, default='')!r}"
+        hint = did_you_mean(item, sorted(items)) or example
+        raise StoreError(f"{reader.layout.root} has no attempt at an item {item!r}; {hint}")
     place = f" ({reader.places[item]})" if item in reader.places else ""
     yield Text(f"item {item}{place}", style="bold")
     names = _names(reader)
@@ -66,22 +63,21 @@ def attempts_at(reader: RunReader, item: str) -> Iterator[RenderableType]:
         yield from _attempt(
             rollout, names.get(rollout.skill, "a skill that is not in the event log")
         )
-    for where, failure in _failures(reader, item):
-        yield Text(f"\nfailed in {where}: {failure.kind}: {failure.message}", style="yellow")
-
-
-def _unknown(reader: RunReader, item: str, known: set[str]) -> StoreError:
-    hint = did_you_mean(item, sorted(known)) or f"items are called like {min(known, default='')!r}"
-    return StoreError(f"{reader.layout.root} has no attempt at an item {item!r}; {hint}")
+    for fact, evaluation in evaluations:
+        for failures in (evaluation.failures, evaluation.own_failures):
+            if failure := failures.get(item):
+                told = f"{failure.kind}: {failure.message}"
+                where = f"{spelt(fact.move)}, on {evaluation.split}"
+                yield Text(f"\nfailed in {where}: {told}", style="yellow")
 
 
 def _names(reader: RunReader) -> dict[str, str]:
     """Every skill's digest with what to call it."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for skill, name in skills_in(reader.facts):
-        found.setdefault(skill.digest, spelt(name))
+        names.setdefault(skill.digest, spelt(name))
     best = reader.state.best.skill.digest
-    return found | {best: f"{found.get(best, '')}, the best skill".lstrip(", ")}
+    return names | {best: f"{names.get(best, '')}, the best skill".lstrip(", ")}
 
 
 def _attempt(rollout: Rollout, skill: str) -> Iterator[RenderableType]:
@@ -102,48 +98,14 @@ def _attempt(rollout: Rollout, skill: str) -> Iterator[RenderableType]:
 
 def _said(message: Message) -> Text:
     if message.role == "system":
-        told = f"instructions and the skill, {len(message.text):,} characters"
-        return indented(f"system     {told}", "dim")
+        length = f"{len(message.text):,} characters"
+        return indented(f"system     instructions and the skill, {length}", "dim")
     calls = [f"calls {call.name} {call.arguments}" for call in message.calls]
-    shown = [f"[image {image.media_type}]" for image in message.images]
-    text = "\n".join([*([message.text] if message.text else []), *shown, *calls])
+    images = [f"[image {image.media_type}]" for image in message.images]
+    text = "\n".join(filter(None, [message.text, *images, *calls]))
     if len(text) > _SHOWN:
         text = f"{text[:_SHOWN]} ... ({len(text) - _SHOWN:,} more characters)"
     return indented(f"{message.role:<10} {text}")
-
-
-def _failures(reader: RunReader, item: str) -> Iterator[tuple[str, Failure]]:
-    for fact in reader.facts:
-        for where, evaluation in _evaluations(fact):
-            for found in (evaluation.failures, evaluation.own_failures):
-                if item in found:
-                    yield where, found[item]
-
-
-def _evaluations(fact: Fact) -> Iterator[tuple[str, Evaluation]]:
-    match fact:
-        case Begun(initial):
-            yield "the evaluation of the initial skill", initial.evaluation
-        case Stepped(step=step, batches=batches):
-            for batch in batches:
-                yield f"step {step}", batch.evaluation
-            yield from _gated(f"step {step}", fact.decision)
-        case MetaReflected(epoch=epoch, decision=decision):
-            yield from _gated(f"the meta reflection of epoch {epoch}", decision)
-        case Pruned(epoch=epoch, decision=decision):
-            yield from _gated(f"the pruning of epoch {epoch}", decision)
-        case EpochClosed(epoch=epoch, decision=decision):
-            yield from _gated(f"epoch {epoch}", decision)
-        case FinalTested(initial=initial, best=best, last=last):
-            for evaluation in (initial, best, last):
-                yield "the final test", evaluation
-        case _:
-            yield from _gated(spelt(fact.move), fact.decision)
-
-
-def _gated(what: str, decision: Decision | None) -> Iterator[tuple[str, Evaluation]]:
-    if decision is not None:
-        yield f"the gate of {what}", decision.candidate.evaluation
 
 
 def step_story(entry: HistoryEntry) -> Iterator[RenderableType]:
@@ -170,15 +132,15 @@ def _title(text: str) -> Text:
 
 def _evidence(fact: Stepped) -> Iterator[RenderableType]:
     score = train_score(fact)
-    marks = [each.evaluation for each in fact.batches]
-    wrong = [task for each in marks for task, it in each.scores.items() if it.hard < FULL_MARKS]
-    lost = [(task, why) for each in marks for task, why in each.failures.items()]
-    n = sum(each.n for each in marks)
-    yield f"attempts  {n} scored, mean {'n/a' if score is None else f'{score:.3f}'}"
+    evaluations = [batch.evaluation for batch in fact.batches]
+    scores = [item for each in evaluations for item in each.scores.items()]
+    wrong = [task for task, mark in scores if mark.hard < FULL_MARKS]
+    yield f"attempts  {len(scores)} scored, mean {'n/a' if score is None else f'{score:.3f}'}"
     if wrong:
         yield f"wrong     {', '.join(wrong)}"
-    for task, why in lost:
-        yield Text(f"failed    {task}: {why.message}", style="yellow")
+    for evaluation in evaluations:
+        for task, failure in evaluation.failures.items():
+            yield Text(f"failed    {task}: {failure.message}", style="yellow")
 
 
 def _finding(finding: Finding) -> Iterator[RenderableType]:
@@ -212,39 +174,36 @@ def _trail(trail: Sequence[str]) -> Iterator[str]:
 
 
 def _edits(fact: Stepped) -> Iterator[RenderableType]:
-    draft = fact.draft
-    merged, chosen = len(draft.merged.proposals), len(draft.leading.chosen.proposals)
+    draft, leading = fact.draft, fact.draft.leading
+    merged, chosen = len(draft.merged.proposals), leading.chosen
     bound = "no limit" if draft.budget is None else f"budget {draft.budget}"
-    yield _title(f"\n{_named(draft)}: {merged} after merging, {chosen} chosen ({bound})")
+    sizes = f"{merged} after merging, {len(chosen.proposals)} chosen ({bound})"
+    yield _title(f"\n{_named(draft)}: {sizes}")
     if draft.rate is not None and not draft.rate.problem:
         yield indented(f"learning rate {draft.rate.value}: {draft.rate.reasoning}", "dim")
     if dropped := repeats(fact):
         yield Text(f"{dropped}, before merging and ranking:", style="dim")
         for proposal in draft.repeats:
-            yield indented(": ".join(filter(None, _texts(proposal.edit))), "dim")
+            yield indented(_in_one_line(proposal.edit), "dim")
     undecided = draft.rate.problem if draft.rate else ""
-    for problem in (*draft.merged.problems, undecided, draft.leading.chosen.problem):
-        if problem:
-            yield Text(f"unusable: {problem}", style="yellow")
-    if draft.leading.rewritten is None:
-        for proposal, placement in zip(
-            draft.leading.chosen.proposals, draft.leading.report, strict=False
-        ):
+    for problem in filter(None, (*draft.merged.problems, undecided, chosen.problem)):
+        yield _unusable(problem)
+    if leading.rewritten is None:
+        for proposal, placement in zip(chosen.proposals, leading.report, strict=False):
             yield from _edit(proposal, placement)
-        yield from _left_out(draft)
-        return
-    for proposal in draft.leading.chosen.proposals:
-        yield Text(f"{_kind(proposal.edit)}  {_evidence_for(proposal)}")
-        yield from _content(proposal)
-    yield from _left_out(draft)
-    yield from _rewritten(draft.leading.rewritten)
-
-
-def _left_out(draft: Draft) -> Iterator[RenderableType]:
-    """Proposals that were not chosen, each with its text and the reason."""
-    for each in draft.leading.chosen.dropped:
+    else:
+        for proposal in chosen.proposals:
+            yield Text(f"{_kind(proposal.edit)}  {_evidence_for(proposal)}")
+            yield from _content(proposal)
+    for each in chosen.dropped:
         yield Text(f"left out  {_evidence_for(each.proposal)}: {each.reason}", style="yellow")
-        yield indented(": ".join(filter(None, _texts(each.proposal.edit))), "dim")
+        yield indented(_in_one_line(each.proposal.edit), "dim")
+    if leading.rewritten is not None:
+        yield from _rewritten(leading.rewritten)
+
+
+def _unusable(problem: str) -> Text:
+    return Text(f"unusable: {problem}", style="yellow")
 
 
 def _named(draft: Draft) -> str:
@@ -291,7 +250,7 @@ def _reminders(reminders: ReminderUpdate | None) -> Iterator[RenderableType]:
         f"\nreminders: {len(reminders.added)} new, {len(reminders.after)} in the candidate{shorter}"
     )
     if reminders.problem:
-        yield Text(f"unusable: {reminders.problem}", style="yellow")
+        yield _unusable(reminders.problem)
     for note in reminders.added:
         yield indented(note)
 
@@ -311,7 +270,7 @@ def _race(fact: Stepped) -> Iterator[RenderableType]:
 
 def _rewritten(rewritten: Rewritten) -> Iterator[RenderableType]:
     if rewritten.problem:
-        yield Text(f"unusable: {rewritten.problem}", style="yellow")
+        yield _unusable(rewritten.problem)
         return
     yield Text("the body was rewritten", style="green")
     for line in rewritten.summary:
@@ -340,6 +299,10 @@ def _texts(change: Change) -> tuple[str, str]:
             return "", title
 
 
+def _in_one_line(change: Change) -> str:
+    return ": ".join(filter(None, _texts(change)))
+
+
 def _verdict(fact: Stepped, entry: HistoryEntry) -> Iterator[RenderableType]:
     words, colour = outcome(fact.action, fact.decision)
     yield Text.assemble(("\nverdict: ", "bold"), (words, colour))
@@ -348,7 +311,7 @@ def _verdict(fact: Stepped, entry: HistoryEntry) -> Iterator[RenderableType]:
         limit = f", at most {size.limit:,}" if size.limit else ""
         yield f"tokens     {growth(size)}{limit}"
         if size.problem:
-            yield Text(f"unusable: {size.problem}", style="yellow")
+            yield _unusable(size.problem)
     if decision is None:
         return
     old, new = entry.before.current.evaluation, decision.candidate.evaluation

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from skillopt.app.machine import first_model
-from skillopt.cli.discovery import CAPABLE, SMALL, Discovered, QuickstartOptions, choose
+from skillopt.cli.quickstart import CAPABLE, SMALL, Discovered, QuickstartOptions, choose
 from skillopt.cli.render import Screen
 from skillopt.config.load import load_config
 from skillopt.config.secrets import Secrets

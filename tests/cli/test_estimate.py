@@ -5,8 +5,7 @@ from pathlib import Path
 
 from support_cli import Call, make_project
 
-from skillopt.cli.discovery import CAPABLE, Discovered
-from skillopt.cli.quickstart import make_folder, outlook
+from skillopt.cli.quickstart import CAPABLE, Discovered, make_folder, outlook
 
 
 def test_the_command_lists_phases_roles_and_missing_prices(call: Call, tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ from support_wire import WireServer, completion, says
 
 from skillopt.app.integrity import check
 from skillopt.app.run_spec import prepare
-from skillopt.cli.discovery import CAPABLE, Discovered
-from skillopt.cli.quickstart import make_folder
+from skillopt.cli.quickstart import CAPABLE, Discovered, make_folder
 from skillopt.config.load import load_config
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from support_runs import ROOT, kept_calls, told
 
-from skillopt.cli.discovery import Discovered
-from skillopt.cli.quickstart import make_folder
+from skillopt.cli.quickstart import Discovered, make_folder
 from skillopt.model.weights import Folder, default_root, find
 
 pytest.importorskip("xllamacpp", reason="pip install xllamacpp")
