@@ -15,7 +15,7 @@ from skillopt.config import yaml12
 from skillopt.config.given import GivenValue, Settings, read
 from skillopt.config.keys import Key, described
 from skillopt.config.model_section import MODEL, ModelSection, Role, RoleModel, Section
-from skillopt.config.names import IGNORED, flat_name, suggestion
+from skillopt.config.names import IGNORED, NAMES, flat_name, suggestion
 from skillopt.config.parts import PartKey, parts_in
 from skillopt.config.problems import check
 from skillopt.config.redaction import HIDDEN, names_secret, redact
@@ -105,7 +105,8 @@ class Config:
         settings: dict[str, object] = {}
         for key, value in self.values().items():
             name = flat_name(key)
-            dotted = name in settings or (key not in KEYS and not key.startswith("env."))
+            is_taken = name in settings or NAMES.get(name, key) != key
+            dotted = is_taken or (key not in KEYS and not key.startswith("env."))
             settings[key if dotted else name] = _plain(key, value)
         return settings
 
