@@ -18,7 +18,8 @@ from skillopt.config.parts import (
     UPDATE_MODE,
     PartKey,
 )
-from skillopt.config.schema import Config, GradientSection
+from skillopt.config.schema import Config
+from skillopt.config.sections import GradientSection
 from skillopt.core.chat import Reply, Request
 from skillopt.core.events import Event, Signal
 from skillopt.core.ports import Proposer, TargetProbe

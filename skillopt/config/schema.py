@@ -14,56 +14,24 @@ from pydantic import TypeAdapter
 from skillopt.config import yaml12
 from skillopt.config.given import GivenValue, Settings, read
 from skillopt.config.keys import Key, described
-from skillopt.config.model_section import MODEL, ModelSection, Role, RoleModel, Section
+from skillopt.config.model_section import Role, RoleModel, Section
 from skillopt.config.names import IGNORED, NAMES, flat_name, suggestion
 from skillopt.config.parts import PartKey, parts_in
 from skillopt.config.problems import check
 from skillopt.config.redaction import HIDDEN, names_secret, redact
-from skillopt.config.sections import (
-    KEYS,
-    SECTIONS,
-    EngineSection,
-    EnvSection,
-    EvaluationSection,
-    GradientSection,
-    LimitsSection,
-    OptimizerSection,
-    TrainSection,
-)
+from skillopt.config.sections import KEYS, SECTIONS, Sections
 from skillopt.core.ports import Gate
 from skillopt.errors import ConfigError
 
-__all__ = [
-    "Config",
-    "EngineSection",
-    "EnvSection",
-    "EvaluationSection",
-    "GradientSection",
-    "LimitsSection",
-    "ModelSection",
-    "OptimizerSection",
-    "Role",
-    "RoleModel",
-    "TrainSection",
-    "configure",
-    "settings_for",
-]
+__all__ = ["Config", "Role", "RoleModel", "configure", "settings_for"]
 
 S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
+class Config(Sections):
     """Everything that a run is told. Two are equal when their settings are."""
 
-    model: ModelSection = field(default_factory=MODEL)
-    train: TrainSection = field(default_factory=TrainSection)
-    gradient: GradientSection = field(default_factory=GradientSection)
-    optimizer: OptimizerSection = field(default_factory=OptimizerSection)
-    evaluation: EvaluationSection = field(default_factory=EvaluationSection)
-    engine: EngineSection = field(default_factory=EngineSection)
-    limits: LimitsSection = field(default_factory=LimitsSection)
-    env: EnvSection = field(default_factory=EnvSection)
     warnings: tuple[str, ...] = field(default=(), compare=False)
     """What the user should be told although nothing is wrong."""
     given: Settings = field(default_factory=dict[str, GivenValue], compare=False, repr=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Final, Literal, TypeAlias, cast
 
 from pydantic import (
@@ -18,7 +19,7 @@ from pydantic.fields import FieldInfo
 
 from skillopt.config.keys import Count, Dollars, Key, Name, Positive, Seconds, Share
 from skillopt.config.legacy import pair_policy_of, update_mode_of
-from skillopt.config.model_section import MODEL, Section
+from skillopt.config.model_section import MODEL, ModelSection, Section
 from skillopt.config.parts import (
     CONTROL,
     GATE,
@@ -315,26 +316,33 @@ class EnvSection(Section):
     """folder whose *.md files replace the built-in prompts of the same name"""
     harness: Name = "chat"
     """how the target works on a task: chat | module:Name"""
-    sandbox: Name = "bubblewrap"
+    sandbox: Annotated[Name, Key(flat="env_sandbox")] = "bubblewrap"
     """where code of a model is run: bubblewrap | module:Name"""
     own: Mapping[str, object] = Field(default_factory=dict[str, object])
     """Not a key: what was given beyond the keys above, to be checked by `settings_for`."""
 
 
-SECTIONS: Final[Mapping[str, type[Section]]] = {
-    "model": MODEL,
-    "train": TrainSection,
-    "gradient": GradientSection,
-    "optimizer": OptimizerSection,
-    "evaluation": EvaluationSection,
-    "engine": EngineSection,
-    "limits": LimitsSection,
-    "env": EnvSection,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sections:
+    """All sections of a configuration."""
+
+    model: ModelSection = field(default_factory=MODEL)
+    train: TrainSection = field(default_factory=TrainSection)
+    gradient: GradientSection = field(default_factory=GradientSection)
+    optimizer: OptimizerSection = field(default_factory=OptimizerSection)
+    evaluation: EvaluationSection = field(default_factory=EvaluationSection)
+    engine: EngineSection = field(default_factory=EngineSection)
+    limits: LimitsSection = field(default_factory=LimitsSection)
+    env: EnvSection = field(default_factory=EnvSection)
+
+
+SECTIONS: Final = {
+    section.name: cast("type[Section]", section.default_factory) for section in fields(Sections)
 }
 KEYS: Final[Mapping[str, FieldInfo]] = {
-    f"{name}.{key}": field
+    f"{name}.{key}": info
     for name, section in SECTIONS.items()
-    for key, field in section.model_fields.items()
+    for key, info in section.model_fields.items()
     if key != "own"
 }
 """Every key of the schema, dotted, in order."""

@@ -8,13 +8,9 @@ from pathlib import Path
 import pytest
 
 from skillopt.config.load import load_config
-from skillopt.config.schema import (
-    Config,
-    EnvSection,
-    EvaluationSection,
-    ModelSection,
-    settings_for,
-)
+from skillopt.config.model_section import ModelSection
+from skillopt.config.schema import Config, settings_for
+from skillopt.config.sections import EnvSection, EvaluationSection
 from skillopt.errors import ConfigError
 
 
