@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import random
 import struct
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+from skillopt.core.chat import Message
+from skillopt.model.local import Local
 
 CHATML = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}"
@@ -102,3 +108,28 @@ def _tensors(vocabulary: int, chance: random.Random) -> list[tuple[str, list[int
         matrix("blk.0.ffn_up.weight", _WIDTH, _HIDDEN),
         matrix("blk.0.ffn_down.weight", _HIDDEN, _WIDTH),
     ]
+
+
+async def label_scores(
+    model: Local, messages: tuple[Message, ...], labels: Sequence[str]
+) -> dict[str, float]:
+    """The log-probability that the answer is exactly this label, for each of them."""
+    scores: dict[str, float] = {}
+    for label in labels:
+        options = {
+            "temperature": 0.0,
+            "max_tokens": 64,
+            "grammar": f"root ::= {json.dumps(label, ensure_ascii=False)}",
+            "logprobs": True,
+            "top_logprobs": 1,
+        }
+        pieces: list[Any] = await model.engine.run(messages, options, 60.0)
+        found = [
+            token["logprob"]
+            for piece in pieces
+            for choice in piece.get("choices", ())
+            for token in (choice.get("logprobs") or {}).get("content", ())
+        ]
+        assert found
+        scores[label] = sum(found)
+    return scores

@@ -6,7 +6,6 @@ import asyncio
 import importlib
 import importlib.metadata
 import importlib.util
-import json
 import os
 import secrets
 import sys
@@ -19,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from skillopt.core.chat import Message, Reply, Request, Usage
 from skillopt.core.extras import install_command
@@ -133,7 +132,6 @@ def load(file: Path, tuning: Tuning) -> Server:
         ) from error
 
 
-T = TypeVar("T")
 Conversation: TypeAlias = tuple[Message, ...]
 Options: TypeAlias = Mapping[str, object]
 
@@ -247,12 +245,6 @@ def stream(server: Server, messages: Conversation, options: Options, watch: Watc
     return pieces
 
 
-def ask(server: Server, messages: Conversation, options: Options, watch: Watch) -> Json:
-    """An answer in one piece, for a short one: once begun, it does not end early."""
-    watch.check()
-    return call(server, messages, options)
-
-
 def call(
     server: Server, messages: Conversation, options: Options, *take: Callable[[Json], bool]
 ) -> Json:
@@ -290,28 +282,22 @@ class Engine:
         self._server: Server | None = None
         self._slots: Slots | None = None
 
-    async def run(
-        self,
-        say: Callable[[Server, Conversation, Options, Watch], T],
-        messages: Conversation,
-        options: Options,
-        timeout: float,
-    ) -> T:
-        """Let a worker say the answer; it may produce nothing for so many seconds at most.
+    async def run(self, messages: Conversation, options: Options, timeout: float) -> list[Json]:
+        """All pieces of an answer by a worker that may be silent for so many seconds at most.
 
         Waiting for a worker does not count.
         When the call is cancelled, the worker stops after the token or batch under way.
         """
         cancelled = threading.Event()
 
-        def work() -> T:
+        def work() -> list[Json]:
             server = self._loaded()
             watch = Watch(cancelled, timeout)
             watch.check()
             # Of several calls that are computed together, llama.cpp chooses the slots.
             together: Options = {"cache_prompt": True}
             place = self._slots.settle(messages, watch) if self._slots else together
-            return say(server, messages, {**options, **place}, watch)
+            return stream(server, messages, {**options, **place}, watch)
 
         try:
             return await asyncio.wrap_future(self._workers.submit(work))
@@ -341,8 +327,6 @@ def shared_engine(file: Path, digest: str, tuning: Tuning) -> Engine:
 
 
 _SEED = 1
-_LONGEST_LABEL = 64
-"""Tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,28 +357,18 @@ class Local(Provider):
         folder = Folder(root if isinstance(root, Path) else default_root(lambda _: None))
         file = folder.locate(settings.name)
         digest = folder.digest(file)
-        return cls(
-            settings=settings,
-            engine=shared_engine(file, digest, tuning),
-            fingerprint=_fingerprint(settings, tuning, digest, library),
+        together = f"/parallel={tuning.parallel}" if tuning.parallel > 1 else ""
+        # The content, not where the file lies.
+        fingerprint = (
+            f"local/{digest[:16]}/xllamacpp={library}/temperature={settings.temperature}/max_tokens="
+            f"{settings.max_tokens}/context={tuning.context}/batch={tuning.batch}{together}"
         )
+        return cls(settings, shared_engine(file, digest, tuning), fingerprint)
 
     async def complete(self, request: Request) -> Reply:
         """Answer; the same request has the same answer."""
         options, timeout = self._options(request), self.settings.timeout
-        return _reply(await self.engine.run(stream, request.messages, options, timeout))
-
-    async def score_labels(
-        self, messages: tuple[Message, ...], labels: Sequence[str]
-    ) -> dict[str, float]:
-        """The log-probability that the answer is exactly this label, for each of them."""
-        if not all(labels):
-            raise ConfigError("a label is blank; give each answer that can be chosen a text")
-        timeout = self.settings.timeout
-        return {
-            label: _log_probability(await self.engine.run(ask, messages, _forced(label), timeout))
-            for label in labels
-        }
+        return _reply(await self.engine.run(request.messages, options, timeout))
 
     def _options(self, request: Request) -> dict[str, object]:
         check_abilities(request, "backend local", "schema")
@@ -410,15 +384,6 @@ class Local(Provider):
         if request.schema is not None:
             options["json_schema"] = dict(request.schema)
         return options
-
-
-def _fingerprint(settings: ModelSettings, tuning: Tuning, digest: str, library: str) -> str:
-    """Content and whatever else changes answers; where the file lies does not."""
-    together = f"/parallel={tuning.parallel}" if tuning.parallel > 1 else ""
-    return (
-        f"local/{digest[:16]}/xllamacpp={library}/temperature={settings.temperature}"
-        f"/max_tokens={settings.max_tokens}/context={tuning.context}/batch={tuning.batch}{together}"
-    )
 
 
 def _reply(pieces: Sequence[Json]) -> Reply:
@@ -438,29 +403,3 @@ def _reply(pieces: Sequence[Json]) -> Reply:
     if stop is None:
         raise ModelError("llama.cpp broke off in the middle of an answer", retryable=True)
     return Reply(text="".join(text), usage=usage, stop=stop)
-
-
-def _forced(label: str) -> dict[str, object]:
-    """Options under which the model says this label and ends."""
-    return {
-        "temperature": 0.0,
-        "max_tokens": _LONGEST_LABEL,
-        "grammar": f"root ::= {json.dumps(label, ensure_ascii=False)}",
-        "logprobs": True,
-        "top_logprobs": 1,
-    }
-
-
-def _log_probability(answer: Json) -> float:
-    total = 0.0
-    match answer:
-        case {"choices": [{"logprobs": {"content": [*tokens]}}, *_]}:
-            for token in tokens:
-                match token:
-                    case {"logprob": float(value) | int(value)}:
-                        total += value
-                    case _:
-                        raise ModelError("llama.cpp gave no probability for a token")
-            return total
-        case _:
-            raise ModelError("llama.cpp gave no probabilities")

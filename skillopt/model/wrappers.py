@@ -11,7 +11,6 @@ import asyncio
 import hashlib
 import json
 import random
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -50,16 +49,12 @@ class Retrying(Wrapper):
     tries: int = 5
     first_wait: float = 1.0
     max_wait: float = 30.0
-    patience: float | None = None
-    """Seconds after which no further try starts."""
     server: CircuitBreaker | None = None
     """Whether the server is down: such an outage is waited for, however many tries it takes."""
-    clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     random: Callable[[], float] = random.random
 
     async def complete(self, request: Request) -> Reply:
-        start = self.clock()
         tried, failures, heard = 0, 0, -1
         while True:
             try:
@@ -75,25 +70,17 @@ class Retrying(Wrapper):
                 heard = self.server.answers
                 if silent and self.server.waited_for:
                     tried = min(tried, self.tries - 1)
-            wait = self._wait(failed, failures)
-            if reason := self._surrender(failed, tried, self.clock() - start + wait):
-                kind = Unusable if isinstance(failed, Unusable) else ModelError
-                raise kind(f"{failed} ({reason})") from failed
-            await self.sleep(wait)
-
-    def _wait(self, error: ModelError, tried: int) -> float:
-        asked = 0.0 if error.retry_after is None else error.retry_after
-        longest = min(self.max_wait, self.first_wait * 2 ** (tried - 1))
-        return asked + longest * (1 + self.random()) / 2
-
-    def _surrender(self, error: ModelError, tried: int, elapsed: float) -> str | None:
-        if tried >= self.tries:
-            return f"gave up after {tried} tries"
-        if error.retry_after is not None and error.retry_after > LONGEST_ASKED:
-            return f"gave up: the server asks to wait {error.retry_after:.0f} s"
-        if self.patience is not None and elapsed > self.patience:
-            return f"gave up after {tried} tries and {self.patience:g} s"
-        return None
+            asked = failed.retry_after or 0.0
+            if tried < self.tries and asked <= LONGEST_ASKED:
+                longest = min(self.max_wait, self.first_wait * 2 ** (failures - 1))
+                await self.sleep(asked + longest * (1 + self.random()) / 2)
+                continue
+            spent = tried >= self.tries
+            reason = (
+                f" after {tried} tries" if spent else f": the server asks to wait {asked:.0f} s"
+            )
+            kind = Unusable if isinstance(failed, Unusable) else ModelError
+            raise kind(f"{failed} (gave up{reason})") from failed
 
 
 @dataclass(frozen=True, slots=True)

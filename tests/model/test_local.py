@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-import math
 import os
 import random
 import subprocess
@@ -14,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from support_gguf import CHATML, WANTS_A_USER, write_model
+from support_gguf import CHATML, WANTS_A_USER, label_scores, write_model
 
 from skillopt.aio import map_all
 from skillopt.core.chat import Message, Reply, Request
@@ -77,23 +76,23 @@ async def test_a_conversation_that_goes_on_is_computed_as_one_asked_afresh(file:
     model = connect(file)
     first = await model.complete(ALL[0])
     later = (*ALL[0].messages, Message("assistant", first.text), Message("user", "And?"))
-    assert await model.score_labels(later, ("a", "b")) == await connect(file, slots=1).score_labels(
-        later, ("a", "b")
+    assert await label_scores(model, later, ("a", "b")) == await label_scores(
+        connect(file, slots=1), later, ("a", "b")
     )
 
 
 async def test_probabilities_are_the_same_bits_whatever_was_asked_before(file: Path) -> None:
     labels = ("yes", "no", "yes and no")
-    fresh = await connect(file).score_labels(ALL[0].messages, labels)
+    fresh = await label_scores(connect(file), ALL[0].messages, labels)
     model = connect(file)
     await map_all(model.complete, ALL)
-    assert await model.score_labels(ALL[0].messages, labels) == fresh
+    assert await label_scores(model, ALL[0].messages, labels) == fresh
 
 
 async def test_threads_and_slots_change_no_bit(file: Path) -> None:
     messages = question("A long skill. " * 60, "Hello").messages
     tunings = ({"threads": 1}, {"threads": 2}, {"threads": 3, "slots": 1})
-    scores = [await connect(file, **each).score_labels(messages, ("a", "b")) for each in tunings]
+    scores = [await label_scores(connect(file, **each), messages, ("a", "b")) for each in tunings]
     assert scores[0] == scores[1] == scores[2]
 
 
@@ -129,16 +128,6 @@ async def test_a_schema_shapes_the_answer(file: Path) -> None:
         Request(stage="t", messages=ALL[0].messages, max_tokens=200, temperature=0.0, schema=closed)
     )
     assert json.loads(reply.text)["sure"] in (True, False)
-
-
-async def test_labels_are_scored_as_probabilities_of_whole_answers(file: Path) -> None:
-    model = connect(file)
-    scores = await model.score_labels(ALL[0].messages, ("a", "ab", 'say "é"\n'))
-    assert list(scores) == ["a", "ab", 'say "é"\n']
-    assert all(-math.inf < score < 0 for score in scores.values())
-    assert sum(math.exp(score) for score in scores.values()) <= 1
-    with pytest.raises(ConfigError, match="blank"):
-        await model.score_labels(ALL[0].messages, ("a", ""))
 
 
 async def test_a_cancelled_call_frees_the_engine(file: Path) -> None:

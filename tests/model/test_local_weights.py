@@ -6,6 +6,7 @@ import os
 import random
 
 import pytest
+from support_gguf import label_scores
 
 from skillopt.aio import map_all
 from skillopt.core.chat import Message, Request
@@ -69,7 +70,7 @@ async def test_a_text_depends_on_the_request_alone(weights: Weights) -> None:
 
 
 async def test_it_does_what_a_skill_says(weights: Weights) -> None:
-    scores = await connect(weights).score_labels(ask(TICKETS[0]).messages, ("HW1", "HO5", "IN4"))
+    scores = await label_scores(connect(weights), ask(TICKETS[0]).messages, ("HW1", "HO5", "IN4"))
     assert max(scores, key=lambda label: scores[label]) == "HW1"
 
 

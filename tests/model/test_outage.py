@@ -49,7 +49,6 @@ class Line:
         )
         return Retrying(
             Limited(self, endpoint),
-            clock=self.clock,
             sleep=self.sleep,
             random=lambda: 1.0,
             server=endpoint.breaker,
@@ -101,7 +100,7 @@ async def test_a_request_that_fails_while_others_are_answered_is_given_up_after_
         await line.sleep(seconds)
         await endpoint.call(Line((0.0, 0.0), BUSY), ASK)
 
-    model = Retrying(poisoned, tries=4, clock=line.clock, sleep=sleep, server=endpoint.breaker)
+    model = Retrying(poisoned, tries=4, sleep=sleep, server=endpoint.breaker)
     with pytest.raises(ModelError, match="gave up after 4 tries"):
         await model.complete(ASK)
 

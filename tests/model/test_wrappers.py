@@ -62,7 +62,7 @@ def passing(retry_after: float | None = None) -> ModelError:
 
 
 def retrying(inner: Model, time: Time, draw: float = 1.0, **settings: float) -> Retrying:
-    usual = Retrying(inner, clock=time.clock, sleep=time.sleep, random=lambda: draw)
+    usual = Retrying(inner, sleep=time.sleep, random=lambda: draw)
     return replace(usual, **settings)
 
 
@@ -103,13 +103,6 @@ async def test_a_server_that_asks_for_too_long_a_wait_is_not_waited_for() -> Non
     with pytest.raises(ModelError, match="asks to wait 3600 s"):
         await retrying(inner, time).complete(ASK)
     assert time.slept == []
-
-
-async def test_patience_bounds_the_whole() -> None:
-    time, inner = Time(), Failing([passing() for _ in range(9)])
-    with pytest.raises(ModelError, match="gave up after 3 tries and 5 s"):
-        await retrying(inner, time, tries=9, patience=5.0).complete(ASK)
-    assert time.slept == [1, 2]
 
 
 async def test_retries_reach_a_real_server_as_often_as_they_should() -> None:
