@@ -124,12 +124,8 @@ async def label_scores(
             "top_logprobs": 1,
         }
         pieces: list[Any] = await model.engine.run(messages, options, 60.0)
-        found = [
-            token["logprob"]
-            for piece in pieces
-            for choice in piece.get("choices", ())
-            for token in (choice.get("logprobs") or {}).get("content", ())
-        ]
-        assert found
-        scores[label] = sum(found)
+        choices = [choice for piece in pieces for choice in piece.get("choices", ())]
+        told: list[Any] = [choice["logprobs"] for choice in choices if choice.get("logprobs")]
+        assert told
+        scores[label] = sum(token["logprob"] for each in told for token in each["content"])
     return scores

@@ -75,10 +75,9 @@ class Retrying(Wrapper):
                 longest = min(self.max_wait, self.first_wait * 2 ** (failures - 1))
                 await self.sleep(asked + longest * (1 + self.random()) / 2)
                 continue
-            spent = tried >= self.tries
-            reason = (
-                f" after {tried} tries" if spent else f": the server asks to wait {asked:.0f} s"
-            )
+            reason = f": the server asks to wait {asked:.0f} s"
+            if tried >= self.tries:
+                reason = f" after {tried} tries"
             kind = Unusable if isinstance(failed, Unusable) else ModelError
             raise kind(f"{failed} (gave up{reason})") from failed
 

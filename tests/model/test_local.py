@@ -76,9 +76,8 @@ async def test_a_conversation_that_goes_on_is_computed_as_one_asked_afresh(file:
     model = connect(file)
     first = await model.complete(ALL[0])
     later = (*ALL[0].messages, Message("assistant", first.text), Message("user", "And?"))
-    assert await label_scores(model, later, ("a", "b")) == await label_scores(
-        connect(file, slots=1), later, ("a", "b")
-    )
+    fresh = await label_scores(connect(file, slots=1), later, ("a", "b"))
+    assert await label_scores(model, later, ("a", "b")) == fresh
 
 
 async def test_probabilities_are_the_same_bits_whatever_was_asked_before(file: Path) -> None:
