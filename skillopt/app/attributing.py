@@ -30,8 +30,6 @@ from skillopt.store.results import read_attribution, write_attribution
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributionPlan:
-    """What is to be found out, and what that takes."""
-
     spec: RunSpec
     skill: Skill
     rules: Mapping[Rule, Skill]
@@ -198,7 +196,6 @@ def blame(path: Path, run: Path | None) -> Blame:
 
 
 def _run_of(path: Path) -> Path:
-    """The run directory that a file lies in."""
     for folder in (*path.parents, *path.resolve().parents):
         if Layout(folder).events.exists():
             return folder

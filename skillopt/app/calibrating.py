@@ -22,7 +22,6 @@ class Noise:
 
     measured: Calibration
     terms: Terms
-    """The error rates that the configuration asks for."""
 
     @property
     def advice(self) -> Advice:

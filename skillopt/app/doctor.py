@@ -75,8 +75,6 @@ _JSON = 'Reply with this JSON object and nothing else: {"ok": true}'
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """The result of one check."""
-
     what: str
     state: State
     found: str

@@ -46,8 +46,6 @@ _NOTHING: Mapping[str, Score] = {}
 
 @dataclass(frozen=True, slots=True)
 class EvalResult:
-    """The scores of a skill on each split."""
-
     skill: Skill
     evaluations: Mapping[Split, Evaluation]
     spent: Usage
@@ -55,11 +53,9 @@ class EvalResult:
     metric: Metric = HARD
     """The metric `evaluation.gate_metric`."""
     warnings: tuple[str, ...] = ()
-    """Possible problems of the data."""
 
     @property
     def whole(self) -> Evaluation:
-        """The evaluation on all splits together."""
         evaluations = list(self.evaluations.values())
         replicates = zip_longest(*(each.replicates for each in evaluations), fillvalue=_NOTHING)
         scores = [

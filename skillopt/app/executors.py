@@ -54,8 +54,6 @@ _ENDS = {
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What calls of one role and stage have taken."""
-
     role: str
     stage: str
     usage: Usage
@@ -76,13 +74,11 @@ class WorkerAnswer:
 
 @cache
 def specs() -> Codec[RolloutSpec]:
-    """For attempts that are to be made."""
     return Codec(TypeAdapter(RolloutSpec))
 
 
 @cache
 def answers() -> Codec[WorkerAnswer]:
-    """For what came of them."""
     return Codec(TypeAdapter(WorkerAnswer))
 
 
@@ -102,7 +98,6 @@ class RemoteExecutor:
     budget: Budget
 
     async def run(self, spec: RolloutSpec) -> Rollout:
-        """Send the attempt, unless a limit is reached."""
         await self.budget.check()
         line = await self.exchange(specs().encode(spec))
         try:

@@ -37,21 +37,18 @@ SANDBOXES = Registry[SandboxKind]("skillopt.sandboxes", "sandbox", _is_sandbox)
 
 
 def make_sandbox(config: Config) -> Sandbox:
-    """The sandbox that `env.sandbox` names."""
     if problem := SANDBOXES.unknown(config.env.sandbox):
         raise config.complaint("env.sandbox", problem)
     return SANDBOXES.load(config.env.sandbox).create()
 
 
 def harness_kind(config: Config) -> HarnessKind:
-    """The class that `env.harness` names."""
     if problem := HARNESSES.unknown(config.env.harness):
         raise config.complaint("env.harness", problem)
     return HARNESSES.load(config.env.harness)
 
 
 def settings_class(config: Config) -> type[object]:
-    """The dataclass with the keys of the harness."""
     return getattr(harness_kind(config), "Settings", NoSettings)
 
 
@@ -83,7 +80,6 @@ def check_harness(config: Config, environment: Environment, own: Harness | None)
 
 
 def make_harness(config: Config, model: Model, budget: Budget) -> Harness:
-    """The harness that the configuration names, around the target model."""
     role = config.model.role("target")
     price = price_of(role)
 

@@ -262,8 +262,6 @@ class _Bare:
 
 
 class _Uninstructed:
-    """The same episode without its instructions."""
-
     instructions = ""
 
     def __init__(self, episode: Episode) -> None:

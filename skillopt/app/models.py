@@ -54,7 +54,6 @@ PROVIDERS = Registry[type[Provider]]("skillopt.models", "model backend", _is_pro
 
 
 def provider_of(role: RoleModel) -> type[Provider]:
-    """What makes the models of a role's backend."""
     if role.backend in AGENTS:
         text = AS_TEXT.get(role.backend)
         instead = f"; {text} uses the same program to write text" if text else ""

@@ -35,8 +35,6 @@ PUBLISHED = (
 
 @dataclass(frozen=True, slots=True)
 class RunResources:
-    """What one process uses for a run in one directory."""
-
     parts: RunParts
     cache: SqliteCache
     factory: ModelFactory
@@ -57,7 +55,6 @@ class RunResources:
         return with_models(self.parts.environment, models), self.harness(models["target"])
 
     def harness(self, target: Model) -> Harness:
-        """The caller's own, or else the one that the settings name, with this model."""
         own = self.parts.supplied.harness
         return make_harness(self.parts.config, target, self.budget) if own is None else own
 
@@ -68,7 +65,6 @@ class RunResources:
         sink: EventSink,
         executor: Executor | None = None,
     ) -> RolloutRunner:
-        """Where tasks of this environment are attempted with this harness."""
         config = self.parts.config
         return RolloutRunner(
             environment=environment,

@@ -36,8 +36,6 @@ async def rest(spec: RunSpec) -> Remaining | None:
 
 
 def _less(ahead: Estimate, kept: Usage) -> Remaining:
-    """An estimate without what of it is paid already."""
-
     def less(found: Range, paid: float) -> tuple[float, float]:
         return max(0.0, found.low - paid), max(0.0, found.high - paid)
 

@@ -77,8 +77,6 @@ class RunParts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec(RunParts):
-    """A training run."""
-
     skill: Skill
     plan: Plan
     prompts: Library
@@ -169,7 +167,6 @@ def prepare_parts(
 
 
 def splits_of(config: Config) -> Sequence[Split]:
-    """Those that a training needs."""
     return SPLITS if config.evaluation.eval_test else ("train", "val")
 
 
@@ -197,7 +194,6 @@ def out_root(
 def default_name(
     parts: RunParts, kind: Literal["skillopt", "eval"], identity: Mapping[str, str]
 ) -> str:
-    """The name of a folder, after the settings and the models."""
     config, own = parts.config, parts.supplied.models
     known = dict(identity)
     for name in parts.roles:
@@ -211,5 +207,4 @@ def default_name(
 
 
 def short(text: str) -> str:
-    """A name for a text, short enough for people."""
     return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -9,7 +9,6 @@ from skillopt.core.ports import Forces
 
 
 def speculates(config: Config) -> bool:
-    """Whether the next step is begun while a gate decides."""
     return config.engine.speculate and not hindrance(config)
 
 

@@ -32,21 +32,17 @@ _MOST_CORES: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """How fast the calls of a role are answered."""
-
     wait: Range
     """Seconds before an answer begins, however long the request is."""
     read: Range
     """Seconds for each token of a request that is not known from an earlier one."""
     write: Range
-    """Seconds for each token of an answer."""
     together: int | None
     """Calls that are worked on at the same time; None: all that are sent."""
     cores: int | None = None
     """None: a server, whose machine is not known."""
 
     def at_once(self, workers: int) -> int:
-        """How many calls are under way where so many workers send them."""
         return workers if self.together is None else min(workers, self.together)
 
     def seconds(self, calls: Range, new: Range, answer: Range, workers: int) -> Range:
@@ -56,7 +52,6 @@ class Speed:
 
 
 def speed_of(role: RoleModel) -> Speed:
-    """The assumed speed of a role's model."""
     if role.backend != "local":
         return Speed(_LATENCY, NONE, _PACE, role.max_concurrency)
     tuning = Tuning.read(role.extra)

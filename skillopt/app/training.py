@@ -75,7 +75,6 @@ class Training:
         return tuple(RunHistory.of(self.run.sink.record.events()).warnings)
 
     def warn(self, texts: Iterable[str]) -> None:
-        """Record what was not warned of yet."""
         earlier = self.warnings
         for warning in (self.run.sink.clean(Warned(text)) for text in texts):
             if warning.text not in earlier:
@@ -83,7 +82,6 @@ class Training:
 
     @property
     def meter(self) -> Meter:
-        """What was paid so far."""
         return self.budget.meter
 
     async def preflight_attempts(self) -> None:

@@ -20,7 +20,6 @@ _ASCII_UNSPOKEN = str.maketrans("", "", "".join(c for c in map(chr, range(128)) 
 
 
 def has_id(row: Row, column: str = "id") -> bool:
-    """Whether the user gave it an id."""
     value = row.data.get(column)
     return value is not None and not (isinstance(value, str) and not value.strip())
 

@@ -69,7 +69,6 @@ def _is_ours(manifest: Path) -> bool:
 
 
 def write_json(path: Path, content: object) -> None:
-    """Replace a JSON file as a whole."""
     _write(path, _text(content))
 
 

@@ -68,7 +68,6 @@ def rows_of(items: Sequence[Mapping[str, object]], name: str) -> list[Row]:
 
 
 def shape(value: object) -> str:
-    """What a JSON value is, in words."""
     match value:
         case None:
             return "null"

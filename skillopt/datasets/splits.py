@@ -26,8 +26,6 @@ _NAMES: dict[Split, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Splits:
-    """The rows of each split, in order."""
-
     train: tuple[Row, ...]
     val: tuple[Row, ...]
     test: tuple[Row, ...] = ()
@@ -48,7 +46,6 @@ class Splits:
 
 
 def resolve_split(name: str) -> Split | Literal["all"]:
-    """The split that a name or an alias means."""
     if name == "all":
         return "all"
     for split, names in _NAMES.items():
@@ -76,7 +73,6 @@ def limit(splits: Splits, count: int) -> Splits:
 
 
 def without(splits: Splits, rows: Sequence[Row]) -> Splits:
-    """The same splits but for these rows."""
     unwanted = {id(row) for row in rows}
     train, val, test = (
         tuple(row for row in splits[each] if id(row) not in unwanted) for each in SPLITS

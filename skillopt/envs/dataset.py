@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import cast
+from pathlib import Path
+from typing import ClassVar, cast
 
 from skillopt.core.nearest import did_you_mean
 from skillopt.core.rollout import Score, Trajectory
@@ -72,7 +74,6 @@ class Question:
     """What result files say about a reply besides its score."""
 
     async def score(self, trajectory: Trajectory) -> Score:
-        """Judge the final answer."""
         return await self.judge(trajectory.answer)
 
     def details(self, trajectory: Trajectory) -> Mapping[str, object]:
@@ -80,8 +81,39 @@ class Question:
         return self.tell(trajectory.answer)
 
 
+class DatasetEnvironment:
+    """An environment in which every row is one question."""
+
+    initial_skill: ClassVar[Path | None] = None
+    prompts: ClassVar[Path | None] = None
+
+    def __init__(
+        self, splits: Splits, make: Callable[[str, Row], Task], *, id_column: str = "id"
+    ) -> None:
+        self._tasks = Tasks.of(splits, make, id_column=id_column)
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """Rows of different splits that are almost the same."""
+        return self._tasks.warnings
+
+    def tasks(self, split: Split) -> Sequence[Task]:
+        return self._tasks.splits[split]
+
+    @asynccontextmanager
+    async def open(self, task: Task) -> AsyncGenerator[Question, None]:
+        yield self.question(row_of(task))
+
+    def question(self, row: Row) -> Question:
+        raise NotImplementedError
+
+
+def row_of(task: Task) -> Row:
+    """The row that a task was made from, named after the task."""
+    return Row(task.data, f"task {task.id!r}")
+
+
 def text_field(row: Row, column: str, hint: str = "") -> str:
-    """A field that must hold text."""
     value = present(row, column, hint)
     if not isinstance(value, str):
         raise DataError(f"{row.where}: {column!r} must be text, found {shape(value)}{hint}")
@@ -89,7 +121,6 @@ def text_field(row: Row, column: str, hint: str = "") -> str:
 
 
 def texts_field(row: Row, column: str, hint: str = "") -> tuple[str, ...]:
-    """A field that must hold a list of texts, at least one."""
     value = present(row, column, hint)
     if not isinstance(value, list):
         found = shape(value)
@@ -106,7 +137,6 @@ def texts_field(row: Row, column: str, hint: str = "") -> tuple[str, ...]:
 
 
 def present(row: Row, column: str, hint: str = "") -> object:
-    """A field that must be there, whatever it holds."""
     if column not in row.data:
         raise _NoField(row, column, hint)
     return row.data[column]

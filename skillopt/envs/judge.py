@@ -37,10 +37,7 @@ _KEYS = {"reason", "verdict"}
 
 @dataclass(frozen=True, slots=True)
 class JudgeVerdict:
-    """What a judge says about an answer."""
-
     word: str
-    """One of the words that it could choose from."""
     reason: str
 
 

@@ -47,7 +47,6 @@ def tidy(text: str, *, case_sensitive: bool = False) -> str:
 
 
 def equal(prediction: str, golds: Sequence[str], *, case_sensitive: bool = False) -> bool:
-    """Equality of tidied texts."""
     wanted = {tidy(gold, case_sensitive=case_sensitive) for gold in golds}
     return tidy(prediction, case_sensitive=case_sensitive) in wanted
 
@@ -59,7 +58,6 @@ def contains(prediction: str, golds: Sequence[str], *, case_sensitive: bool = Fa
 
 
 def exact_match(prediction: str, golds: Sequence[str]) -> bool:
-    """Equality of normalised texts."""
     return any(_tokens(prediction) == _tokens(gold) for gold in golds)
 
 
@@ -148,7 +146,6 @@ def option(text: str, options: Sequence[str] = ()) -> str | None:
 
 
 def choice(prediction: str, golds: Sequence[str], options: Sequence[str] = ()) -> bool:
-    """Whether the prediction names the option that a reference names."""
     ours = option(prediction, options)
     return ours is not None and any(option(gold, options) == ours for gold in golds)
 

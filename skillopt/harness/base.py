@@ -14,8 +14,6 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HarnessContext(Generic[S]):
-    """What a harness is made from."""
-
     model: Model
     """The target model. Its calls are retried, limited, cached and paid for."""
     model_name: str

@@ -41,7 +41,6 @@ class Chat:
 
     @classmethod
     def create(cls, context: HarnessContext[object]) -> Chat:
-        """Chat with the target model; there is nothing to set."""
         return cls(context.model)
 
     @property

@@ -14,8 +14,6 @@ from skillopt.core.episode import Workspace
 
 @dataclass(frozen=True, slots=True)
 class LeftFiles:
-    """Files of a workspace after an attempt."""
-
     files: Mapping[str, bytes]
     left_out: Mapping[str, str]
     """Files that match a pattern and were not read, each with the reason."""

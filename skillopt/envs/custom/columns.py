@@ -54,7 +54,6 @@ class Settings:
 
 
 def question(row: Row, column: str) -> str:
-    """What the agent is asked."""
     value = present(row, column, "; name the right column in env.input")
     if not isinstance(value, str) or not value.strip():
         raise DataError(f"{row.where}: {column!r} must be text, found {shape(value)}")
@@ -62,7 +61,6 @@ def question(row: Row, column: str) -> str:
 
 
 def answers(row: Row, column: str) -> tuple[str, ...]:
-    """The acceptable answers, as text."""
     value = present(row, column, "; name the right column in env.answer")
     many = cast("list[object]", value) if isinstance(value, list) else [value]
     if not many:
@@ -116,8 +114,6 @@ def kind(row: Row, column: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A text with `{column}` places."""
-
     text: str
     columns: tuple[str, ...]
 

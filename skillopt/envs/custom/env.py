@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import asdict, replace
 from math import isfinite
-from pathlib import Path
-from typing import ClassVar
 
 from skillopt.core.chat import Model
 from skillopt.core.rollout import Score
-from skillopt.core.task import Gold, Split, Task
+from skillopt.core.task import Gold, Task
 from skillopt.datasets.rows import Row
 from skillopt.datasets.splits import Splits
 from skillopt.envs import metrics
 from skillopt.envs.custom import columns, scorers
-from skillopt.envs.dataset import Question, Tasks, fingerprint
+from skillopt.envs.dataset import DatasetEnvironment, Question, fingerprint, row_of
 from skillopt.envs.judge import Judge
 from skillopt.errors import ConfigError
 
@@ -25,12 +22,10 @@ _OF_SCORER = {"scorer", "rubric"}
 """Settings that count with the identity of the scorer."""
 
 
-class Custom:
+class Custom(DatasetEnvironment):
     """Every row is one question; the scorer of the settings judges its answer."""
 
     Settings = columns.Settings
-    initial_skill: ClassVar[Path | None] = None
-    prompts: ClassVar[Path | None] = None
     name = "custom"
 
     def __init__(self, settings: columns.Settings, splits: Splits) -> None:
@@ -42,11 +37,11 @@ class Custom:
             else None
         )
         self._scorer = scorers.scorer_of(settings, self._brief)
-        known = {key: each for key, each in asdict(settings).items() if key not in _OF_SCORER}
+        known = {key: value for key, value in asdict(settings).items() if key not in _OF_SCORER}
         plain = fingerprint(self.name, {**known, "scorer": ""})
         scorer = self._scorer.identity.replace("/", " ")  # one part, whatever it says
         self._fingerprint = f"{plain}/scorer={scorer}"
-        self._tasks = Tasks.of(splits, self._task, id_column=settings.id)
+        super().__init__(splits, self._task, id_column=settings.id)
 
     @property
     def fingerprint(self) -> str:
@@ -55,11 +50,9 @@ class Custom:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The judge, if it is the scorer."""
         return ("judge",) if isinstance(self._scorer, scorers.Judged) else ()
 
     def with_models(self, models: Mapping[str, Model]) -> Custom:
-        """The same environment, with a scorer that can ask the judge."""
         if not isinstance(self._scorer, scorers.Judged):
             return self
         given, judge = copy(self), Judge(models["judge"], self._settings.rubric)
@@ -67,43 +60,30 @@ class Custom:
         given._fingerprint = f"{self._fingerprint}/judge={judge.fingerprint}"
         return given
 
-    @property
-    def warnings(self) -> Sequence[str]:
-        """Rows of different splits that are almost the same."""
-        return self._tasks.warnings
-
-    def tasks(self, split: Split) -> Sequence[Task]:
-        """All tasks of a split, in the order of their rows."""
-        return self._tasks.splits[split]
-
     def gold(self, task: Task) -> Gold | None:
-        """The answer column, as the scorer reads it."""
-        found = self._scorer.gold(Row(task.data, f"task {task.id!r}"))
-        if found is None or found.reply is None or self._settings.extract == "whole":
-            return found
-        return replace(found, reply=f"<answer>{found.reply}</answer>")
+        return self._gold(row_of(task))
 
-    @asynccontextmanager
-    async def open(self, task: Task) -> AsyncGenerator[Question, None]:
-        """Nothing to acquire."""
-        row = Row(task.data, f"task {task.id!r}")
+    def _gold(self, row: Row) -> Gold | None:
+        gold = self._scorer.gold(row)
+        if gold is None or gold.reply is None or self._settings.extract == "whole":
+            return gold
+        return replace(gold, reply=f"<answer>{gold.reply}</answer>")
+
+    def question(self, row: Row) -> Question:
+        settings, brief = self._settings, self._brief(row)
 
         async def judge(reply: str) -> Score:
-            answer = metrics.extract_answer(reply, self._settings.extract)
-            return await self._scorer.score(answer, row)
+            return await self._scorer.score(metrics.extract_answer(reply, settings.extract), row)
 
-        settings = self._settings
-        brief = self._brief(row)
-
-        def tell(reply: str) -> dict[str, object]:
-            gold = self.gold(task)
+        def details(reply: str) -> dict[str, object]:
+            gold = self._gold(row)
             return {
                 "question": brief,
                 "predicted_answer": metrics.extract_answer(reply, settings.extract),
                 **({} if gold is None else {"gold_answers": list(gold.answers)}),
             }
 
-        yield Question(settings.instructions, brief, judge, settings.empty_ok, tell)
+        return Question(settings.instructions, brief, judge, settings.empty_ok, details)
 
     def _task(self, name: str, row: Row) -> Task:
         self._brief(row)

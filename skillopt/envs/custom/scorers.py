@@ -31,8 +31,6 @@ Function: TypeAlias = Callable[..., object]
 
 
 class Scorer(Protocol):
-    """One way to judge an answer."""
-
     @property
     def identity(self) -> str:
         """Changes when the way of judging does, beyond what the settings say."""
@@ -70,8 +68,6 @@ def scorer_of(settings: Settings, brief: Callable[[Row], str]) -> Scorer:
 
 @dataclass(frozen=True, slots=True)
 class _Expected:
-    """What a rule judges an answer against."""
-
     answers: tuple[str, ...]
     options: tuple[str, ...]
     settings: Settings
@@ -101,16 +97,13 @@ class Ruled:
     settings: Settings
 
     def check(self, row: Row) -> None:
-        """The reference must be of use to the rule."""
         if complaint := self.rule.complaint(self._expected(row)):
             raise DataError(f"{row.where}: {self.settings.answer!r}: {complaint}")
 
     def gold(self, row: Row) -> Gold | None:
-        """Ask the rule."""
         return self.rule.gold(self._expected(row))
 
     async def score(self, answer: str, row: Row) -> Score:
-        """Ask the rule."""
         return await self.rule.score(answer, self._expected(row))
 
     def _expected(self, row: Row) -> _Expected:
@@ -208,19 +201,16 @@ class Called:
 
     @classmethod
     def of(cls, function: Function, answer: str) -> Called:
-        """A scorer out of a function, as it is now."""
         return cls(function, answer, identify(function).text)
 
     def check(self, row: Row) -> None:
         """Only the function knows what it needs."""
 
     def gold(self, row: Row) -> Gold | None:
-        """The answer column, where the row has one."""
         golds = columns.answers_to_quote(row, self.answer)
         return Gold(answers=golds, reply=golds[0]) if golds else None
 
     async def score(self, answer: str, row: Row) -> Score:
-        """Call the function; whatever goes wrong in it is named after the task."""
         doing = f"{row.where}: scorer {_name_of(self.function)}"
         with attributed_to(EnvironmentFault, doing):
             score = await _call(self.function, answer, row.data)
@@ -243,7 +233,6 @@ class Judged:
 
     @classmethod
     def of(cls, settings: Settings, brief: Callable[[Row], str]) -> Judged:
-        """A judge needs to be told what is right."""
         if not settings.rubric.strip():
             raise ConfigError(
                 "env.rubric: env.scorer judge needs the rules by which an answer is correct"
@@ -255,12 +244,10 @@ class Judged:
         """Any row can be judged; a reference is not needed."""
 
     def gold(self, row: Row) -> Gold | None:
-        """The answer column, where the row has one; it need not be a reply."""
         golds = columns.answers_to_quote(row, self.answer)
         return Gold(answers=golds) if golds else None
 
     async def score(self, answer: str, row: Row) -> Score:
-        """Ask the judge; without a usable verdict there is no score."""
         if self.judge is None:
             raise EnvironmentFault(f"{row.where}: this scorer needs the judge model of a run")
         golds = columns.answers_to_quote(row, self.answer)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from skillopt.core.rollout import Score
-from skillopt.core.task import Gold, Split, Task
+from skillopt.core.task import Gold, Task
 from skillopt.datasets.rows import Row
 from skillopt.datasets.splits import Splits
-from skillopt.envs.dataset import Question, Tasks, fingerprint, text_field, texts_field
+from skillopt.envs.dataset import (
+    DatasetEnvironment,
+    Question,
+    fingerprint,
+    row_of,
+    text_field,
+    texts_field,
+)
 from skillopt.envs.metrics import (
     contains_words,
     exact_match,
@@ -31,7 +36,7 @@ End your reply with the answer alone, as short as it can be, in this form:
 _DOCUMENT = "[DOC]"
 
 
-class SearchQA:
+class SearchQA(DatasetEnvironment):
     """Hard: exact match after SQuAD's normalisation. Soft: F1 over words."""
 
     @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +49,6 @@ class SearchQA:
         """Snippets beyond this length are left out, whole documents at a time."""
 
     initial_skill: ClassVar[Path | None] = Path(__file__).parent / "skills" / "initial.md"
-    prompts: ClassVar[Path | None] = None
     materialize: ClassVar[str] = (
         "python scripts/materialize_searchqa.py --manifest-dir {manifest} --output-dir {folder} "
         "--dataset FILE"
@@ -60,40 +64,25 @@ class SearchQA:
                 f"env.max_context_chars: {settings.max_context_chars} shows nothing; use 1 or more"
             )
         self._settings = settings
-        self._tasks = Tasks.of(splits, _task)
+        super().__init__(splits, _task)
 
     @property
     def fingerprint(self) -> str:
-        """Name and settings."""
         return fingerprint(self.name, asdict(self._settings))
-
-    @property
-    def warnings(self) -> Sequence[str]:
-        """Rows of different splits that are almost the same."""
-        return self._tasks.warnings
-
-    def tasks(self, split: Split) -> Sequence[Task]:
-        """All tasks of a split, in the order of their rows."""
-        return self._tasks.splits[split]
 
     def gold(self, task: Task) -> Gold:
         """The acceptable names; snippets are there to hold one."""
-        golds = texts_field(Row(task.data, f"task {task.id!r}"), "answers")
+        golds = texts_field(row_of(task), "answers")
         return Gold(answers=golds, reply=f"<answer>{golds[0]}</answer>", quoted=True)
 
-    @asynccontextmanager
-    async def open(self, task: Task) -> AsyncGenerator[Question, None]:
-        """Nothing to acquire."""
-        row = Row(task.data, f"task {task.id!r}")
+    def question(self, row: Row) -> Question:
         context = cut(text_field(row, "context"), self._settings.max_context_chars)
-        golds = texts_field(row, "answers")
+        question, golds = text_field(row, "question"), texts_field(row, "answers")
 
         async def judge(reply: str) -> Score:
             return judge_words(extract_answer(reply), golds)
 
-        question = text_field(row, "question")
-
-        def tell(reply: str) -> dict[str, object]:
+        def details(reply: str) -> dict[str, object]:
             answer = extract_answer(reply)
             return {
                 "question": question,
@@ -105,7 +94,7 @@ class SearchQA:
             }
 
         brief = f"## Context\n{context}\n\n## Question\n{question}"
-        yield Question(_INSTRUCTIONS, brief, judge, tell=tell)
+        return Question(_INSTRUCTIONS, brief, judge, tell=details)
 
 
 def cut(context: str, most: int) -> str:
