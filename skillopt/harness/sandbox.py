@@ -61,6 +61,11 @@ class Bubblewrap:
             )
         return cls(str(found["bwrap"]), str(found["prlimit"]), tuple(readable))
 
+    @property
+    def user(self) -> int | None:
+        """Who programs run as outside of the sandbox; None: we ourselves."""
+        return _NOBODY if os.geteuid() == 0 else None
+
     async def run(
         self,
         command: Sequence[str],
@@ -79,7 +84,6 @@ class Bubblewrap:
             _give_away(folder)
             reading_end, writing_end = os.pipe()
             with os.fdopen(reading_end, "rb") as status:
-                user = _NOBODY if os.geteuid() == 0 else None
                 start = time.monotonic()
                 try:
                     process = await _started(
@@ -92,9 +96,9 @@ class Bubblewrap:
                             stderr=PIPE,
                             env={},
                             pass_fds=(writing_end,),
-                            user=user,
-                            group=user,
-                            extra_groups=None if user is None else [],
+                            user=self.user,
+                            group=self.user,
+                            extra_groups=None if self.user is None else [],
                             start_new_session=True,
                         )
                     )

@@ -105,7 +105,8 @@ class Budget:
     ) -> AsyncGenerator[Callable[[Usage], None], None]:
         """Start a call as soon as there is enough for it; `BudgetSpent` when there never will be.
 
-        An answer must be paid, by calling what is given with its usage, before the block ends.
+        An answer must be paid, by calling what is given with its usage, before the block ends; or
+        else it is recorded apart (`record`), and the reservation goes.
         """
         what = f"{role}, {stage.replace('_', ' ')}"
         while (reason := self._refusal or self._against(worst, what)) is not None:
@@ -116,8 +117,11 @@ class Budget:
         self.held = self.held + worst
         try:
             reserved = self._reserve(worst, role, stage)
+            paid = False
 
             def pay(usage: Usage) -> None:
+                nonlocal paid
+                paid = True
                 self.meter.add(role, stage, usage)
                 # Whether that is more than it could take at most.
                 self.overrun = max(self.overrun, tokens(usage) - tokens(worst))
@@ -126,6 +130,8 @@ class Budget:
 
             try:
                 yield pay
+                if reserved is not None and not paid:
+                    reserved.failed()
             except Exception:
                 if reserved is not None:
                     reserved.failed()
@@ -160,11 +166,15 @@ class Budget:
         It is written down first. If it exceeds a limit, no further call starts; once the calls
         under way have ended, `BudgetSpent` is raised.
         """
+        self.record(usage, role=role, stage=stage)
+        if limit := self._beyond(self._gone):
+            await self._end(f"{self._excess(limit)}. {_advice(limit)}")
+
+    def record(self, usage: Usage, *, role: str, stage: str) -> None:
+        """Count and write down what was spent, whatever the limits are."""
         self.meter.add(role, stage, usage)
         if self.reservations is not None:
             self.reservations.charge(role, stage, usage)
-        if limit := self._beyond(self._gone):
-            await self._end(f"{self._excess(limit)}. {_advice(limit)}")
 
     async def check(self) -> None:
         """Raise `BudgetSpent` if a limit is reached, before something starts that will be charged.

@@ -1,0 +1,158 @@
+"""A program asks a model through a socket; the key stays outside, and every call is paid."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from skillopt.app.models import provider_model
+from skillopt.config.load import load_config
+from skillopt.config.secrets import Secrets
+from skillopt.core.chat import Usage
+from skillopt.core.episode import Workspace
+from skillopt.errors import BudgetSpent, ConfigError
+from skillopt.harness.sandbox import Bubblewrap
+from skillopt.model.budget import Budget, Limits, Meter
+from skillopt.model.http import Http
+from skillopt.model.prices import Price
+from skillopt.model.proxy import ModelProxy
+from skillopt.model.remote import Remote
+from skillopt.store.cache import SqliteCache
+from skillopt.testing.model_server import ModelServer, Say
+from skillopt.testing.wires import CACHED, SENT, STORED, WRITTEN
+
+KEY = "sk-of-the-run-0123456789"
+PATHS = {
+    "openai_compatible": "/v1/chat/completions",
+    "claude_chat": "/v1/messages",
+}
+
+
+@asynccontextmanager
+async def proxied(
+    server: ModelServer, budget: Budget, backend: str = "openai_compatible"
+) -> AsyncGenerator[ModelProxy, None]:
+    name = {"openai_compatible": "OPENAI_COMPATIBLE", "claude_chat": "ANTHROPIC"}[backend]
+    secrets = Secrets({f"{name}_API_KEY": KEY, f"{name}_BASE_URL": f"{server.url}/v1"})
+    role = load_config(overrides=[f"backend={backend}", "target=m"]).model.role("target")
+    async with Http() as http:
+        remote = provider_model(role, secrets, http).wire
+        assert isinstance(remote, Remote)
+        price = Price(input=1, output=10)
+        yield ModelProxy(remote=remote, model="m", budget=budget, price=price, max_tokens=1000)
+
+
+async def post(path: Path, url: str, **body: object) -> tuple[int, str]:
+    connector = aiohttp.UnixConnector(str(path))
+    async with aiohttp.ClientSession(connector=connector) as session:
+        headers = {"Authorization": "Bearer of-the-program", "x-api-key": "of-the-program"}
+        async with session.post(f"http://proxy{url}", json=body, headers=headers) as response:
+            return response.status, await response.text()
+
+
+@pytest.mark.parametrize("backend", PATHS)
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_call_goes_to_the_server_with_the_key_of_the_run_and_is_paid(
+    backend: str, stream: bool, tmp_path: Path
+) -> None:
+    cache = SqliteCache(tmp_path / "cache")
+    budget = Budget(Meter(), Limits(dollars=1), cache)
+    async with ModelServer([Say("hello")], keys=frozenset([KEY])) as server:
+        async with proxied(server, budget, backend) as proxy, proxy.serve() as path:
+            asked = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 60}
+            status, text = await post(path, PATHS[backend], model="other", stream=stream, **asked)
+        (question,) = server.questions
+    assert status == 200, text
+    assert "hello" in text
+    assert (question.key, question.model, question.streamed) == (KEY, "m", stream)
+    assert "of-the-program" not in json.dumps(dict(question.headers))
+    usage = budget.meter.totals["target", "rollout"]
+    assert (usage.calls, usage.input, usage.output) == (1, SENT, WRITTEN)
+    assert usage.cached == CACHED
+    assert usage.stored == (STORED if backend == "claude_chat" else 0)
+    assert usage.dollars > 0
+    assert sum(cache.spent().values(), Usage()).input == SENT
+    assert [call.status for call in proxy.calls] == [200]
+    cache.close()
+
+
+async def test_a_call_that_might_exceed_a_limit_is_not_sent() -> None:
+    budget = Budget(Meter(), Limits(calls=1))
+    async with ModelServer() as server:
+        async with proxied(server, budget) as proxy, proxy.serve() as path:
+            first, _ = await post(path, "/v1/chat/completions", messages=[])
+            second, text = await post(path, "/v1/chat/completions", messages=[])
+        assert len(server.questions) == 1
+    assert (first, second) == (200, 402)
+    assert "limits.calls is reached" in text
+    assert isinstance(proxy.ended, BudgetSpent)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/v1/files", {}, 404),
+        ("/admin/chat/completions/../keys", {}, 404),
+        ("/v1/chat/completions", None, 400),
+    ],
+)
+async def test_nothing_else_is_forwarded(path: str, body: object, status: int) -> None:
+    async with ModelServer() as server:
+        async with proxied(server, Budget(Meter())) as proxy, proxy.serve() as socket:
+            connector = aiohttp.UnixConnector(str(socket))
+            async with (
+                aiohttp.ClientSession(connector=connector) as session,
+                session.post(f"http://proxy{path}", json=body) as response,
+            ):
+                assert response.status == status
+        assert not server.requests
+
+
+async def test_an_error_of_the_server_is_passed_on_without_the_key_and_costs_nothing() -> None:
+    budget = Budget(Meter(), Limits(calls=5))
+    async with (
+        ModelServer(keys=frozenset(["another"])) as server,
+        proxied(server, budget) as proxy,
+        proxy.serve() as path,
+    ):
+        status, text = await post(path, "/v1/chat/completions", messages=[])
+    assert status == 401
+    assert "Incorrect API key" in text
+    assert KEY not in text
+    assert budget.meter.total == Usage()
+
+
+PROGRAM = """
+import http.client, json, os, socket
+connection = http.client.HTTPConnection("proxy")
+connection.sock = socket.socket(socket.AF_UNIX)
+connection.sock.connect({path!r})
+body = json.dumps({{"messages": [{{"role": "user", "content": "hi"}}]}})
+connection.request("POST", "/v1/chat/completions", body, {{"Content-Type": "application/json"}})
+print(json.loads(connection.getresponse().read())["choices"][0]["message"]["content"])
+print(sorted(os.environ))
+"""
+
+
+async def test_a_program_in_a_sandbox_asks_a_model_and_has_neither_network_nor_key() -> None:
+    try:
+        box = Bubblewrap.create()
+    except ConfigError as reason:
+        pytest.skip(str(reason))
+    budget = Budget(Meter())
+    async with (
+        ModelServer([Say("from outside")]) as server,
+        proxied(server, budget) as proxy,
+        proxy.serve(owner=box.user) as path,
+    ):
+        box = Bubblewrap.create(readable=[path])
+        files = Workspace(files={"main.py": PROGRAM.format(path=str(path)).encode()})
+        result = await box.run(["python3", "main.py"], files)
+    assert result.stdout.startswith("from outside\n"), result.stderr
+    assert KEY not in result.stdout
+    assert budget.meter.total.calls == 1
