@@ -20,7 +20,7 @@ from skillopt.core.ports import CompleteGate, Episode
 from skillopt.core.proposal import Candidate, Draft, Selection
 from skillopt.core.rollout import Evaluation, Rollout, Score, Trajectory
 from skillopt.core.seeds import blocks, shuffled
-from skillopt.core.sink import EventSink
+from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
 from skillopt.engine.candidate_evaluation import Replication
@@ -33,7 +33,7 @@ from skillopt.model.scripted import Scripted
 from skillopt.optimizer.slow_update import LookBack
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
-from skillopt.testing.doubles import MemoryCache, MemoryLog
+from skillopt.testing.doubles import MemoryCache
 
 START = Skill.parse("Toss a coin.\n")
 

@@ -12,7 +12,7 @@ from skillopt.core.chat import Model, Request
 from skillopt.core.events import Event, Signal
 from skillopt.core.ports import CompleteGate, EventLog, RolloutCache, Shortener
 from skillopt.core.rollout import Evaluation, Score, Trajectory
-from skillopt.core.sink import EventSink
+from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
 from skillopt.engine.candidate_evaluation import Replication
@@ -32,7 +32,7 @@ from skillopt.optimizer.slow_update import LookBack
 from skillopt.optimizer.update import Patch
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
-from skillopt.testing.doubles import MemoryCache, MemoryLog
+from skillopt.testing.doubles import MemoryCache
 
 SHAPE = PlanSettings(epochs=2, batch=2, sample=2, last_sample=2, seed=0)
 TWO = Constant(2)

@@ -124,7 +124,7 @@ async def test_the_reason_for_which_a_run_stopped_and_its_error_do_not_hold_the_
                 progress=False,
             )
     assert KEY not in "".join(traceback.format_exception(caught.value))
-    [stopped] = [e for e in read_log(tmp_path / "events.jsonl").events if isinstance(e, Stopped)]
+    [stopped] = [e for e in read_log(tmp_path / "events.jsonl") if isinstance(e, Stopped)]
     assert "no access with [redacted]" in stopped.reason
     assert "no access with [redacted]" in (tmp_path / "summary.json").read_text(encoding="utf-8")
     assert holding(KEY, tmp_path) == []
@@ -153,7 +153,7 @@ async def test_a_run_that_an_answer_with_the_key_of_another_model_stops_does_not
                 progress=False,
             )
     assert KEY not in "".join(traceback.format_exception(caught.value))
-    [stopped] = [e for e in read_log(tmp_path / "events.jsonl").events if isinstance(e, Stopped)]
+    [stopped] = [e for e in read_log(tmp_path / "events.jsonl") if isinstance(e, Stopped)]
     assert "[redacted] is not allowed" in stopped.reason
     assert holding(KEY, tmp_path) == []
 

@@ -24,7 +24,7 @@ from skillopt.core.chat import Message, Model, Reply, Request, Tool
 from skillopt.core.memory import Memory
 from skillopt.core.paths import not_a_folder
 from skillopt.core.rollout import Rollout, Score, Trajectory
-from skillopt.core.sink import EventSink
+from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.errors import ModelError, Refused, SkilloptError
 from skillopt.model.errors import place
@@ -33,8 +33,6 @@ from skillopt.model.provider import HttpAnswer, Transport
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.jsonish import read_object
 from skillopt.prompts.library import Library
-from skillopt.store.events import NullLog
-from skillopt.store.run_history import ASKS_NO_MODEL
 
 _SKILL = Skill.parse("# Dates\n\n- Read the note and answer the question.\n")
 _CASES = (
@@ -212,13 +210,13 @@ async def _reflection(config: Config, model: Model) -> DoctorFinding:
     if not names:
         return DoctorFinding(what, "note", "the configured proposer calls no model")
     request = f"a reflection request (gradient.proposer: {' and '.join(names)})"
-    asker = Asker(model, prompts, EventSink(NullLog(), unwatched), limits(gradient))
+    asker = Asker(model, prompts, EventSink(MemoryLog(), unwatched), limits(gradient))
     try:
         findings = await proposer_of(config, asker)(_SKILL, [_Attempts()], Memory(), budget=4)
     except SkilloptError as error:
         return DoctorFinding(what, "failure", f"{request} got no reply", str(error))
     proposals = [proposal for finding in findings for proposal in finding.proposals]
-    if any(proposal.by not in ASKS_NO_MODEL for proposal in proposals):
+    if any(proposal.asked for proposal in proposals):
         return DoctorFinding(what, "ok", f"{request} got a usable reply")
     problem = next((finding.problem for finding in findings if finding.problem), "")
     if problem:

@@ -27,13 +27,12 @@ from skillopt.core.intake import Json, change_texts
 from skillopt.core.paths import not_a_folder
 from skillopt.core.ports import Watcher
 from skillopt.core.rollout import Evaluation, Rollout, Score
-from skillopt.core.sink import EventSink
+from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
 from skillopt.datasets.splits import SPLITS, resolve_split
 from skillopt.engine.rollouts import Attempts
 from skillopt.gates.compared import Metric
-from skillopt.store.events import NullLog
 from skillopt.store.files import BackgroundWriter, write_atomic, write_json
 from skillopt.store.handoff import FolderQueue
 from skillopt.store.layout import Layout, RolloutFolder
@@ -102,7 +101,7 @@ async def evaluate(
         async with open_resources(parts, layout, skill, secrets, queue, watch) as resources:
             resources.cache.enter(booked)
             environment, harness = await resources.connected()
-            runner = resources.runner(harness, environment, EventSink(NullLog(), watch))
+            runner = resources.runner(harness, environment, EventSink(MemoryLog(), watch))
             replicates = range(config.evaluation.replicates)
             for each in wanted:
                 async with runner.attempts(

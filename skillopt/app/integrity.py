@@ -39,7 +39,7 @@ from skillopt.config.secrets import Secrets
 from skillopt.core.abilities import call_tool, images_of, limits_of, tools_of, workspace_of
 from skillopt.core.ports import Environment, Episode, TellsGold, Watcher
 from skillopt.core.rollout import Evaluation, Score, Trajectory
-from skillopt.core.sink import EventSink
+from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.core.task import Gold, Split, Task
 from skillopt.datasets.splits import SPLITS
@@ -53,7 +53,6 @@ from skillopt.errors import (
     StoreError,
     attributed_to,
 )
-from skillopt.store.events import NullLog
 from skillopt.store.layout import Layout
 from skillopt.store.reader import RunReader
 
@@ -231,7 +230,7 @@ async def _measure(
 ) -> tuple[Evaluation, Evaluation]:
     async with open_resources(spec, layout, spec.skill, secrets) as resources:
         environment, harness = await resources.connected()
-        sink = EventSink(NullLog(), watch)
+        sink = EventSink(MemoryLog(), watch)
         runner = resources.runner(harness, _Bare(environment), sink)
         bare = await runner.measure(Skill(), "val", tasks, "bare prompt")
         runner = resources.runner(harness, environment, sink)

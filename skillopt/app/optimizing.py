@@ -24,7 +24,7 @@ from skillopt.core.chat import Reply, Request
 from skillopt.core.events import Event, Signal
 from skillopt.core.ports import Proposer, TargetProbe
 from skillopt.core.rollout import Change, Rollout
-from skillopt.core.sink import EventSink
+from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.engine.plan import PlanSettings
 from skillopt.engine.target_probe import LiveTargetProbe
@@ -43,7 +43,6 @@ from skillopt.optimizer.vary import Vary
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.digest import NO_LIMIT, Digest
 from skillopt.prompts.library import Library
-from skillopt.store.events import NullLog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +102,7 @@ def optimizer_parts(
 
 def planned_parts(config: Config) -> OptimizerParts:
     """The same before there is a model: for the plan, and for what the parts cost."""
-    sink = EventSink(NullLog(), _unseen)
+    sink = EventSink(MemoryLog(), _unseen)
     return optimizer_parts(config, Asker(_Nobody(), Library(), sink, limits(config.gradient)))
 
 

@@ -52,7 +52,7 @@ def _less(ahead: Estimate, kept: Usage) -> Remaining:
 async def _ahead(spec: RunSpec) -> tuple[Estimate, Usage]:
     """All moves that are not closed, and what was paid for the one under way: it is kept."""
     layout = Layout(spec.out)
-    state = replay(read_log(layout.events).events)
+    state = replay(read_log(layout.events))
     if state is None:
         outlook = await cost_model(spec)
         lines = [*outlook.start(), *outlook.moves(spec.plan.moves)]

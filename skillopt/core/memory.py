@@ -112,11 +112,9 @@ class Memory:
     """Steps in a row that did not change the skill; epochs do not break the row."""
 
     def after_step(self, *, accepted: bool) -> Memory:
-        """Count a step."""
         return replace(self, fruitless=0 if accepted else self.fruitless + 1)
 
     def remember(self, entry: MemoryEntry) -> Memory:
-        """Add a step."""
         return replace(self, steps=(*self.steps, entry))
 
     def update_volatility(self, before: Evaluation, after: Evaluation) -> Memory:

@@ -30,6 +30,8 @@ class Proposal:
     """How many merges it went through."""
     by: str = "analyst"
     """Which proposer made it."""
+    asked: bool = True
+    """Whether the optimizer model was asked for it."""
 
     @property
     def support(self) -> int:
@@ -91,6 +93,12 @@ class Finding:
     """Reminders of rules that the skill states and the agent did not follow."""
     probes: tuple[Probe, ...] = ()
     """Attempts of the minibatch that were looked into before."""
+
+    @property
+    def asked(self) -> bool:
+        """Whether the optimizer model was asked."""
+        proposals = self.proposals
+        return bool(self.problem) or not proposals or any(each.asked for each in proposals)
 
 
 @dataclass(frozen=True, slots=True)

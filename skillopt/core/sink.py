@@ -27,7 +27,6 @@ class Phase:
     def tick(
         self, how: Literal["done", "reused", "failed"] = "done", score: float | None = None
     ) -> None:
-        """One more unit is done."""
         self.sink.watch(Ticked(self.move, self.name, how, score))
 
     def finish(self) -> None:
@@ -41,32 +40,42 @@ class Phase:
 class Clean(Protocol):
     """Takes secrets out of the texts of an event."""
 
-    def __call__(self, event: E, /) -> E:
-        """The same event without them."""
-        ...
+    def __call__(self, event: E, /) -> E: ...
 
 
-def _as_it_is(event: E, /) -> E:
+def _unchanged(event: E, /) -> E:
     return event
 
 
 @dataclass(slots=True)
+class MemoryLog:
+    """An `EventLog` that is gone with the process."""
+
+    kept: list[Event] = field(default_factory=list[Event])
+
+    def append(self, event: Event) -> None:
+        self.kept.append(event)
+
+    def events(self) -> tuple[Event, ...]:
+        return tuple(self.kept)
+
+
+@dataclass(slots=True)
 class EventSink:
-    """Facts and notes go to the record and to the watcher, signals to the watcher only.
+    """Facts and notes go to the event log and to the watcher, signals to the watcher only.
 
     Notes wait for the first fact: a start that failed leaves nothing behind.
     """
 
     record: EventLog
     watch: Watcher
-    clean: Clean = _as_it_is
+    clean: Clean = _unchanged
     begun: bool = False
     move: str = ""
     entered: float = 0.0
     _waiting: list[Note] = field(default_factory=list[Note])
 
     def enter(self, move: str) -> None:
-        """What follows belongs to this move."""
         self.move = move
         self.entered = perf_counter()
 

@@ -79,7 +79,9 @@ def _finding(
         number=number,
         tasks=tasks,
         patterns=(Pattern(name, len(failed), "", tasks),),
-        proposals=tuple(Proposal(edit, "failure", tasks, name, by="patterns") for edit in edits),
+        proposals=tuple(
+            Proposal(edit, "failure", tasks, name, by="patterns", asked=False) for edit in edits
+        ),
     )
 
 

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -18,10 +19,11 @@ from skillopt.core.rollout import Failure, Rollout, Score
 from skillopt.errors import StoreError
 from skillopt.store import codec
 from skillopt.store.files import unwritable
-from skillopt.store.ledger import DELETE as UNRESERVE
-from skillopt.store.ledger import PREFETCH_TABLE as AHEAD
-from skillopt.store.ledger import RESERVATION_TABLE as RESERVATIONS
 from skillopt.store.ledger import (
+    AMOUNTS,
+    DELETE_RESERVATION,
+    SUMS,
+    TABLES,
     CallReservation,
     PrefetchCount,
     PrefetchTable,
@@ -35,7 +37,7 @@ T = TypeVar("T")
 _Statement: TypeAlias = tuple[str, tuple[object, ...]]
 """SQL and its values."""
 
-SCHEMA = 1
+SCHEMA = 2
 
 # `value` comes last: sums over the other columns then need not read it.
 _CREATE = f"""
@@ -48,9 +50,9 @@ CREATE TABLE rollouts (
 CREATE INDEX rollouts_by_skill ON rollouts (skill, task);
 CREATE TABLE calls (
     crc INTEGER NOT NULL, key TEXT PRIMARY KEY, move TEXT NOT NULL, role TEXT NOT NULL,
-    stage TEXT NOT NULL, calls INTEGER NOT NULL, input INTEGER NOT NULL, output INTEGER NOT NULL,
-    cached INTEGER NOT NULL, dollars REAL NOT NULL, at REAL NOT NULL, value TEXT NOT NULL
+    stage TEXT NOT NULL, {AMOUNTS}, at REAL NOT NULL, value TEXT NOT NULL
 );
+{TABLES}
 PRAGMA user_version = {SCHEMA};
 COMMIT;
 """
@@ -67,20 +69,15 @@ _SURROUNDINGS = (
 # Keys are hashes, so rows land all over the index: rare checkpoints write each page fewer times.
 _PAGES_IN_WAL = 4000
 _KEEP_ROLLOUT = "INSERT OR IGNORE INTO rollouts VALUES (?,?,?,?,?,?,?,?,?)"
-_KEEP_CALL = "INSERT OR IGNORE INTO calls VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"
+_KEEP_CALL = "INSERT OR IGNORE INTO calls VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _FIND_ROLLOUT = "SELECT * FROM rollouts WHERE key = ?"
 _FIND_CALL = "SELECT * FROM calls WHERE key = ?"
 _ALL_KEYS = "SELECT key FROM rollouts UNION ALL SELECT key FROM calls"
-# A table of its own, because files without it are still read and continued.
-_MARK = "CREATE TABLE IF NOT EXISTS estimated (key TEXT PRIMARY KEY) WITHOUT ROWID"
-_MARKED = "SELECT 1 FROM sqlite_master WHERE name = 'estimated'"
-_KEEP_MARK = "INSERT OR IGNORE INTO estimated VALUES (?)"
-_SPENT = """
-SELECT move, role, stage, max(rowid), sum(calls), sum(input), sum(output), sum(cached),
-    sum(dollars), {}
-FROM calls WHERE rowid > ? GROUP BY move, role, stage
-"""
 # Rows of `calls` are never changed or deleted, so their numbers only grow.
+_SPENT = (
+    f"SELECT move, role, stage, max(rowid), {SUMS} FROM calls "  # noqa: S608 - fixed text
+    "WHERE rowid > ? GROUP BY move, role, stage"
+)
 
 
 @dataclass(slots=True)
@@ -147,7 +144,8 @@ class SqliteCache:
                 self._advances.keep(key, made)
             return self._keep_rollout(key, made)
 
-        rollout, there = await self._once(key, self._find_rollout, finish)
+        find = partial(self._find, _FIND_ROLLOUT, codec.rollouts(), key)
+        rollout, there = await self._once(f"rollout {key}", find, finish)
         if prefetch_for:
             return rollout, there
         there = not self._advances.use(key) and there
@@ -165,7 +163,8 @@ class SqliteCache:
             with self._reservations.answered() as calls:
                 return self._keep_reply(key, role, stage, await make(), calls)
 
-        reply, there = await self._once(key, self._find_reply, finish)
+        find = partial(self._find, _FIND_CALL, codec.replies(), key)
+        reply, there = await self._once(f"reply {key}", find, finish)
         self.reused.calls += there
         if there:
             self.reused.spare(role, stage, reply.usage)
@@ -173,9 +172,7 @@ class SqliteCache:
 
     def spent(self) -> dict[tuple[str, str, str], Usage]:
         """What was paid in all processes of the run, by (move, role, stage)."""
-        estimated = "sum(key IN estimated)" if self._rows(_MARKED) else "0"
-        counted = self._counted
-        for move, role, stage, row, *numbers in self._rows(_SPENT.format(estimated), counted):
+        for move, role, stage, row, *numbers in self._rows(_SPENT, self._counted):
             place = move, role, stage
             self._calls[place] = self._calls.get(place, Usage()) + Usage(*numbers)
             self._counted = max(self._counted, row)
@@ -226,18 +223,14 @@ class SqliteCache:
                     self._path.unlink()
 
     async def _once(
-        self,
-        key: str,
-        find: Callable[[str], T | None],
-        make: Callable[[], Awaitable[T]],
+        self, name: str, find: Callable[[], T | None], make: Callable[[], Awaitable[T]]
     ) -> tuple[T, bool]:
         """Find, or make once however many ask at a time; True for all but the one who made it.
 
         An error is everybody's error. When the maker is cancelled, another of them makes it.
         """
-        name = f"{find.__name__} {key}"
         while True:
-            if (found := find(key)) is not None:
+            if (found := find()) is not None:
                 return found, True
             if (flight := self._flights.get(name)) is None:
                 break
@@ -260,19 +253,9 @@ class SqliteCache:
         finally:
             del self._flights[name]
 
-    def _find_rollout(self, key: str) -> Rollout | None:
-        if key not in self._keys:
-            return None
-        for row in self._rows(_FIND_ROLLOUT, key):
-            return self._decode(codec.rollouts(), row)
-        return None
-
-    def _find_reply(self, key: str) -> Reply | None:
-        if key not in self._keys:
-            return None
-        for row in self._rows(_FIND_CALL, key):
-            return self._decode(codec.replies(), row)
-        return None
+    def _find(self, query: str, kind: codec.Codec[T], key: str) -> T | None:
+        rows = self._rows(query, key) if key in self._keys else []
+        return self._decode(kind, rows[0]) if rows else None
 
     def _keep_rollout(self, key: str, rollout: Rollout) -> Rollout:
         rollout = codec.rollouts().without(rollout, self._hide)
@@ -294,34 +277,26 @@ class SqliteCache:
         """Keep a reply, and let go of the reservation of the last call, which brought it."""
         used = reply.usage
         value = codec.replies().encode(reply).decode()
-        also: list[_Statement] = [(_KEEP_MARK, (key,))] if used.estimated else []
-        if calls and (reserved := calls.pop().row) is not None:
-            also.append((UNRESERVE, (reserved,)))
-        move = booked() or self._move
-        row = (key, move, role, stage, *amounts(used), time.time(), value)
+        reserved = calls.pop().row if calls else None
+        row = (key, booked() or self._move, role, stage, *amounts(used), time.time(), value)
+        also = [] if reserved is None else [(DELETE_RESERVATION, (reserved,))]
         self._write(_KEEP_CALL, row, *also)
         # What is returned is what a resumed run would read, to the last character.
         return codec.replies().decode(value)
 
     def _write(self, statement: str, row: tuple[object, ...], *also: _Statement) -> None:
-        values = (_crc(row), *row)
-        if also:
-            self._run_together((statement, values), *also)
-        else:
-            self._run(statement, values)
+        """All of it or nothing; on disk when this returns."""
+        with self._explained(), self._writable() as db:
+            db.execute("BEGIN")
+            db.execute(statement, (_crc(row), *row))
+            for other, values in also:
+                db.execute(other, values)
         self._keys.add(str(row[0]))
 
     def _run(self, statement: str, values: tuple[object, ...]) -> int:
         """On disk when it returns; the number of the row, if one was inserted."""
         with self._explained():
             return self._writable().execute(statement, values).lastrowid or 0
-
-    def _run_together(self, *statements: _Statement) -> None:
-        """All of them or none."""
-        with self._explained(), self._writable() as db:
-            db.execute("BEGIN")
-            for statement, values in statements:
-                db.execute(statement, values)
 
     def _writable(self) -> sqlite3.Connection:
         if self._db is None:
@@ -362,6 +337,12 @@ class SqliteCache:
                 f"{self._path} was written by a newer version of skillopt (format {version}, "
                 f"this one reads {SCHEMA}). Upgrade skillopt to use it."
             )
+        if 0 < version < SCHEMA:
+            raise StoreError(
+                f"{self._path} was written by an earlier version of skillopt (format {version}, "
+                f"this one reads {SCHEMA}). Choose another directory (env.out_root), or continue "
+                "with skillopt 0.3.0."
+            )
         if self._read_only:
             return
         if version == 0:
@@ -370,9 +351,6 @@ class SqliteCache:
         (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
             raise self._damaged(verdict.replace("\n", " "))
-        db.execute(_MARK)
-        db.execute(AHEAD)
-        db.execute(RESERVATIONS)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_IN_WAL}")

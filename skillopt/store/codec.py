@@ -10,7 +10,7 @@ import base64
 import json
 from collections.abc import Callable
 from functools import cache
-from typing import Annotated, Any, Generic, TypeVar, Union, cast, get_args
+from typing import Annotated, Any, Generic, TypeVar, Union, cast
 
 from pydantic import Field, TypeAdapter
 from pydantic_core import (
@@ -18,6 +18,7 @@ from pydantic_core import (
     PydanticSerializationError,
     SchemaSerializer,
     SchemaValidator,
+    ValidationError,
     core_schema,
 )
 
@@ -84,10 +85,13 @@ def _events(facts: tuple[type[Fact], ...]) -> Codec[Event]:
     return Codec(TypeAdapter[Event](kinds))
 
 
-def event_types() -> set[str]:
-    """The values of `type` in the event log."""
-    notes = {str(note.__dataclass_fields__["type"].default) for note in get_args(Note)}
-    return {*notes, *fact_kinds()}
+def unknown_kind(error: ValueError) -> str:
+    """The kind of an event that could not be read because no such kind is known; else empty."""
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False)[0]
+        if first["type"] == "union_tag_invalid":
+            return str(first.get("ctx", {}).get("tag"))
+    return ""
 
 
 @cache

@@ -25,16 +25,6 @@ _BLOCK = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class LogContent:
-    """The sound part of a log file."""
-
-    events: tuple[Event, ...] = ()
-    size: int = 0
-    """Its length in bytes; what the file holds beyond is a torn last line."""
-    sum: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class LoggedEvent:
     """An event with its position in the log."""
 
@@ -44,7 +34,7 @@ class LoggedEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class _LineEnd:
+class LineEnd:
     """The end of a whole line: what the checksum of the next one depends on."""
 
     position: int = 0
@@ -57,12 +47,8 @@ class LogReader:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._last = _LineEnd()
-
-    @property
-    def sum(self) -> str:
-        """The checksum of the last line that was read."""
-        return self._last.sum
+        self.last = LineEnd()
+        """The end of the last line that was read."""
 
     def read(self, after: int = 0) -> list[LoggedEvent]:
         """The events behind a position, each verified; a torn last line is left for later.
@@ -88,13 +74,13 @@ class LogReader:
         for line in lines:
             event, line_end = _read_line(self._path, line, line_end)
             entries.append(LoggedEvent(event, line_end.position))
-        self._last = line_end
+        self.last = line_end
         return entries
 
-    def _line_end(self, file: BinaryIO, position: int) -> _LineEnd:
+    def _line_end(self, file: BinaryIO, position: int) -> LineEnd:
         """The line that ends at a position; the file is left there."""
         if position == 0:
-            return _LineEnd()
+            return LineEnd()
         if not 0 < position <= file.seek(0, os.SEEK_END):
             raise self._rewritten(position)
         start, tail = position, b""
@@ -106,8 +92,8 @@ class LogReader:
         head = _HEAD.match(line)
         if head is None or not line.endswith(b"\n"):
             raise self._rewritten(position)
-        found = _LineEnd(position, int(head["number"]), head["sum"].decode())
-        if self._last.position == position and self._last != found:
+        found = LineEnd(position, int(head["number"]), head["sum"].decode())
+        if self.last.position == position and self.last != found:
             raise self._rewritten(position)
         file.seek(position)
         return found
@@ -119,54 +105,47 @@ class LogReader:
         )
 
 
-def read_log(path: Path) -> LogContent:
-    """Read and verify a log; an absent file is an empty one, a torn last line is left out."""
-    reader = LogReader(path)
-    entries = reader.read()
-    size = entries[-1].position if entries else 0
-    return LogContent(tuple(entry.event for entry in entries), size, reader.sum)
+def read_log(path: Path) -> tuple[Event, ...]:
+    """All events of a log, verified; a torn last line is left out."""
+    return tuple(entry.event for entry in LogReader(path).read())
 
 
 class EventFile:
-    """A `Record` in a file. Nothing is created before the first event.
+    """The `EventLog` in a file. Nothing is created before the first event.
 
     Only one process may write: hold the run's lock.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        log = read_log(path)
-        self._events = list(log.events)
-        self._size = log.size
-        self._sum = log.sum
-        self.dropped = path.stat().st_size - log.size if path.exists() else 0
+        reader = LogReader(path)
+        self._events = [entry.event for entry in reader.read()]
+        self._last = reader.last
+        self.dropped = path.stat().st_size - self._last.position if path.exists() else 0
         """Bytes of a torn last line that were cut off."""
         if self.dropped:
             self._cut()
 
     def append(self, event: Event) -> None:
         """Record before returning: a fact durably, a note at least beyond this process."""
-        payload = codec.events().encode(event)
-        line, checksum = _line(len(self._events) + 1, payload, self._sum)
+        line, last = _line(codec.events().encode(event), self._last)
         try:
             self._write(line, durable=isinstance(event, Fact))
         except OSError as error:
             self._cut()
             raise unwritable(self._path, error) from error
-        self._size += len(line)
-        self._sum = checksum
+        self._last = last
         self._events.append(event)
 
     def events(self) -> Sequence[Event]:
-        """Everything recorded so far, oldest first."""
         return tuple(self._events)
 
     def _write(self, line: bytes, *, durable: bool) -> None:
-        first = self._size == 0
+        first = self._last.position == 0
         if first:
             self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("ab") as file:
-            if file.tell() != self._size:
+            if file.tell() != self._last.position:
                 raise StoreError(
                     f"{self._path} was changed by another program while this run was writing it. "
                     "Run the same command again to continue from what it holds now."
@@ -184,35 +163,37 @@ class EventFile:
             return
         try:
             with self._path.open("r+b") as file:
-                file.truncate(self._size)
+                file.truncate(self._last.position)
                 os.fsync(file.fileno())
         except OSError as error:
             raise unwritable(self._path, error) from error
 
 
-def _line(number: int, payload: bytes, previous: str) -> tuple[bytes, str]:
-    checksum = _checksum(number, payload, previous)
-    head = f'{{"v":{FORMAT},"seq":{number},"sum":"{checksum}",'
-    return head.encode() + payload[1:] + b"\n", checksum
-
-
-def _checksum(number: int, payload: bytes, previous: str) -> str:
-    return hashlib.sha256(f"{previous}/{number}/".encode() + payload).hexdigest()[:16]
-
-
-def _read_line(path: Path, line: bytes, previous: _LineEnd) -> tuple[Event, _LineEnd]:
+def _line(payload: bytes, previous: LineEnd) -> tuple[bytes, LineEnd]:
     number = previous.number + 1
+    summed = f"{previous.sum}/{number}/".encode() + payload
+    checksum = hashlib.sha256(summed).hexdigest()[:16]
+    head = f'{{"v":{FORMAT},"seq":{number},"sum":"{checksum}",'
+    line = head.encode() + payload[1:] + b"\n"
+    return line, LineEnd(previous.position + len(line), number, checksum)
+
+
+def _read_line(path: Path, line: bytes, previous: LineEnd) -> tuple[Event, LineEnd]:
     _check_version(path, line)
     head = _HEAD.match(line)
     payload = b"{" + line[head.end() :] if head else b""
-    whole, checksum = _line(number, payload, previous.sum)
+    whole, end = _line(payload, previous)
     if whole != line + b"\n":
-        raise _damaged(path, number)
+        raise _damaged(path, end.number)
     try:
-        event = codec.events().decode(payload)
+        return codec.events().decode(payload), end
     except ValueError as error:
-        raise _unknown_kind(path, number, payload) or _damaged(path, number) from error
-    return event, _LineEnd(previous.position + len(whole), number, checksum)
+        if kind := codec.unknown_kind(error):
+            raise StoreError(
+                f"{path}, line {end.number}: {kind} is no kind of event that is installed here. "
+                "Install the package that wrote it (an entry point of the group skillopt.facts)."
+            ) from error
+        raise _damaged(path, end.number) from error
 
 
 def _check_version(path: Path, line: bytes) -> None:
@@ -246,25 +227,3 @@ def _damaged(path: Path, number: int) -> StoreError:
         "Restore the file from a copy, or delete this line and all after it and run the same "
         "command again: finished work is safe in cache.sqlite and is not paid twice."
     )
-
-
-def _unknown_kind(path: Path, number: int, payload: bytes) -> StoreError | None:
-    """What to say of a sound line whose kind of fact is not installed here."""
-    kind = json.loads(payload).get("type")
-    if not isinstance(kind, str) or kind in codec.event_types():
-        return None
-    return StoreError(
-        f"{path}, line {number}: {kind!r} is no kind of event that is installed here. Install the "
-        "package that wrote it (an entry point of the group skillopt.facts), and read it again."
-    )
-
-
-class NullLog:
-    """Keeps nothing."""
-
-    def append(self, event: Event) -> None:
-        """Let it pass."""
-
-    def events(self) -> tuple[Event, ...]:
-        """Nothing."""
-        return ()

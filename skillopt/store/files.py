@@ -53,7 +53,6 @@ class BackgroundWriter:
         self._thread = Thread(target=self._work, name="scribe", daemon=True)
 
     def __enter__(self) -> BackgroundWriter:
-        """Start."""
         self._thread.start()
         return self
 
@@ -65,7 +64,6 @@ class BackgroundWriter:
             raise self._error
 
     def write(self, path: Path, data: bytes) -> None:
-        """Have a file written."""
         self._jobs.put((path, data))
 
     def _work(self) -> None:
@@ -102,6 +100,11 @@ def json_list(items: Iterable[bytes]) -> bytes:
     """A list of such items: what `json_bytes` would make of it, without making each anew."""
     text = b",\n".join(items)
     return b"[\n" + text + b"\n]\n" if text else b"[]\n"
+
+
+def given(**fields: object) -> Json:
+    """Those of the fields that hold something."""
+    return {name: value for name, value in fields.items() if value}
 
 
 def json_row(value: object) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -11,23 +12,27 @@ from typing import Any, Final
 from skillopt.core.chat import Usage
 from skillopt.core.rollout import Rollout
 
-PREFETCH_TABLE: Final = """
-CREATE TABLE IF NOT EXISTS ahead (
-    key TEXT PRIMARY KEY, used INTEGER NOT NULL, calls INTEGER NOT NULL, input INTEGER NOT NULL,
-    output INTEGER NOT NULL, cached INTEGER NOT NULL, dollars REAL NOT NULL,
-    estimated INTEGER NOT NULL
-) WITHOUT ROWID
+AMOUNTS: Final = (
+    "calls INTEGER NOT NULL, input INTEGER NOT NULL, output INTEGER NOT NULL, "
+    "cached INTEGER NOT NULL, dollars REAL NOT NULL, estimated INTEGER NOT NULL"
+)
+"""The columns of a `Usage`."""
+SUMS: Final = (
+    "coalesce(sum(calls), 0), coalesce(sum(input), 0), coalesce(sum(output), 0), "
+    "coalesce(sum(cached), 0), coalesce(sum(dollars), 0.0), coalesce(sum(estimated), 0)"
+)
+TABLES: Final = f"""
+CREATE TABLE ahead (key TEXT PRIMARY KEY, used INTEGER NOT NULL, {AMOUNTS}) WITHOUT ROWID;
+CREATE TABLE reservations (
+    id INTEGER PRIMARY KEY, state TEXT NOT NULL, move TEXT NOT NULL, role TEXT NOT NULL,
+    stage TEXT NOT NULL, {AMOUNTS}
+);
 """
-_PREFETCH_IS_THERE = "SELECT 1 FROM sqlite_master WHERE name = 'ahead'"
 _KEEP = "INSERT OR IGNORE INTO ahead VALUES (?,0,?,?,?,?,?,?)"
 _USE = "UPDATE ahead SET used = 1 WHERE key = ?"
 _UNUSED = "SELECT key FROM ahead WHERE NOT used"
 _COUNT = "SELECT count(*) FROM ahead"
-_WASTE = """
-SELECT count(*), coalesce(sum(calls), 0), coalesce(sum(input), 0), coalesce(sum(output), 0),
-    coalesce(sum(cached), 0), coalesce(sum(dollars), 0.0), coalesce(sum(estimated), 0)
-FROM ahead WHERE NOT used
-"""
+_WASTE = f"SELECT count(*), {SUMS} FROM ahead WHERE NOT used"  # noqa: S608 - fixed text
 # Set within an attempt ahead only, which runs beside the move that its cache has entered. That move
 # is not kept here too: it belongs to one cache, and a context outlives a run.
 _MOVE: ContextVar[str] = ContextVar("ahead_of", default="")
@@ -45,23 +50,23 @@ class PrefetchCount:
 
 
 class PrefetchTable:
-    """The table `ahead` of a file; in older files there is none."""
+    """The table `ahead` of a file."""
 
     def __init__(
         self,
         write: Callable[[str, tuple[object, ...]], object],
-        read: Callable[[str], list[tuple[Any, ...]]],
+        read: Callable[..., list[tuple[Any, ...]]],
     ) -> None:
         self._write = write
         self._read = read
-        self._unused = {key for (key,) in self._rows(_UNUSED)}
+        self._unused = {key for (key,) in self._read(_UNUSED)}
 
     def keep(self, key: str, rollout: Rollout) -> None:
         """Write down what an attempt took, if it got as far as to take anything."""
         if rollout.trajectory is None:
             return
         used = rollout.trajectory.usage
-        self._write(_KEEP, (key, *amounts(used), used.estimated))
+        self._write(_KEEP, (key, *amounts(used)))
         self._unused.add(key)
 
     def use(self, key: str) -> bool:
@@ -73,19 +78,15 @@ class PrefetchTable:
         return True
 
     def count(self) -> PrefetchCount:
-        """All of them."""
-        for (attempts,) in self._rows(_COUNT):
-            ((unused, *waste),) = self._rows(_WASTE)
+        for (attempts,) in self._read(_COUNT):
+            ((unused, *waste),) = self._read(_WASTE)
             return PrefetchCount(attempts, unused, Usage(*waste))
         return PrefetchCount()
 
-    def _rows(self, query: str) -> list[tuple[Any, ...]]:
-        return self._read(query) if self._read(_PREFETCH_IS_THERE) else []
 
-
-def amounts(used: Usage) -> tuple[int, int, int, int, float]:
-    """What was used, as the columns of a row from `calls` to `dollars`."""
-    return used.calls, used.input, used.output, used.cached, float(used.dollars)
+def amounts(used: Usage) -> tuple[int, int, int, int, float, int]:
+    """What was used, as columns of a row."""
+    return used.calls, used.input, used.output, used.cached, float(used.dollars), used.estimated
 
 
 @contextmanager
@@ -103,15 +104,7 @@ def booked() -> str:
     return _MOVE.get()
 
 
-RESERVATION_TABLE: Final = """
-CREATE TABLE IF NOT EXISTS reservations (
-    id INTEGER PRIMARY KEY, state TEXT NOT NULL, move TEXT NOT NULL, role TEXT NOT NULL,
-    stage TEXT NOT NULL, calls INTEGER NOT NULL, input INTEGER NOT NULL, output INTEGER NOT NULL,
-    cached INTEGER NOT NULL, dollars REAL NOT NULL, estimated INTEGER NOT NULL
-)
-"""
-DELETE: Final = "DELETE FROM reservations WHERE id = ?"
-_IS_THERE = "SELECT 1 FROM sqlite_master WHERE name = 'reservations'"
+DELETE_RESERVATION: Final = "DELETE FROM reservations WHERE id = ?"
 _INSERT = "INSERT INTO reservations VALUES (NULL,?,?,?,?,?,?,?,?,?,?)"
 _PAY = """
 UPDATE reservations SET state = 'unkept', calls = ?, input = ?, output = ?, cached = ?,
@@ -121,11 +114,10 @@ _INTERRUPT = "UPDATE reservations SET state = 'interrupted' WHERE id = ?"
 _INTERRUPT_ALL = "UPDATE reservations SET state = 'interrupted' WHERE state = 'open'"
 _OPEN = "SELECT 1 FROM reservations WHERE state = 'open' LIMIT 1"
 _ANY = "SELECT 1 FROM reservations LIMIT 1"
-_SUM = """
-SELECT move, role, stage, sum(calls), sum(input), sum(output), sum(cached), sum(dollars),
-    sum(estimated)
-FROM reservations WHERE state = '{}' GROUP BY move, role, stage
-"""
+_SUM = (
+    f"SELECT move, role, stage, {SUMS} FROM reservations "  # noqa: S608 - fixed text
+    "WHERE state IN (SELECT value FROM json_each(?)) GROUP BY move, role, stage"
+)
 # Set while a reply is made: the calls that were answered for it, retries included.
 _ANSWERED: ContextVar[list[CallReservation] | None] = ContextVar("answered", default=None)
 
@@ -151,7 +143,7 @@ class CallReservation:
     def failed(self) -> None:
         """Nothing was paid."""
         if self.row is not None:
-            self.table.write(DELETE, (self.row,))
+            self.table.write(DELETE_RESERVATION, (self.row,))
 
     def interrupted(self) -> None:
         """Nobody knows whether it was answered."""
@@ -160,19 +152,19 @@ class CallReservation:
 
 
 class ReservationTable:
-    """The table `reservations` of a file; in older files there is none."""
+    """The table `reservations` of a file."""
 
     def __init__(
         self,
         write: Callable[[str, tuple[object, ...]], int],
-        read: Callable[[str], list[tuple[Any, ...]]],
+        read: Callable[..., list[tuple[Any, ...]]],
     ) -> None:
         self.write = write
         self._read = read
 
     def charge_unfinished(self) -> None:
         """Whatever is open belongs to a process that has died: it counts for good."""
-        if self._rows(_OPEN):
+        if self._read(_OPEN):
             self.write(_INTERRUPT_ALL, ())
 
     def reserve(self, place: tuple[str, str, str], worst: Usage | None) -> CallReservation:
@@ -201,10 +193,7 @@ class ReservationTable:
 
         These are calls whose replies were of no use, and what was spent outside of calls.
         """
-        paid = self._sum("unkept")
-        for place, usage in self._sum("charged").items():
-            paid[place] = paid.get(place, Usage()) + usage
-        return paid
+        return self._sum("unkept", "charged")
 
     def interrupted(self) -> Usage:
         """Worst cases of the calls that were under way when a process was killed or stopped."""
@@ -212,8 +201,7 @@ class ReservationTable:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is written down."""
-        return not self._rows(_ANY)
+        return not self._read(_ANY)
 
     def _pay(self, call: CallReservation) -> None:
         if call.usage is None:
@@ -221,16 +209,13 @@ class ReservationTable:
         if call.row is None:
             self._insert("unkept", call.place, call.usage)
         else:
-            self.write(_PAY, (*amounts(call.usage), call.usage.estimated, call.row))
+            self.write(_PAY, (*amounts(call.usage), call.row))
 
     def _insert(self, state: str, place: tuple[str, str, str], usage: Usage) -> int:
-        return self.write(_INSERT, (state, *place, *amounts(usage), usage.estimated))
+        return self.write(_INSERT, (state, *place, *amounts(usage)))
 
-    def _sum(self, state: str) -> dict[tuple[str, str, str], Usage]:
+    def _sum(self, *states: str) -> dict[tuple[str, str, str], Usage]:
         return {
             (move, role, stage): Usage(*numbers)
-            for move, role, stage, *numbers in self._rows(_SUM.format(state))
+            for move, role, stage, *numbers in self._read(_SUM, json.dumps(states))
         }
-
-    def _rows(self, query: str) -> list[tuple[Any, ...]]:
-        return self._read(query) if self._read(_IS_THERE) else []

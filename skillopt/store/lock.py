@@ -154,7 +154,6 @@ class RunLock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Release the lock."""
         self._release()
 
     def _release(self) -> None:

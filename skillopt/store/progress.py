@@ -103,12 +103,10 @@ class ProgressFile:
         self._thread = Thread(target=self._work, name="skillopt-progress", daemon=True)
 
     def __enter__(self) -> ProgressFile:
-        """Start."""
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End, and remove the file."""
         self._over.set()
         self._changed.set()
         self._thread.join()

@@ -122,7 +122,6 @@ class RunReader:
         return read_progress(self.layout)
 
     def __enter__(self) -> RunReader:
-        """Use and close."""
         return self
 
     def __exit__(
@@ -131,17 +130,14 @@ class RunReader:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close."""
         self.close()
 
     def close(self) -> None:
-        """Let go of the files."""
         if "_cache" in self.__dict__:
             self._cache.close()
 
     @property
     def facts(self) -> list[Fact]:
-        """All facts, oldest first."""
         return [entry.fact for entry in self.entries]
 
     @property
@@ -151,7 +147,6 @@ class RunReader:
 
     @property
     def steps(self) -> Sequence[Stepped]:
-        """All steps, oldest first."""
         return tuple(self._history.steps)
 
     def step(self, number: int) -> HistoryEntry:

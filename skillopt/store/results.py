@@ -6,7 +6,9 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+
+from pydantic import TypeAdapter
+from typing_extensions import NotRequired, TypedDict
 
 from skillopt.core.attribution import Attribution
 from skillopt.core.chat import Usage
@@ -91,6 +93,38 @@ class EvaluationReport:
     spent: Usage
 
 
+class _Scores(TypedDict):
+    """What `eval_summary.json` holds of a split, and of all of them together."""
+
+    score: float
+    score_interval_95: tuple[float, float]
+    hard: float
+    soft: float
+    n_scored: int
+    n_failures: int
+    replicates: NotRequired[int]
+    passed_every_time: NotRequired[float]
+
+
+class _Summary(_Scores):
+    skill: str
+    metric: str
+    benchmark: str
+    target: str
+    data: str
+    splits: dict[str, _Scores]
+    booked: str
+
+
+class _Row(TypedDict):
+    """What `results.jsonl` holds of an item."""
+
+    id: str
+    hard: float | None
+    fail_reason: NotRequired[str]
+    error: NotRequired[dict[str, str]]
+
+
 def holds_evaluation(folder: Path) -> bool:
     """Whether `eval` has written its result here, and no training."""
     layout = Layout(folder)
@@ -99,67 +133,60 @@ def holds_evaluation(folder: Path) -> bool:
 
 def read_evaluation(folder: Path) -> EvaluationReport:
     """The result of an evaluation from its directory."""
-    layout = Layout(folder)
+    layout, results = Layout(folder), RolloutFolder(folder).results
     try:
-        summary = cast("dict[str, object]", json.loads(layout.evaluation.read_bytes()))
-        lines = RolloutFolder(folder).results.read_bytes().splitlines()
-        rows = [cast("dict[str, object]", json.loads(line)) for line in lines]
-        splits = cast("Mapping[str, Mapping[str, object]]", summary["splits"])
-        return EvaluationReport(
-            out=folder,
-            skill=str(summary["skill"]),
-            metric=str(summary["metric"]),
-            benchmark=str(summary.get("benchmark", "")),
-            target=str(summary.get("target", "")),
-            data=str(summary.get("data", "")),
-            splits=tuple(_score(name, each) for name, each in splits.items()),
-            whole=_score("all", summary),
-            failed=_failed(rows, read_places(layout)),
-            spent=_spent(layout, summary.get("booked")),
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        summary = TypeAdapter(_Summary).validate_json(layout.evaluation.read_bytes())
+        lines = results.read_bytes().splitlines()
+        rows = [TypeAdapter(_Row).validate_json(line) for line in lines]
+    except (OSError, ValueError) as error:
         raise StoreError(
-            f"{layout.evaluation} or {RolloutFolder(folder).results.name} cannot be read "
-            f"({error}); the same `skillopt eval` writes them again, without paying twice"
+            f"{layout.evaluation} or {results.name} cannot be read ({error}); the same "
+            "`skillopt eval` writes them again, without paying twice"
         ) from error
-
-
-def _score(name: str, fields: Mapping[str, object]) -> SplitScore:
-    low, high = cast("Sequence[float]", fields["score_interval_95"])
-    passed = fields.get("passed_every_time")
-    return SplitScore(
-        split=name,
-        score=_number(fields["score"]),
-        low=low,
-        high=high,
-        hard=_number(fields["hard"]),
-        soft=_number(fields["soft"]),
-        n=round(_number(fields["n_scored"])),
-        failures=round(_number(fields["n_failures"])),
-        replicates=round(_number(fields.get("replicates", 1))),
-        passed=None if passed is None else _number(passed),
+    cache = SqliteCache(layout.cache, read_only=True)
+    spent = spent_under(cache, summary["booked"])
+    cache.close()
+    return EvaluationReport(
+        out=folder,
+        skill=summary["skill"],
+        metric=summary["metric"],
+        benchmark=summary["benchmark"],
+        target=summary["target"],
+        data=summary["data"],
+        splits=tuple(_score(name, scores) for name, scores in summary["splits"].items()),
+        whole=_score("all", summary),
+        failed=_failed(rows, read_places(layout)),
+        spent=spent,
     )
 
 
-def _number(value: object) -> float:
-    return float(cast("float", value))
+def _score(name: str, scores: _Scores) -> SplitScore:
+    low, high = scores["score_interval_95"]
+    return SplitScore(
+        split=name,
+        score=scores["score"],
+        low=low,
+        high=high,
+        hard=scores["hard"],
+        soft=scores["soft"],
+        n=scores["n_scored"],
+        failures=scores["n_failures"],
+        replicates=scores.get("replicates", 1),
+        passed=scores.get("passed_every_time"),
+    )
 
 
-def _failed(
-    rows: Sequence[Mapping[str, object]], places: Mapping[str, str]
-) -> tuple[FailedItem, ...]:
-    unscored: list[FailedItem] = []
-    wrong: list[FailedItem] = []
+def _failed(rows: Sequence[_Row], places: Mapping[str, str]) -> tuple[FailedItem, ...]:
+    failed: list[FailedItem] = []
     for row in rows:
-        item = str(row["id"])
-        place = places.get(item, "")
-        if row["hard"] is None:
-            error = cast("Mapping[str, object]", row["error"])
-            reason = f"{error['kind']}: {error['message']}"
-            unscored.append(FailedItem(item, None, reason, place))
-        elif (hard := _number(row["hard"])) < FULL_MARKS:
-            wrong.append(FailedItem(item, hard, str(row.get("fail_reason") or ""), place))
-    return (*unscored, *wrong)
+        item, hard = row["id"], row["hard"]
+        if hard is None:
+            reason = "{kind}: {message}".format(**row.get("error", {}))
+            failed.append(FailedItem(item, None, reason, places.get(item, "")))
+        elif hard < FULL_MARKS:
+            reason = row.get("fail_reason", "")
+            failed.append(FailedItem(item, hard, reason, places.get(item, "")))
+    return tuple(sorted(failed, key=lambda item: item.hard is not None))
 
 
 def write_places(layout: Layout, tasks: Iterable[Task], hide: Callable[[str], str]) -> None:
@@ -171,24 +198,11 @@ def write_places(layout: Layout, tasks: Iterable[Task], hide: Callable[[str], st
 def read_places(layout: Layout) -> Mapping[str, str]:
     """Where items without an id of the user's stand, by id: `tickets.csv:12`."""
     try:
-        places: object = json.loads(layout.places.read_bytes())
+        return TypeAdapter(dict[str, str]).validate_json(layout.places.read_bytes())
     except (OSError, ValueError):
         return {}
-    items = cast("dict[str, object]", places) if isinstance(places, dict) else {}
-    return {key: value for key, value in items.items() if isinstance(value, str)}
 
 
 def spent_under(cache: SqliteCache, booked: str) -> Usage:
     """What one of the evaluations in a folder has paid."""
     return sum((used for (move, *_), used in cache.spent().items() if move == booked), Usage())
-
-
-def _spent(layout: Layout, booked: object) -> Usage:
-    """Of older evaluations, which do not say how theirs is booked, all that the folder has paid."""
-    cache = SqliteCache(layout.cache, read_only=True)
-    try:
-        if isinstance(booked, str):
-            return spent_under(cache, booked)
-        return sum(cache.spent().values(), Usage())
-    finally:
-        cache.close()

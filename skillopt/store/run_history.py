@@ -22,8 +22,6 @@ from skillopt.core.proposal import Candidate
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
 
-ASKS_NO_MODEL = frozenset({"patterns"})
-"""Proposers that work out their proposals without the optimizer model."""
 _WIDE = 60
 """Characters of a gist."""
 
@@ -64,7 +62,6 @@ class RunHistory:
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> RunHistory:
-        """Read a record."""
         run_history = cls()
         for event in events:
             run_history.add(event)
@@ -102,7 +99,6 @@ class RunHistory:
 
     @property
     def steps(self) -> list[Stepped]:
-        """All steps, oldest first."""
         return [entry.fact for entry in self.entries if isinstance(entry.fact, Stepped)]
 
     @property
@@ -141,7 +137,6 @@ class Tried:
 
     @property
     def action(self) -> str:
-        """What became of it."""
         return self.decision.action
 
 
@@ -177,20 +172,43 @@ def _short(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one proposer contributed to a run."""
+    """What one proposer contributed to a run, in edits."""
 
     by: str
     proposed: int
-    """Edits, before merging and selection."""
+    """Before merging and selection."""
     tried: int
-    """Edits in candidates that met the gate."""
+    """In candidates that met the gate."""
     accepted: int
-    """Edits in candidates that the gate let through."""
+    asks_model: bool
+    """Whether these are proposals of the optimizer model."""
 
-    @property
-    def asks_model(self) -> bool:
-        """Whether these are the optimizer model's own proposals."""
-        return self.by not in ASKS_NO_MODEL
+
+def shares(events: Iterable[Event]) -> list[Share]:
+    """Every proposer of a run, the one with most accepted edits first."""
+    proposed, tried, accepted = Counter[str](), Counter[str](), Counter[str]()
+    asking: set[str] = set()
+    for fact in events:
+        if isinstance(fact, Drafted):
+            found = [proposal for finding in fact.draft.findings for proposal in finding.proposals]
+            proposals = found or fact.draft.merged.proposals
+            proposed.update(proposal.by for proposal in proposals)
+            asking |= {proposal.by for proposal in proposals if proposal.asked}
+            if fact.decision is not None:
+                applied = _applied(fact.draft.leading)
+                tried.update(applied)
+                accepted.update(applied if fact.decision.accepted else ())
+    names = sorted(proposed | tried, key=lambda by: (-accepted[by], -proposed[by], by))
+    return [Share(by, proposed[by], tried[by], accepted[by], by in asking) for by in names]
+
+
+def _applied(candidate: Candidate) -> list[str]:
+    """The proposers of the edits that changed the candidate."""
+    chosen = candidate.chosen.proposals
+    if candidate.rewritten is not None:
+        return [proposal.by for proposal in chosen]
+    placed = zip(chosen, candidate.report, strict=False)
+    return [proposal.by for proposal, placement in placed if placement.applied]
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,35 +226,14 @@ class Replies:
         return 0 < self.asked == self.unusable
 
 
-def shares(events: Iterable[Event]) -> list[Share]:
-    """Every proposer of a run, the one with most accepted edits first."""
-    proposed, tried, accepted = Counter[str](), Counter[str](), Counter[str]()
-    for fact in events:
-        if isinstance(fact, Drafted):
-            draft = fact.draft
-            proposals = [proposal for finding in draft.findings for proposal in finding.proposals]
-            proposed.update(proposal.by for proposal in proposals or draft.merged.proposals)
-            if fact.decision is not None:
-                applied = _applied(draft.leading)
-                tried.update(applied)
-                accepted.update(applied if fact.decision.accepted else ())
-    names = sorted(proposed | tried, key=lambda by: (-accepted[by], -proposed[by], by))
-    return [Share(by, proposed[by], tried[by], accepted[by]) for by in names]
-
-
 def replies(events: Iterable[Event]) -> Replies:
     """Count reflection questions and those that got no usable reply."""
     findings = [
-        finding
-        for fact in events
-        if isinstance(fact, Stepped)
-        for finding in fact.draft.findings
-        if finding.problem
-        or any(proposal.by not in ASKS_NO_MODEL for proposal in finding.proposals)
-        or not finding.proposals
+        finding for fact in events if isinstance(fact, Stepped) for finding in fact.draft.findings
     ]
     problems = [finding.problem for finding in findings if finding.problem]
-    return Replies(len(findings), len(problems), problems[-1] if problems else "")
+    asked = sum(finding.asked for finding in findings)
+    return Replies(asked, len(problems), problems[-1] if problems else "")
 
 
 def useless(events: Iterable[Event]) -> str:
@@ -251,12 +248,3 @@ def useless(events: Iterable[Event]) -> str:
         "request; a more capable model.optimizer; a larger model.optimizer_max_tokens; "
         "gradient.proposer=instruct for a small model. Then train into another env.out_root"
     )
-
-
-def _applied(candidate: Candidate) -> list[str]:
-    """The proposers of the edits that changed the candidate."""
-    chosen = candidate.chosen.proposals
-    if candidate.rewritten is not None:
-        return [proposal.by for proposal in chosen]
-    placed = zip(chosen, candidate.report, strict=False)
-    return [proposal.by for proposal, placement in placed if placement.applied]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 
 from skillopt.core.edits import Append, Change, Delete, Edit, Placement, Rewrite, Suggestion
 from skillopt.core.events import Decision
@@ -11,6 +13,7 @@ from skillopt.core.memory import MemoryEntry
 from skillopt.core.proposal import Candidate, Draft, Finding, Probe, Proposal, Rate, Size
 from skillopt.core.rollout import Evaluation
 from skillopt.core.skill import MAIN
+from skillopt.store.files import given
 from skillopt.store.kinds import Files, Json, Sources
 from skillopt.store.receipts import stage_tokens
 from skillopt.store.run_history import HistoryEntry
@@ -101,11 +104,8 @@ def _rollout_part(fact: Stepped, config: Mapping[str, object]) -> Json:
 
 
 def _patches(useful: Iterable[Finding]) -> Json:
-    sources = [finding.source for finding in useful]
-    return {
-        "n_failure_patches": sources.count("failure"),
-        "n_success_patches": sources.count("success"),
-    }
+    count = Counter(finding.source for finding in useful)
+    return {"n_failure_patches": count["failure"], "n_success_patches": count["success"]}
 
 
 def _batch_seed(fact: Stepped, index: int, config: Mapping[str, object]) -> int | None:
@@ -165,7 +165,7 @@ def _problems(draft: Draft) -> list[str]:
 
 def _race_part(fact: Stepped) -> Json:
     """What is told only where there were several candidates, or another parent."""
-    part: Json = {"parent_origin": fact.parent} if fact.parent else {}
+    part = given(parent_origin=fact.parent)
     if fact.rounds or len(fact.draft.candidates) > 1:
         part |= {
             "n_candidates": len(fact.draft.candidates),
@@ -204,7 +204,7 @@ def decision_json(decision: Decision) -> Json:
         "candidate_gate_score_is_upper_bound": decision.bounded,
         "inconclusive": decision.inconclusive,
         "gate_level": decision.level,
-        **({"gate_rivals": decision.compared} if decision.compared > 1 else {}),
+        **given(gate_rivals=decision.compared > 1 and decision.compared),
         "reason": decision.reason,
     }
 
@@ -216,8 +216,12 @@ def evaluation_json(name: str, evaluation: Evaluation) -> Json:
         f"{name}_soft": evaluation.soft,
         f"{name}_n": evaluation.n,
         f"{name}_failures": len(evaluation.failures),
-        **({f"{name}_own_failures": len(own)} if (own := evaluation.own_failures) else {}),
-        **({f"{name}_replicates": len(evaluation.rounds)} if evaluation.rounds else {}),
+        **given(
+            **{
+                f"{name}_own_failures": len(evaluation.own_failures),
+                f"{name}_replicates": len(evaluation.rounds),
+            }
+        ),
     }
 
 
@@ -234,7 +238,7 @@ def rate_json(rate: Rate) -> Json:
         "risk_notes": rate.risks,
         "raw_response": rate.reply,
         **({} if rate.volatility is None else {"volatility": rate.volatility}),
-        **({"error": rate.problem} if rate.problem else {}),
+        **given(error=rate.problem),
     }
 
 
@@ -247,7 +251,7 @@ def size_json(size: Size | None) -> Json:
         "skill_tokens_after": size.after,
         "skill_tokens_added": size.added,
         **({} if size.after == size.drafted else {"skill_tokens_drafted": size.drafted}),
-        **({"max_skill_tokens": size.limit} if size.limit else {}),
+        **given(max_skill_tokens=size.limit),
     }
 
 
@@ -261,16 +265,10 @@ def _draft_files(draft: Draft, payload: str) -> Files:
     if draft.rate is not None:
         yield "lr_decision.json", rate_json(draft.rate)
     ranked: Json = {"reasoning": draft.merged.reasoning, payload: _proposals(chosen.proposals)}
-    if chosen.indices is not None:
-        ranked["ranking_details"] = {
-            "reasoning": chosen.reasoning,
-            "selected_indices": chosen.indices,
-        }
-    if chosen.dropped:
-        ranked["dropped"] = [
-            {**_proposal(dropped.proposal), "reason": dropped.reason} for dropped in chosen.dropped
-        ]
-    yield "ranked_edits.json", ranked
+    if (indices := chosen.indices) is not None:
+        ranked["ranking_details"] = {"reasoning": chosen.reasoning, "selected_indices": indices}
+    dropped = [{**_proposal(each.proposal), "reason": each.reason} for each in chosen.dropped]
+    yield "ranked_edits.json", ranked | given(dropped=dropped)
     if candidate.rewritten is None:
         yield "edit_apply_report.json", _placements(candidate.report)
     else:
@@ -311,8 +309,7 @@ def _rewritten(candidate: Candidate) -> Json:
         "reasoning": rewritten.reasoning,
         "change_summary": rewritten.summary,
         "new_skill": None if candidate.skill is None else candidate.skill.body,
-        **({"title": rewritten.title} if rewritten.title else {}),
-        **({"problem": rewritten.problem} if rewritten.problem else {}),
+        **given(title=rewritten.title, problem=rewritten.problem),
     }
 
 
@@ -323,7 +320,7 @@ def _finding(finding: Finding, payload: str) -> Json:
         "source_type": finding.source,
         "batch_size": len(finding.tasks),
         "task_ids": finding.tasks,
-        **({"trail": finding.trail} if finding.trail else {}),
+        **given(trail=finding.trail),
         key: [
             {name: pattern.name, "count": pattern.count, "description": pattern.description}
             for pattern in finding.patterns
@@ -352,8 +349,8 @@ def _proposal(proposal: Proposal) -> Json:
 def _change(change: Change) -> Json:
     match change:
         case Suggestion(aim, title, instruction, priority):
-            fields: Json = {"type": aim, "title": title, "instruction": instruction}
-            return {**fields, "priority_hint": priority}
+            hint = {"instruction": instruction, "priority_hint": priority}
+            return {"type": aim, "title": title, **hint}
         case Rewrite(title, summary, body):
             return {"title": title, "change_summary": summary, "new_skill": body}
         case _:
@@ -370,21 +367,19 @@ def _edit(edit: Edit) -> Json:
 
 
 def _placements(report: Iterable[Placement]) -> list[Json]:
-    rows: list[Json] = []
-    for index, placement in enumerate(report):
-        edit = _edit(placement.edit)
-        rows.append(
-            {
-                "index": index,
-                **({"file": edit["file"]} if "file" in edit else {}),
-                "op": edit["op"],
-                "target": str(edit["target"])[:200],
-                "content_preview": str(edit["content"])[:200],
-                "status": placement.status,
-                "target_match": placement.how,
-            }
-        )
-    return rows
+    return [
+        {
+            "index": index,
+            **given(file=edit.get("file")),
+            "op": edit["op"],
+            "target": str(edit["target"])[:200],
+            "content_preview": str(edit["content"])[:200],
+            "status": placement.status,
+            "target_match": placement.how,
+        }
+        for index, placement in enumerate(report)
+        for edit in [_edit(placement.edit)]
+    ]
 
 
 def _remembered(entry: MemoryEntry) -> Json:
@@ -408,28 +403,20 @@ def _remembered(entry: MemoryEntry) -> Json:
         fields["undecided_edits" if entry.undecided else kind] = [
             {key: value for key, value in edit.items() if key != "new_skill"} for edit in edits
         ]
-    if entry.rejected_notes:
-        fields["rejected_notes"] = entry.rejected_notes
-    return fields
+    return fields | given(rejected_notes=entry.rejected_notes)
 
 
 def _probe(probe: Probe) -> Json:
-    turns: list[Json] = []
-    for turn in probe.turns:
-        score = turn.score
-        turns.append(
-            {
-                "probe": turn.kind,
-                "reasoning": turn.why,
-                "question" if turn.kind == "ask" else "instruction": turn.sent,
-                "answer": turn.came,
-                **(
-                    {"hard": score.hard, "soft": score.soft, "feedback": score.feedback}
-                    if score
-                    else {}
-                ),
-            }
-        )
+    turns = [
+        {
+            "probe": turn.kind,
+            "reasoning": turn.why,
+            "question" if turn.kind == "ask" else "instruction": turn.sent,
+            "answer": turn.came,
+            **(asdict(turn.score) if turn.score else {}),
+        }
+        for turn in probe.turns
+    ]
     return {
         "id": probe.task,
         "turns": turns,
@@ -460,15 +447,7 @@ def _race_files(fact: Stepped) -> Files:
         "race.json",
         {
             "candidates": [_candidate(candidate) for candidate in draft.candidates],
-            "heats": [
-                {
-                    "split": round_.split,
-                    "tasks": round_.tasks,
-                    "gains": dict(round_.gains),
-                    "kept": round_.kept,
-                }
-                for round_ in fact.rounds
-            ],
+            "heats": [asdict(round_) for round_ in fact.rounds],
             "winner": draft.leading.name if fact.decision else None,
             "attempts": sum(round_.attempts for round_ in fact.rounds),
         },

@@ -43,6 +43,7 @@ def summary(
 ) -> Json:
     """What came out so far. Scores come with the number of items and of failed attempts."""
     facts = [entry.fact for entry in run_history.entries]
+    answered = asdict(replies(facts))
     return {
         "version": f"skillopt-{run_history.version}",
         "config": dict(config),
@@ -77,25 +78,14 @@ def summary(
             for attempt in tried(facts)
         ],
         "proposers": {
-            share.by: {
-                "proposed": share.proposed,
-                "tried": share.tried,
-                "accepted": share.accepted,
-                "asks_model": share.asks_model,
-            }
-            for share in shares(facts)
+            share["by"]: {key: value for key, value in share.items() if key != "by"}
+            for share in map(asdict, shares(facts))
         },
-        "optimizer_replies": _replies(facts),
+        "optimizer_replies": {key: value for key, value in answered.items() if value != ""},
         **_final_test_part(state),
         "total_wall_time_s": round(sum(entry.wall for entry in run_history.entries), 3),
         "token_summary": tokens(spent),
     }
-
-
-def _replies(facts: Sequence[Fact]) -> Json:
-    counts = replies(facts)
-    fields: Json = {"asked": counts.asked, "unusable": counts.unusable}
-    return fields | ({"last_problem": counts.last_problem} if counts.last_problem else {})
 
 
 def failures(facts: Iterable[Fact]) -> dict[str, int]:
@@ -111,14 +101,8 @@ def stopped(note: Stopped | None) -> Json:
     """Why a run has not reached its end, and what the rest would take if a limit was the reason."""
     if note is None:
         return {}
-    fields: Json = {"reason": note.reason, "at": note.at}
-    if note.rest is not None:
-        fields["rest"] = {
-            "calls": list(note.rest.calls),
-            "tokens": list(note.rest.tokens),
-            "dollars": None if note.rest.dollars is None else list(note.rest.dollars),
-        }
-    return {"stopped": fields}
+    rest = {"rest": asdict(note.rest)} if note.rest else {}
+    return {"stopped": {"reason": note.reason, "at": note.at, **rest}}
 
 
 def forced_guidance(entries: Iterable[HistoryEntry]) -> Json:

@@ -8,21 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from skillopt.core.chat import Reply, Usage
-from skillopt.core.events import Event
 from skillopt.core.rollout import Rollout, Score
-
-
-@dataclass(slots=True)
-class MemoryLog:
-    """An `EventLog` that is gone with the process."""
-
-    kept: list[Event] = field(default_factory=list[Event])
-
-    def append(self, event: Event) -> None:
-        self.kept.append(event)
-
-    def events(self) -> tuple[Event, ...]:
-        return tuple(self.kept)
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from skillopt.core.chat import Request
 from skillopt.core.events import Measured
 from skillopt.core.facts import Stepped
 from skillopt.core.ports import CompleteGate
+from skillopt.core.sink import MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.engine.candidate_evaluation import CandidateEvaluation, Replication
 from skillopt.engine.loop import train
@@ -20,7 +21,6 @@ from skillopt.engine.plan import PlanSettings
 from skillopt.gates.compared import Metric, NoRegression, Strict
 from skillopt.gates.tested import Paired, Sequential
 from skillopt.model.scripted import Scripted
-from skillopt.testing.doubles import MemoryLog
 
 SEED = Skill.parse("You add numbers.\n")
 STRICT = Strict(Metric())

@@ -14,6 +14,7 @@ from skillopt.core.edits import Append
 from skillopt.core.events import Begun, Fact, Measured
 from skillopt.core.facts import Stepped
 from skillopt.core.ports import CompleteGate
+from skillopt.core.sink import MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
 from skillopt.engine.candidate_evaluation import CandidateEvaluation, CandidateResult, Replication
@@ -23,7 +24,6 @@ from skillopt.errors import ModelError
 from skillopt.gates.compared import Metric, Strict
 from skillopt.gates.tested import Paired, Sequential
 from skillopt.model.scripted import Scripted
-from skillopt.testing.doubles import MemoryLog
 
 SEED = Skill.parse("You add numbers.\n")
 STRICT = Strict(Metric())

@@ -16,6 +16,7 @@ from skillopt.core.facts import Stepped
 from skillopt.core.memory import meaning
 from skillopt.core.proposal import Candidate, Draft, candidates_compared
 from skillopt.core.rollout import Evaluation
+from skillopt.core.sink import MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.engine.candidate_evaluation import Replication
@@ -28,7 +29,6 @@ from skillopt.gates.tested import Paired
 from skillopt.model.scripted import Scripted
 from skillopt.optimizer.pipeline import Pipeline
 from skillopt.optimizer.vary import Vary
-from skillopt.testing.doubles import MemoryLog
 
 STRICT = Strict(Metric())
 START = Skill.parse("You add numbers.\n")

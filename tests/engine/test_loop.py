@@ -13,6 +13,7 @@ from skillopt.core.events import Fact, FinalTested, Timed
 from skillopt.core.facts import EpochClosed, MetaReflected, Pruned, Stepped
 from skillopt.core.proposal import Draft
 from skillopt.core.rollout import CHANGED, UNCHANGED, Change
+from skillopt.core.sink import MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
 from skillopt.engine.candidate_evaluation import Replication
@@ -24,7 +25,7 @@ from skillopt.gates.tested import Paired
 from skillopt.model.scripted import Scripted
 from skillopt.optimizer.learning_rate import Constant
 from skillopt.optimizer.parts import epoch_memory, run_memory
-from skillopt.testing.doubles import MemoryCache, MemoryLog
+from skillopt.testing.doubles import MemoryCache
 
 SEED = Skill.parse("You add numbers.\n")
 

@@ -16,6 +16,7 @@ from skillopt.core.events import Decision, FinalTested, Measured, Note
 from skillopt.core.facts import Stepped
 from skillopt.core.ports import CompleteGate
 from skillopt.core.rollout import Evaluation, Score
+from skillopt.core.sink import MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.core.task import Split, Task
@@ -27,7 +28,7 @@ from skillopt.errors import AccessError, ModelError, Unmeasurable
 from skillopt.gates.compared import Always, Metric, NoRegression, Strict
 from skillopt.gates.tested import Paired, Sequential
 from skillopt.model.scripted import Scripted
-from skillopt.testing.doubles import MemoryCache, MemoryLog
+from skillopt.testing.doubles import MemoryCache
 
 OLD = Skill.parse("You add numbers.\n")
 NEW = Skill.parse("You add numbers boldly.\n")

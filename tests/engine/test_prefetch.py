@@ -14,6 +14,7 @@ from skillopt.aio import task_group
 from skillopt.core.chat import Reply, Request
 from skillopt.core.events import Event, Fact, Prefetched, Signal
 from skillopt.core.facts import Stepped
+from skillopt.core.sink import MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
 from skillopt.engine.candidate_evaluation import Replication
@@ -23,7 +24,7 @@ from skillopt.engine.prefetch import Prefetch
 from skillopt.engine.run import TrainingRun
 from skillopt.errors import AccessError, BudgetSpent, ModelError, Pending, SkilloptError
 from skillopt.model.scripted import Scripted
-from skillopt.testing.doubles import MemoryCache, MemoryLog
+from skillopt.testing.doubles import MemoryCache
 
 SEED = Skill.parse("You add numbers.\n")
 PATIENCE = 60

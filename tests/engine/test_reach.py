@@ -16,6 +16,7 @@ from skillopt.core.events import Measured, Ticked
 from skillopt.core.facts import Stepped
 from skillopt.core.ports import CompleteGate
 from skillopt.core.rollout import Evaluation, Score
+from skillopt.core.sink import MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.engine.candidate_evaluation import Replication, alpha_share, out_of_reach
@@ -24,7 +25,6 @@ from skillopt.engine.plan import PlanSettings
 from skillopt.gates.compared import Metric, Strict
 from skillopt.gates.tested import Paired, Sequential
 from skillopt.model.scripted import Scripted
-from skillopt.testing.doubles import MemoryLog
 
 STRICT = Strict(Metric())
 SEED = Skill.parse("You add numbers.\n")

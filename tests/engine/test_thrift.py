@@ -21,7 +21,7 @@ from skillopt.core.chat import Request
 from skillopt.core.events import Decision, Event, Measured
 from skillopt.core.facts import Stepped
 from skillopt.core.rollout import Rollout, Score, Trajectory
-from skillopt.core.sink import EventSink
+from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
 from skillopt.engine.candidate_evaluation import CandidateEvaluation, CandidateResult, Replication
@@ -32,7 +32,7 @@ from skillopt.gates.compared import Always, Metric, Strict
 from skillopt.harness.chat import Chat
 from skillopt.model.scripted import Scripted
 from skillopt.optimizer.parts import epoch_memory
-from skillopt.testing.doubles import MemoryCache, MemoryLog
+from skillopt.testing.doubles import MemoryCache
 
 SEED = Skill.parse("You add numbers.\n")
 

@@ -36,7 +36,7 @@ def uncut(tmp_path_factory: pytest.TempPathFactory) -> Uncut:
 
 
 def steps_of(out: Path) -> list[Stepped]:
-    return [each for each in read_log(out / "events.jsonl").events if isinstance(each, Stepped)]
+    return [each for each in read_log(out / "events.jsonl") if isinstance(each, Stepped)]
 
 
 def read(path: Path) -> dict[str, object]:

@@ -20,14 +20,13 @@ from skillopt.core.edits import Append
 from skillopt.core.memory import Memory, regression_share
 from skillopt.core.proposal import Proposal, ProposalSet, Rate
 from skillopt.core.rollout import Evaluation, Failure, Rollout, Score
-from skillopt.core.sink import EventSink
+from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.errors import ConfigError
 from skillopt.model.scripted import Scripted
 from skillopt.optimizer.learning_rate import Autonomous, AutonomousOr, Steadying
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
-from skillopt.testing.doubles import MemoryLog
 
 MERGED = ProposalSet(tuple(Proposal(Append(str(n)), "failure", ("t",)) for n in range(5)))
 SKILL = Skill.parse("# Job\n")

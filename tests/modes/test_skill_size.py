@@ -12,7 +12,7 @@ from support_runs import Uncut, kill_and_resume, run_uncut
 
 from skillopt.core.chat import Request
 from skillopt.core.facts import Stepped
-from skillopt.core.sink import EventSink
+from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.core.tokens import estimate
@@ -21,7 +21,6 @@ from skillopt.model.scripted import Scripted
 from skillopt.optimizer.update import Compress
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
-from skillopt.testing.doubles import MemoryLog
 
 LIMIT = 150
 LONG = Skill.parse(f"---\nname: x\n---\n# Job\n\n{'- words ' * 40}\n").with_guidance("stay")

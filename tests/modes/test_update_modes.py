@@ -17,14 +17,13 @@ from skillopt.core.chat import Request
 from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Replace, Rewrite, Suggestion
 from skillopt.core.memory import Memory, MemoryEntry
 from skillopt.core.proposal import Proposal, Selection
-from skillopt.core.sink import EventSink
+from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Region, Skill
 from skillopt.model.scripted import Scripted
 from skillopt.optimizer.parts import UpdateMode
 from skillopt.optimizer.update import Follow, Patch, TakeOver
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
-from skillopt.testing.doubles import MemoryLog
 
 MODES = {
     "patch": "edits",

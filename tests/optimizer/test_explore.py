@@ -12,7 +12,7 @@ from skillopt.core.edits import Append
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Finding, Proposal
 from skillopt.core.rollout import Rollout, Score, Trajectory
-from skillopt.core.sink import EventSink
+from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.core.tokens import estimate
 from skillopt.model.scripted import Scripted
@@ -20,7 +20,6 @@ from skillopt.optimizer.explore import CALLS, Explore
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.digest import Digest
 from skillopt.prompts.library import Library
-from skillopt.testing.doubles import MemoryLog
 
 SKILL = Skill.parse("Body.\n")
 LIST = {"calls": [{"tool": "list"}]}

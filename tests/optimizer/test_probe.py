@@ -11,14 +11,13 @@ from skillopt.core.chat import Request
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Probe, Turn
 from skillopt.core.rollout import Failure, Rollout, Score, Trajectory
-from skillopt.core.sink import EventSink
+from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.model.scripted import Scripted
 from skillopt.optimizer.probe import Probing, spread
 from skillopt.optimizer.reflect import Reflect
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
-from skillopt.testing.doubles import MemoryLog
 
 SKILL = Skill.parse("Body.\n")
 

@@ -11,7 +11,7 @@ from skillopt.core.edits import Append
 from skillopt.core.facts import Stepped
 from skillopt.core.memory import Memory, MemoryEntry
 from skillopt.core.proposal import Finding, ReminderUpdate, Source
-from skillopt.core.sink import EventSink
+from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.engine.loop import train
@@ -25,7 +25,6 @@ from skillopt.optimizer.selection import Select
 from skillopt.optimizer.update import Patch
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
-from skillopt.testing.doubles import MemoryLog
 
 SKILL = Skill.parse("Add.\n").with_notes(["Old one."])
 FAILURES: frozenset[Source] = frozenset(("failure",))

@@ -7,7 +7,7 @@ from skillopt.core.chat import Request
 from skillopt.core.edits import Append, Replace
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Proposal, ProposalSet, Selection
-from skillopt.core.sink import EventSink
+from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.errors import ModelError
 from skillopt.model.scripted import Scripted
@@ -16,7 +16,6 @@ from skillopt.optimizer.selection import Select
 from skillopt.optimizer.update import Patch
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
-from skillopt.testing.doubles import MemoryLog
 
 MERGED = ProposalSet(
     tuple(Proposal(Append(str(n)), "failure", tuple(f"t{i}" for i in range(n))) for n in range(4))

@@ -13,7 +13,7 @@ from skillopt.core.edits import Append, Delete
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Finding
 from skillopt.core.rollout import Failure, Rollout, Score, Trajectory
-from skillopt.core.sink import EventSink
+from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.errors import Refused
 from skillopt.model.scripted import Scripted
@@ -23,7 +23,6 @@ from skillopt.optimizer.merging import Several, Union
 from skillopt.optimizer.patterns import Patterns, form_of
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
-from skillopt.testing.doubles import MemoryLog
 
 SKILL = Skill.parse("# Job\n\n- Read the note.\n- Explain your answer in a friendly sentence.\n")
 RULE = "When asked for a date, write it as YYYY-MM-DD and nothing else."

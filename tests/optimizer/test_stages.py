@@ -10,14 +10,13 @@ from skillopt.core.edits import Append
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Finding, Proposal, ProposalSet, Source
 from skillopt.core.rollout import Failure, Rollout, Score
-from skillopt.core.sink import EventSink
+from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.model.scripted import Scripted
 from skillopt.optimizer.merging import Aggregate
 from skillopt.optimizer.reflect import Reflect
 from skillopt.prompts.ask import Asker
 from skillopt.prompts.library import Library
-from skillopt.testing.doubles import MemoryLog
 
 SKILL = Skill.parse("Body.\n")
 

@@ -9,10 +9,9 @@ from skillopt.core.events import Ticked
 from skillopt.core.memory import Memory, MemoryEntry
 from skillopt.core.proposal import Proposal, ProposalSet, Selection
 from skillopt.core.rollout import Failure, Rollout, Score
-from skillopt.core.sink import EventSink
+from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.optimizer.trial import Trial
-from skillopt.testing.doubles import MemoryLog
 
 SKILL = Skill.parse("Start.\n")
 TASKS = ("a", "b", "c", "d", "e")

@@ -6,14 +6,13 @@ import pytest
 from support import Seen
 
 from skillopt.core.chat import Model, Request
-from skillopt.core.sink import EventSink
+from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.errors import ConfigError, ModelError, Refused, Unusable
 from skillopt.model.scripted import Scripted
 from skillopt.optimizer.replies import EDITS, EditAnswer
 from skillopt.optimizer.selection import Ranking
 from skillopt.prompts.ask import Asker, PromptQuestion
 from skillopt.prompts.library import Library
-from skillopt.testing.doubles import MemoryLog
 
 QUESTION = PromptQuestion(
     stage="ranking",

@@ -106,22 +106,6 @@ async def test_estimated_calls_are_told_from_counted_ones_in_a_later_process(
     again.close()
 
 
-async def test_a_file_without_marks_for_estimates_is_read_and_continued(tmp_path: Path) -> None:
-    cache = SqliteCache(tmp_path / "c")
-    await keep_counted(cache, "a", Usage(1, 5, 2))
-    cache.close()
-    with sqlite3.connect(tmp_path / "c") as db:
-        db.execute("DROP TABLE estimated")
-    db.close()
-    reader = SqliteCache(tmp_path / "c", read_only=True)
-    assert reader.spent() == {("", "target", "rollout"): Usage(1, 5, 2)}
-    reader.close()
-    cache = SqliteCache(tmp_path / "c")
-    await keep_counted(cache, "b", Usage(1, 5, 2, estimated=1))
-    assert cache.spent() == {("", "target", "rollout"): Usage(2, 10, 4, estimated=1)}
-    cache.close()
-
-
 async def test_rollouts_are_looked_up_by_skill_and_by_task_oldest_first(tmp_path: Path) -> None:
     cache = SqliteCache(tmp_path / "c")
     values = [rollout(task, skill) for skill in (INITIAL, FIRST) for task in ("b", "a", "it's")]
@@ -363,14 +347,18 @@ async def test_a_changed_reply_is_named_and_never_used(tmp_path: Path) -> None:
     cache.close()
 
 
-async def test_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("version", "way_out"), [(99, "Upgrade skillopt"), (1, "env.out_root")])
+async def test_a_file_of_another_version_is_refused(
+    tmp_path: Path, version: int, way_out: str
+) -> None:
     path = tmp_path / "cache.sqlite"
     await filled(path, 1)
     db = sqlite3.connect(path)
-    db.execute("PRAGMA user_version = 99")
+    db.execute(f"PRAGMA user_version = {version}")
     db.close()
-    with pytest.raises(StoreError, match="Upgrade skillopt"):
-        SqliteCache(path)
+    for read_only in (True, False):
+        with pytest.raises(StoreError, match=way_out):
+            SqliteCache(path, read_only=read_only)
 
 
 async def test_an_empty_file_left_by_a_crash_is_as_good_as_none(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def test_a_cut_at_any_byte_keeps_a_valid_prefix_that_can_be_continued(
     cut = data.draw(st.integers(0, len(whole)))
     path.write_bytes(whole[:cut])
     kept = whole[:cut].count(b"\n")
-    assert list(read_log(path).events) == story()[:kept]
+    assert list(read_log(path)) == story()[:kept]
     assert path.read_bytes() == whole[:cut], "reading changes nothing"
     log = EventFile(path)
     assert log.dropped == cut - (whole[:cut].rfind(b"\n") + 1)
@@ -229,12 +229,12 @@ def test_a_full_disk_tears_no_line_and_writing_can_go_on(tmp_path: Path) -> None
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     log.append(Started("later", "2"))
-    assert list(read_log(path).events) == [Started("now", "1"), Started("later", "2")]
+    assert list(read_log(path)) == [Started("now", "1"), Started("later", "2")]
 
 
 def test_the_state_after_reading_is_the_state_after_writing(tmp_path: Path) -> None:
     written(tmp_path / "e", story())
-    assert replay(read_log(tmp_path / "e").events) == replay(story())
+    assert replay(read_log(tmp_path / "e")) == replay(story())
 
 
 def test_text_that_utf8_cannot_hold_is_replaced_not_lost_with_the_rest() -> None:

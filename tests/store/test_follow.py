@@ -46,7 +46,7 @@ async def test_a_run_in_another_process_is_followed_to_its_end_and_every_event_s
         _, errors = await process.communicate()
     assert process.returncode == 0, errors.decode()
     assert not began_as
-    assert tuple(entry.event for entry in entries) == read_log(out / "events.jsonl").events
+    assert tuple(entry.event for entry in entries) == read_log(out / "events.jsonl")
     assert refreshed == entries
     assert run.status == "finished"
     assert run.state == skillopt.load_run(out).state

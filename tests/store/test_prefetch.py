@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -90,22 +89,3 @@ async def test_what_was_kept_before_is_nothing_ahead(tmp_path: Path) -> None:
     assert await attempt(cache, "a", prefetch_for="m")
     assert (cache.ahead(), cache.reused.attempts) == (PrefetchCount(), 0)
     cache.close()
-
-
-async def test_a_file_that_knows_nothing_of_attempts_ahead_is_read_and_continued(
-    tmp_path: Path,
-) -> None:
-    cache = SqliteCache(tmp_path / "c")
-    await attempt(cache, "a")
-    cache.close()
-    with sqlite3.connect(tmp_path / "c") as db:
-        db.execute("DROP TABLE ahead")
-    db.close()
-    old = SqliteCache(tmp_path / "c", read_only=True)
-    assert old.ahead() == PrefetchCount()
-    old.close()
-    again = SqliteCache(tmp_path / "c")
-    assert await attempt(again, "a")
-    await attempt(again, "b", prefetch_for="m")
-    assert again.ahead() == PrefetchCount(1, 1, PAID)
-    again.close()

@@ -180,20 +180,3 @@ async def test_a_start_whose_first_call_fails_leaves_no_file(tmp_path: Path) -> 
     cache.close()
     assert there == [True]
     assert not path.exists()
-
-
-async def test_a_file_without_reservations_is_read_and_continued(tmp_path: Path) -> None:
-    path = tmp_path / "c"
-    cache = SqliteCache(path)
-    await whole(Scripted(lambda _: ANSWER), cache).complete(ASK)
-    cache.close()
-    db = sqlite3.connect(path)
-    db.execute("DROP TABLE reservations")
-    db.close()
-    reader = SqliteCache(path, read_only=True)
-    assert (len(reader.spent()), reader.interrupted()) == (1, Usage())
-    reader.close()
-    again = SqliteCache(path)
-    other = Request(stage="rollout", messages=())
-    assert (await whole(Scripted(lambda _: ANSWER), again).complete(other)).text == "So."
-    again.close()

@@ -8,8 +8,9 @@ from skillopt.core.chat import Reply, Usage
 from skillopt.core.events import Started, Stopped
 from skillopt.core.ports import EventLog, RolloutCache
 from skillopt.core.rollout import Failure, Rollout, Score
+from skillopt.core.sink import MemoryLog
 from skillopt.errors import ModelError
-from skillopt.testing.doubles import MemoryCache, MemoryLog
+from skillopt.testing.doubles import MemoryCache
 
 SCORED = Rollout(task="t", skill="s", outcome=Score(1.0, 1.0))
 FAILED = Rollout(task="t", skill="s", outcome=Failure("ModelError", "busy"))
