@@ -63,11 +63,9 @@ class Decision:
 
     @property
     def accepted(self) -> bool:
-        """Whether the candidate becomes the current skill."""
         return self.action != "reject"
 
     new_best: bool = False
-    """Whether it becomes the best skill as well."""
     inconclusive: bool = False
     """Whether it was rejected because the evidence was not conclusive."""
     level: float = 0.0

@@ -35,7 +35,6 @@ class Proposal:
 
     @property
     def support(self) -> int:
-        """How many tasks speak for the change."""
         return len(self.tasks)
 
 
@@ -59,7 +58,6 @@ class Turn:
     came: str
     """What the target said, or answered to the task."""
     score: Score | None = None
-    """Of a re-run."""
     why: str = ""
 
 
@@ -139,7 +137,6 @@ class ReminderUpdate:
     added: tuple[str, ...] = ()
     """Those of the step that were new."""
     after: tuple[str, ...] = ()
-    """All reminders of the candidate."""
     consolidated: int = 0
     """How many fewer there are because the list was compacted."""
     problem: str = ""
@@ -153,12 +150,10 @@ class Rate:
     wanted: int | None = None
     """What was asked for, before it was held to its bounds; None when nothing usable was."""
     available: int
-    """How many proposals there were."""
     reasoning: str = ""
     confidence: str = ""
     risks: tuple[str, ...] = ()
     reply: str = ""
-    """The answer as it was read."""
     problem: str = ""
     """Why there was no answer to go by; the value is then a fallback."""
     volatility: float | None = None
@@ -166,7 +161,6 @@ class Rate:
 
     @property
     def clamped(self) -> bool:
-        """Whether the value is another one than was wanted."""
         return self.wanted is not None and self.wanted != self.value
 
 
@@ -185,7 +179,6 @@ class Size:
     """Estimated tokens of a document on its way from the current skill to a candidate."""
 
     before: int
-    """Of the current skill."""
     drafted: int
     """Of the candidate as it was written first."""
     after: int
@@ -193,7 +186,6 @@ class Size:
     limit: int = 0
     """How many it may have; 0: any number."""
     problem: str = ""
-    """Why it could not be made to fit."""
 
     @property
     def added(self) -> int:
@@ -276,7 +268,6 @@ class Round:
 
     @property
     def attempts(self) -> int:
-        """How many it took, finished ones included."""
         return self.tasks * len(self.gains)
 
 

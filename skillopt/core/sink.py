@@ -80,7 +80,7 @@ class EventSink:
         self.entered = perf_counter()
 
     def fact(self, fact: Fact) -> None:
-        """Write down, durably, that a move is closed."""
+        """Write down, durably, that an operation is finished."""
         self.note(Timed(self.move, "total", _seconds(self.entered)))
         self.begun = True
         for note in self._waiting:

@@ -190,7 +190,7 @@ def _read_line(path: Path, line: bytes, previous: LineEnd) -> tuple[Event, LineE
     except ValueError as error:
         if kind := codec.unknown_kind(error):
             raise StoreError(
-                f"{path}, line {end.number}: {kind} is no kind of event that is installed here. "
+                f"{path}, line {end.number}: {kind!r} is no kind of event that is installed here. "
                 "Install the package that wrote it (an entry point of the group skillopt.facts)."
             ) from error
         raise _damaged(path, end.number) from error

@@ -4,12 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
-
-
-class _Folder(Protocol):
-    @property
-    def root(self) -> Path: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +12,7 @@ class _File:
 
     name: str
 
-    def __get__(self, folder: _Folder, kind: type | None = None) -> Path:
+    def __get__(self, folder: Layout | RolloutFolder, kind: type | None = None) -> Path:
         return folder.root / self.name
 
 
@@ -29,7 +23,6 @@ class RolloutFolder:
     root: Path
 
     results = _File("results.jsonl")
-    """One row per task."""
 
     def conversation(self, task: str) -> Path:
         """What was said in the attempt at a task."""
@@ -55,13 +48,10 @@ class Layout:
     events = _File("events.jsonl")
     """The record: the truth about the run."""
     cache = _File("cache.sqlite")
-    """Finished work."""
     handoff = _File("handoff")
-    """Questions for people or other agents, and their answers."""
     mark = _File(".skillopt")
     """Says that the folder is ours to write in."""
     lock = _File(".lock")
-    """Held by the process that trains here."""
     progress = _File("progress.json")
     """How far the process is that trains here; gone when it has ended."""
     config = _File("config.json")
@@ -71,15 +61,10 @@ class Layout:
     best_among = _File("skills/best_skill.md")
     """The best skill so far, beside the others."""
     history = _File("history.json")
-    """All step records."""
     rates = _File("lr_history.jsonl")
-    """Every learning rate that was decided, one per line."""
     runtime_state = _File("runtime_state.json")
-    """Where the run stands."""
     summary = _File("summary.json")
-    """What came out so far."""
     best_skill = _File("best_skill.md")
-    """The best skill so far."""
     attribution = _File("attribution.json")
     """What each rule of the best skill is worth, once that was asked for."""
     evaluation = _File("eval_summary.json")

@@ -8,7 +8,6 @@ import sys
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 from skillopt.core.paths import not_a_folder
@@ -148,12 +147,7 @@ class RunLock:
             raise unwritable(self._path, error) from error
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._release()
 
     def _release(self) -> None:

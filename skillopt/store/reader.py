@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, TypeAlias, cast
 
 from skillopt.core.chat import Usage
-from skillopt.core.events import Fact, Stopped
 from skillopt.core.facts import Stepped
 from skillopt.core.nearest import did_you_mean
 from skillopt.core.paths import similar_path
@@ -53,7 +51,7 @@ _NAMES = ("initial", "best", "last")
 """Skills that every run has."""
 
 
-class RunReader:
+class RunReader(RunHistory):
     """A run, finished or still running; close it, or use it in a `with` block.
 
     Its history (state, steps, skills, warnings) is as it was when the reader was made; `refresh`
@@ -61,13 +59,13 @@ class RunReader:
     """
 
     def __init__(self, folder: Path) -> None:
+        super().__init__()
         self.layout = Layout(folder)
         if not folder.is_dir():
             near = similar_path(folder)
             hint = f"did you mean {near}?" if near else "`skillopt runs` lists the runs in outputs/"
             raise StoreError(f"{folder} is not a directory; {hint}")
         self._log = LogReader(self.layout.events)
-        self._history = RunHistory()
         self._position = 0
         self.refresh()
         if not self.begun and not at_work(folder):
@@ -76,15 +74,14 @@ class RunReader:
     @property
     def begun(self) -> bool:
         """Whether the initial skill is measured; before that, a run has no events and no state."""
-        return self._history.state is not None
+        return bool(self.entries)
 
     @property
     def state(self) -> State:
         """Where the run stands."""
-        state = self._history.state
-        if state is None:
+        if not self.entries:
             raise _not_begun(self.layout)
-        return state
+        return self.entries[-1].after
 
     def events(self, after: int = 0) -> list[LoggedEvent]:
         """What is recorded behind a position, oldest first; at once, also from a long log.
@@ -113,7 +110,7 @@ class RunReader:
         """Take in, and return, what was recorded since; costs what is new."""
         entries = self._log.read(self._position)
         for entry in entries:
-            self._history.add(entry.event)
+            self.add(entry.event)
             self._position = entry.position
         return entries
 
@@ -124,37 +121,19 @@ class RunReader:
     def __enter__(self) -> RunReader:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
         if "_cache" in self.__dict__:
             self._cache.close()
 
-    @property
-    def facts(self) -> list[Fact]:
-        return [entry.fact for entry in self.entries]
-
-    @property
-    def entries(self) -> Sequence[HistoryEntry]:
-        """All facts, each with the states around it."""
-        return tuple(self._history.entries)
-
-    @property
-    def steps(self) -> Sequence[Stepped]:
-        return tuple(self._history.steps)
-
     def step(self, number: int) -> HistoryEntry:
         """One step with the states around it."""
-        for entry in self._history.entries:
+        for entry in self.entries:
             if isinstance(entry.fact, Stepped) and entry.fact.step == number:
                 return entry
-        last = self._history.last_step
+        last = self.last_step
         have = f"steps 1 to {last}" if last else "no step yet"
         raise StoreError(f"{self.layout.root} has no step {number}: it has {have}")
 
@@ -165,7 +144,7 @@ class RunReader:
         that was current after it; the first characters (at least four) of a digest, of whatever
         was drafted; a file, or the folder of a package.
         """
-        versions = self._history.versions
+        versions = self.versions
         match name:
             case "initial":
                 return self.state.initial.skill
@@ -204,27 +183,11 @@ class RunReader:
         """Whether a process is at work on it, and if none is, how the last one ended."""
         if at_work(self.layout.root):
             return "running"
-        if self._history.finished:
+        if self.finished:
             return "finished"
-        stopped = self._history.stopped
-        if stopped is None:
+        if self.stopped is None:
             return "crashed"
-        return _ENDS.get(stopped.reason.partition(":")[0], "stopped by an error")
-
-    @property
-    def stopped(self) -> Stopped | None:
-        """When and why the last process ended before the plan did, if it told so."""
-        return self._history.stopped
-
-    @property
-    def warnings(self) -> Sequence[str]:
-        """What the run has warned of, each once."""
-        return tuple(self._history.warnings)
-
-    @property
-    def prices(self) -> Mapping[str, str | None]:
-        """Who says what each role costs; None where nobody does."""
-        return self._history.prices
+        return _ENDS.get(self.stopped.reason.partition(":")[0], "stopped by an error")
 
     def spent(self) -> dict[tuple[str, str, str], Usage]:
         """What was paid, by (move, role, stage)."""

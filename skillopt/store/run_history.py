@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from skillopt.core.events import (
     Begun,
@@ -43,22 +43,23 @@ class HistoryEntry:
         return self.seconds.get("total", sum(self.seconds.values()))
 
 
-@dataclass(slots=True)
 class RunHistory:
-    """All chapters so far. What was timed since the last fact belongs to the next one."""
+    """All facts so far, each with the states around it, and what notes say of the run."""
 
-    entries: list[HistoryEntry] = field(default_factory=list[HistoryEntry])
-    version: str = ""
-    """Of the program that took the run up last."""
-    prices: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
-    """Who says what each role costs, in the process that took the run up last."""
-    stopped: Stopped | None = None
-    """How the last process ended, if it ended before the plan did and told so."""
-    finished: bool = False
-    """Whether the plan is done."""
-    warnings: list[str] = field(default_factory=list[str])
-    """What was warned of, each once."""
-    _seconds: dict[str, float] = field(default_factory=dict[str, float])
+    def __init__(self) -> None:
+        self.entries: list[HistoryEntry] = []
+        self.version = ""
+        """Of the program that took the run up last."""
+        self.prices: Mapping[str, str | None] = {}
+        """Who says what each role costs, in the process that took the run up last; None: nobody."""
+        self.stopped: Stopped | None = None
+        """How the last process ended, if it ended before the plan did and told so."""
+        self.finished = False
+        """Whether the plan is done."""
+        self.warnings: list[str] = []
+        """What was warned of, each once."""
+        self._seconds: dict[str, float] = {}
+        """What was timed since the last fact; it belongs to the next one."""
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> RunHistory:
@@ -85,9 +86,9 @@ class RunHistory:
             case Begun():
                 state = State.after(event)
                 return self._close(event, state, state)
-            case Fact():
-                before = self.state
-                return None if before is None else self._close(event, before, before.apply(event))
+            case Fact() if self.entries:
+                before = self.entries[-1].after
+                return self._close(event, before, before.apply(event))
             case _:
                 pass
         return None
@@ -98,8 +99,12 @@ class RunHistory:
         return self.entries[-1].after if self.entries else None
 
     @property
+    def facts(self) -> list[Fact]:
+        return [entry.fact for entry in self.entries]
+
+    @property
     def steps(self) -> list[Stepped]:
-        return [entry.fact for entry in self.entries if isinstance(entry.fact, Stepped)]
+        return [fact for fact in self.facts if isinstance(fact, Stepped)]
 
     @property
     def last_step(self) -> int:
