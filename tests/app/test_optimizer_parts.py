@@ -22,12 +22,11 @@ from skillopt.core.chat import Reply, Request
 from skillopt.core.events import Measured
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Finding, ProposalSet, Rate, Selection
-from skillopt.core.sink import EventSink
+from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.errors import ConfigError, StoreError
 from skillopt.optimizer.parts import Tools, Update
 from skillopt.store.reader import RunReader
-from skillopt.testing.doubles import MemoryLog
 
 MODE = "support_update_mode:Listed"
 
