@@ -21,7 +21,8 @@ from rich.progress import (
 from rich.table import Column
 from rich.text import Text
 
-from skillopt.cli.progress import SEPARATOR, RunProgress
+from skillopt.cli.progress import SEPARATOR, Reporter
+from skillopt.cli.render import Screen
 from skillopt.progress import PhaseProgress
 
 
@@ -64,53 +65,59 @@ class _Narrow(Progress):
         yield _Margin(self.make_tasks_table(self.tasks))
 
 
-class Bars:
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._run: TaskID | None = None
-        self._phases: dict[int, TaskID] = {}
+class BarReporter(Reporter):
+    """A bar for each phase under way, and one for the whole run; a line per fact above them."""
 
-    def add(self, phase: PhaseProgress, run: RunProgress | None) -> None:
-        """A new bar below the others."""
-        self._show_run(run)
-        self._phases[id(phase)] = self._progress.add_task(
+    def __init__(self, screen: Screen, bars: Progress) -> None:
+        super().__init__(screen)
+        self._bars = bars
+        self._whole: TaskID | None = None
+        self._shown: dict[int, TaskID] = {}
+
+    def opened(self, phase: PhaseProgress) -> None:
+        self._move_whole()
+        self._shown[id(phase)] = self._bars.add_task(
             phase.name, total=phase.total or None, amount=phase.amount, remarks=""
         )
 
-    def update(self, phase: PhaseProgress, run: RunProgress | None) -> None:
-        bar = self._phases[id(phase)]
-        self._progress.update(bar, completed=phase.done, amount=phase.amount, remarks=phase.remarks)
-        self._show_run(run)
+    def moved(self, phase: PhaseProgress, outlook: str = "") -> None:
+        bar = self._shown[id(phase)]
+        self._bars.update(bar, completed=phase.done, amount=phase.amount, remarks=phase.remarks)
+        self._move_whole()
 
-    def _show_run(self, run: RunProgress | None) -> None:
+    def finished(self, phase: PhaseProgress, seconds: float) -> None:
+        """Its bar goes next."""
+
+    def closed(self, phase: PhaseProgress) -> None:
+        self._bars.remove_task(self._shown.pop(id(phase)))
+
+    def _move_whole(self) -> None:
+        run = self.run
         if run is None:
             return
-        if self._run is None:
-            self._run = self._progress.add_task("whole run", total=None, amount="", remarks="")
-        self._progress.update(
-            self._run,
+        if self._whole is None:
+            self._whole = self._bars.add_task("whole run", total=None, amount="", remarks="")
+        self._bars.update(
+            self._whole,
             total=run.total,
             completed=run.done,
             amount=f"{run.done / max(run.total, 1):.0%}",
             remarks=run.outlook,
         )
 
-    def remove(self, phase: PhaseProgress) -> None:
-        self._progress.remove_task(self._phases.pop(id(phase)))
-
 
 @contextmanager
-def drawn(console: Console) -> Generator[Bars, None, None]:
+def drawn(screen: Screen) -> Generator[BarReporter, None, None]:
     """Bars that go when the block ends."""
-    progress = _Narrow(
+    bars = _Narrow(
         SpinnerColumn(),
         TextColumn("{task.description:<19}", table_column=Column(no_wrap=True, min_width=19)),
         BarColumn(bar_width=None, table_column=Column(min_width=8, max_width=10)),
         TextColumn("{task.fields[amount]:>7}", table_column=Column(no_wrap=True, min_width=7)),
         _RemarksColumn(table_column=Column(ratio=1)),
-        console=console,
+        console=screen.err,
         transient=True,
         expand=True,
     )
-    with progress:
-        yield Bars(progress)
+    with bars:
+        yield BarReporter(screen, bars)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from skillopt.api import estimate, prepare
 from skillopt.app.costs import CostLine, Estimate, missing_prices
 from skillopt.app.estimate import CANDIDATES, answer_tokens
@@ -73,12 +75,11 @@ def _note(spec: RunSpec) -> str:
 def _time(spec: RunSpec, found: Estimate) -> str:
     likely = found.seconds.likely(_SECONDS)
     expected, low, high = map(duration, (likely.expected, likely.low, likely.high))
-    roles_by_speed: dict[str, list[str]] = {}
-    for role in spec.roles:
-        roles_by_speed.setdefault(_speed(speed_of(spec.config.model.role(role)), spec), []).append(
-            role
-        )
-    assumed = [f"- {' and '.join(roles)}: {speed}" for speed, roles in roles_by_speed.items()]
+    speeds = {role: _speed(speed_of(spec.config.model.role(role)), spec) for role in spec.roles}
+    assumed = [
+        f"- {' and '.join(role for role in speeds if speeds[role] == speed)}: {speed}"
+        for speed in dict.fromkeys(speeds.values())
+    ]
     return "\n".join([_TIME.format(expected=expected, low=low, high=high), *assumed])
 
 
@@ -102,11 +103,11 @@ def _speed(speed: Speed, spec: RunSpec) -> str:
 
 
 def spans(calls: Range, tokens: Range, dollars: Range | None) -> str:
-    """The same of any three ranges; dollars that are none are left out."""
-    size = f"{_whole(calls)} calls, {_short(tokens)} tokens"
+    """`312-700 calls, 400k-1.6M tokens, $0.10-$0.40`; without dollars if it costs none."""
+    size = f"{_span(calls, _whole)} calls, {_span(tokens, _rounded)} tokens"
     if dollars is None:
         return f"{size}, dollars unknown"
-    return f"{size}, {_money(dollars)}" if dollars.high else size
+    return f"{size}, {_span(dollars, _money(dollars))}" if dollars.high else size
 
 
 def _price_notes(spec: RunSpec, found: Estimate) -> list[str]:
@@ -125,43 +126,40 @@ def _cells(line: CostLine, found: Estimate) -> list[str]:
     return [
         line.phase or "all",
         line.role,
-        _beside(f"{line.calls.expected:,.0f}", _whole(line.calls.likely(_CALLS))),
-        _beside(short(round(line.input.expected)), _short(line.input.likely(_TOKENS))),
-        _beside(short(round(line.output.expected)), _short(line.output.likely(_TOKENS))),
-        *([_likely_money(found.cost(line))] if _costs(found) else []),
+        _with_span(line.calls.likely(_CALLS), _whole),
+        _with_span(line.input.likely(_TOKENS), _rounded),
+        _with_span(line.output.likely(_TOKENS), _rounded),
+        *([_likely_dollars(found.cost(line))] if _costs(found) else []),
     ]
 
 
-def _beside(expected: str, likely: str) -> str:
-    """`120 (80-180)`; one number where there is no range."""
-    return expected if expected == likely else f"{expected} ({likely})"
-
-
-def _likely_money(dollars: Range | None) -> str:
+def _likely_dollars(dollars: Range | None) -> str:
     if dollars is None:
         return "unknown"
-    if not dollars.high:
-        return "free"
     likely = dollars.likely(_TOKENS)
-    return _beside(_price(likely.expected, likely), _money(likely))
+    return _with_span(likely, _money(likely)) if dollars.high else "free"
 
 
-def _span(low: str, high: str) -> str:
+def _with_span(amount: Range, written: Callable[[float], str]) -> str:
+    """`120 (80-180)`; one number where there is no range."""
+    expected, span = written(amount.expected), _span(amount, written)
+    return expected if expected == span else f"{expected} ({span})"
+
+
+def _span(amount: Range, written: Callable[[float], str]) -> str:
+    low, high = written(amount.low), written(amount.high)
     return low if low == high else f"{low}-{high}"
 
 
-def _whole(range_: Range) -> str:
-    return _span(f"{round(range_.low):,}", f"{round(range_.high):,}")
+def _whole(number: float) -> str:
+    return f"{round(number):,}"
 
 
-def _short(range_: Range) -> str:
-    return _span(short(round(range_.low)), short(round(range_.high)))
+def _rounded(number: float) -> str:
+    return short(round(number))
 
 
-def _money(range_: Range) -> str:
-    return _span(_price(range_.low, range_), _price(range_.high, range_))
-
-
-def _price(dollars: float, of: Range) -> str:
-    """As fine as the range that it belongs to."""
-    return f"${dollars:,.4f}" if of.high < 1 else f"${dollars:,.2f}"
+def _money(amount: Range) -> Callable[[float], str]:
+    """Dollars as fine as the range that they belong to."""
+    digits = 4 if amount.high < 1 else 2
+    return lambda dollars: f"${dollars:,.{digits}f}"

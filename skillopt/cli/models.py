@@ -18,7 +18,6 @@ _STEP = 0.1
 
 
 def show_all() -> None:
-    """A table of the catalogue."""
     models = local_models()
     rows = (
         (
@@ -41,7 +40,6 @@ def show_all() -> None:
 
 
 def fetch(name: str) -> None:
-    """Download, with a bar."""
     screen, weights = Screen(), find(name)
     if not any(model.is_here for model in local_models() if model.weights == weights):
         screen.tell(

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from rich.text import Text
 
@@ -148,28 +147,12 @@ class RunProgress:
                 return 3 * len(tasks)
 
 
-class Display(Protocol):
-    """Where phases are drawn; without one, they are told in lines."""
-
-    def add(self, phase: PhaseProgress, run: RunProgress | None) -> None: ...
-
-    def update(self, phase: PhaseProgress, run: RunProgress | None) -> None: ...
-
-    def remove(self, phase: PhaseProgress) -> None: ...
-
-
 class Reporter(PhaseWatcher):
-    """The `Watcher` of the command line."""
+    """The `Watcher` of the command line: a line per fact, and lines about phases."""
 
-    def __init__(
-        self,
-        screen: Screen,
-        display: Display | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, screen: Screen, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(screen.tell, clock)
         self._screen = screen
-        self._display = display
         self.run: RunProgress | None = None
         """Set this to tell how far the whole run is, and each of its facts."""
 
@@ -181,8 +164,7 @@ class Reporter(PhaseWatcher):
                     self._screen.tell(line_for(event, self.run.steps, self.run.metric))
             match event:
                 case Timed(move, name, seconds) if phase := self._phases.get((move, name)):
-                    if self._display is None and phase.done:
-                        self.line(phase, phase.remarks, duration(seconds))
+                    self.finished(phase, seconds)
                 case Waiting(server, seconds, over):
                     self._screen.tell(_outage(server, seconds, over=over))
                 case Prefetched(move, attempts):
@@ -194,19 +176,13 @@ class Reporter(PhaseWatcher):
     def named(self, opened: PhaseOpened) -> str:
         return opened.phase if self.run is None else self.run.phase(opened)
 
-    def opened(self, phase: PhaseProgress) -> None:
-        if self._display is not None:
-            self._display.add(phase, self.run)
-
     def moved(self, phase: PhaseProgress, outlook: str = "") -> None:
-        if self._display is not None:
-            self._display.update(phase, self.run)
-        else:
-            super().moved(phase, self.run.outlook if self.run is not None else outlook)
+        super().moved(phase, outlook if self.run is None else self.run.outlook)
 
-    def closed(self, phase: PhaseProgress) -> None:
-        if self._display is not None:
-            self._display.remove(phase)
+    def finished(self, phase: PhaseProgress, seconds: float) -> None:
+        """Called when a phase was brought to its end: a line, unless there was nothing to do."""
+        if phase.done:
+            self.line(phase, phase.remarks, duration(seconds))
 
     def pulse(self) -> None:
         with suppress(OSError):
@@ -224,8 +200,8 @@ def reporting(screen: Screen) -> Generator[Reporter, None, None]:
     # Imported where it is drawn: most of the time of a short command would go into loading it.
     from skillopt.cli.bars import drawn
 
-    with drawn(screen.err) as bars:
-        yield Reporter(screen, bars)
+    with drawn(screen) as reporter:
+        yield reporter
 
 
 def _outage(server: str, seconds: float, *, over: bool) -> str:

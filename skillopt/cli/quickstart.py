@@ -81,7 +81,6 @@ class QuickstartOptions:
 
     @property
     def asked(self) -> bool:
-        """Whether there is somebody to ask."""
         return sys.stdin.isatty() and not self.yes
 
 

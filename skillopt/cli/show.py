@@ -134,7 +134,6 @@ def diff(run: Path, a: str, b: str) -> None:
 
 
 def coloured(changes: str) -> Text:
-    """A unified diff in colours."""
     return Text("\n").join(Text(line, style=_style(line)) for line in changes.splitlines())
 
 

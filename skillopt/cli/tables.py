@@ -65,7 +65,6 @@ class Table:
         return self._indented(self._blocks(console, room or 1))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Draw it."""
         width = options.max_width if console.is_terminal else None
         yield Text("\n", no_wrap=True, overflow="ignore").join(self.lines(console, width))
 

@@ -49,7 +49,6 @@ from skillopt.store.layout import Layout
 
 
 def train(session: Session) -> None:
-    """Train, then tell what came out."""
     command = Command(session)
     command.unlock()
     spec, result = conduct(command, command.config(), session.given)
