@@ -33,7 +33,6 @@ class Entry(NamedTuple):
     meaning: str
     heading: tuple[str, ...]
     """Comments that stand above it, for it and the keys that follow."""
-    of_role: bool
 
 
 def entries(section: str) -> Iterator[Entry]:
@@ -45,14 +44,14 @@ def entries(section: str) -> Iterator[Entry]:
         for owner, name, meaning, heading in _declared()
         if owner in classes
     }
-    before = False
+    before = ""
     for name, field in kind.model_fields.items():
-        of_role = name not in declared
-        of_one_role = f"see {name.partition('_')[2]}", () if before else FOR_ROLES
-        meaning, heading = of_one_role if of_role else declared[name]
+        made = field.description or ""
+        heading = FOR_ROLES if made.startswith("see ") and not before.startswith("see ") else ()
+        meaning, heading = (made, heading) if made else declared[name]
         if name != "own":
-            yield Entry(name, _default(field.default), meaning, heading, of_role)
-        before = of_role
+            yield Entry(name, _default(field.default), meaning, heading)
+        before = made
 
 
 def _declared() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
@@ -110,7 +109,7 @@ def page(text: str) -> str:
             if known:
                 row = f"{start}{cell}| {known[2]}"
                 body = body.replace(known[0], row, 1)
-            elif not entry.of_role and f"`{entry.name}`" not in text:
+            elif not entry.meaning.startswith("see ") and f"`{entry.name}`" not in text:
                 added = f"{start}{cell}| {entry.meaning.replace('|', chr(92) + '|')} |"
                 body = body.replace(row, f"{row}\n{added}", 1)
                 row = added

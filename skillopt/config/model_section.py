@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Final, Literal, TypeAlias, cast, get_args, get_type_hints
 
@@ -274,30 +274,6 @@ class BackendKeys(BaseModel):
     claude_chat_thinking: Thinking = ""
     """backend claude_chat: empty = default of the model | adaptive | disabled | tokens, from
     1024"""
-    openai_compatible_base_url: str = ""
-    """as base_url, for openai_compatible only"""
-    openai_compatible_api_key: Variable = ""
-    """as api_key_env, for openai_compatible only"""
-    openai_compatible_model: str = ""
-    """the model, for openai_compatible only"""
-    openai_compatible_temperature: Amount | None = None
-    """as temperature, for openai_compatible only"""
-    openai_compatible_max_tokens: Positive | None = None
-    """as max_tokens, for openai_compatible only"""
-    openai_compatible_timeout_seconds: Seconds | None = None
-    """as timeout_seconds, for openai_compatible only"""
-    qwen_chat_base_url: str = ""
-    """as base_url, for qwen_chat only"""
-    qwen_chat_api_key: Variable = ""
-    """as api_key_env, for qwen_chat only"""
-    qwen_chat_model: str = ""
-    """the model, for qwen_chat only"""
-    qwen_chat_temperature: Amount | None = None
-    """as temperature, for qwen_chat only"""
-    qwen_chat_max_tokens: Positive | None = None
-    """as max_tokens, for qwen_chat only"""
-    qwen_chat_timeout_seconds: Seconds | None = None
-    """as timeout_seconds, for qwen_chat only"""
     qwen_chat_thinking_mode: Literal["", "server_default", "enabled", "disabled"] = ""
     """backend qwen_chat: empty = server_default | enabled | disabled"""
     qwen_chat_enable_thinking: bool | None = None
@@ -306,22 +282,22 @@ class BackendKeys(BaseModel):
     """true: the limit is sent under this newer name"""
     minimax_region: Literal["", "global_en", "cn_zh"] = ""
     """backend minimax_chat: empty = global_en | cn_zh"""
-    minimax_base_url: str = ""
-    """as base_url, for minimax_chat only"""
-    minimax_api_key: Variable = ""
-    """as api_key_env, for minimax_chat only"""
-    minimax_model: str = ""
-    """the model, for minimax_chat only"""
-    minimax_temperature: Amount | None = None
-    """as temperature, for minimax_chat only"""
-    minimax_max_tokens: Positive | None = None
-    """as max_tokens, for minimax_chat only"""
-    minimax_timeout_seconds: Seconds | None = None
-    """as timeout_seconds, for minimax_chat only"""
     minimax_enable_thinking: bool | None = None
     """null = false; MiniMax-M2 thinks anyway"""
 
 
+class ServerKeys(BaseModel):
+    """Keys that some backends have for themselves, each with the name of the backend in front."""
+
+    base_url: str = ""
+    api_key: Variable = ""
+    model: str = ""
+    temperature: Amount | None = None
+    max_tokens: Positive | None = None
+    timeout_seconds: Seconds | None = None
+
+
+_SERVERS: Final = ("openai_compatible", "qwen_chat", "minimax")
 _FAMILIES: Final = {
     "openai_chat": ("openai_chat", "azure_openai"),
     "minimax_chat": ("minimax",),
@@ -331,9 +307,7 @@ _FAMILIES: Final = {
 }
 """Beginnings of a backend's keys, where they are not its name."""
 
-_GENERAL: Final = {"model": "model", "base_url": "base_url", "api_key": "api_key_env"} | {
-    name: name for name in ("temperature", "max_tokens", "timeout_seconds")
-}
+_GENERAL: Final = {name: name for name in ServerKeys.model_fields} | {"api_key": "api_key_env"}
 """A backend's own word for a setting that every model has."""
 
 
@@ -406,31 +380,42 @@ _OF_ROLES: Final = {
 """Other names of the keys of one role."""
 
 
-def _annotations(section: type[BaseModel]) -> dict[str, Any]:
-    # Any, because these are annotations for pydantic, of whatever form.
+def _declared(section: type[BaseModel]) -> dict[str, Any]:
+    """Annotation and default of each key, as pydantic takes them."""
+    # Any, because these are annotations of whatever form.
     kinds = get_type_hints(section, include_extras=True)
-    return {name: kinds[name] for name in section.model_fields}
+    return {name: (kinds[name], field.default) for name, field in section.model_fields.items()}
 
 
-def _for_roles(section: type[BaseModel], names: Collection[str]) -> dict[str, Any]:
-    """These keys of a section once more for each role, where null is unset."""
-    kinds = _annotations(section)
+def _of_servers() -> dict[str, Any]:
+    words = {name: f"as {general}" for name, general in _GENERAL.items()} | {"model": "the model"}
     return {
-        key: (Annotated[kinds[name] | None, Key(also=_OF_ROLES.get(key, ()))], None)
+        f"{server}_{name}": (kind, Field(default, description=f"{words[name]}, for {server} only"))
+        for server in _SERVERS
+        for name, (kind, default) in _declared(ServerKeys).items()
+    }
+
+
+def _for_roles(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """These keys once more for each role, where null is unset."""
+    return {
+        key: (
+            Annotated[kind | None, Key(also=_OF_ROLES.get(key, ()))],
+            Field(None, description=f"see {name}"),
+        )
         for role in get_args(Role)
-        for name in names
+        for name, (kind, _) in keys.items()
         if (key := f"{role}_{name}")
     }
 
 
+_OF_BACKENDS: Final = _declared(BackendKeys) | _of_servers()
+
 MODEL: Final = create_model(
     "MODEL",
     __base__=ModelSection,
-    **_for_roles(ModelSection, _SHARED),
-    **{
-        name: (kind, BackendKeys.model_fields[name].default)
-        for name, kind in _annotations(BackendKeys).items()
-    },
-    **_for_roles(BackendKeys, BackendKeys.model_fields),
+    **_for_roles({name: _declared(ModelSection)[name] for name in _SHARED}),
+    **_OF_BACKENDS,
+    **_for_roles(_OF_BACKENDS),
 )
 """The section with every shared key for each role, and with the keys of each backend."""

@@ -184,10 +184,11 @@ class Secrets:
 
     def hide_values(self, text: str) -> str:
         """The text without any secret that was fetched."""
-        if self._hidden is None:
+        hidden = self._hidden  # another thread may take it back in between
+        if hidden is None:
             secret = [v for v in self._fetched if not any(v in public for public in self._public)]
-            self._hidden = sorted(secret, key=len, reverse=True)
-        for value in self._hidden:
+            hidden = self._hidden = sorted(secret, key=len, reverse=True)
+        for value in hidden:
             text = text.replace(value, HIDDEN)
         return text
 
