@@ -106,7 +106,8 @@ class Ours:
         path = job.folder / "config.yaml"
         path.write_text(json.dumps(config), encoding="utf-8")
         changes = [f"{key}={value}" for key, value in self.settings.items()]
-        return [sys.executable, "-m", "skillopt", "train", str(path), *changes], {}
+        argv = [sys.executable, "-m", "skillopt", "train", str(path), *changes]
+        return argv, {"PYTHONPATH": str(HERE.parent)}
 
     def result(self, job: Job) -> Path:
         return job.folder / "out" / "best_skill.md"
