@@ -25,7 +25,7 @@ CASE = re.compile(r"Case (\d{4})")
 _ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 
 _NOUNS = """\
-invoice,parcel,refund,ticket,lease,permit,voucher,receipt,badge,ledger,passport,contract,waybill,\
+bill,parcel,refund,ticket,lease,permit,voucher,receipt,badge,ledger,passport,contract,waybill,\
 deposit,quote,licence,roster,sample,coupon,mandate,survey,booking,claim,transfer"""
 _MARKS = ("urgent", "overseas", "repeated", "disputed", "sealed", "partial", "undated", "shared")
 _HARMS = """\
