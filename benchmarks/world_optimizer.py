@@ -152,7 +152,7 @@ class SimulatedOptimizer:
         groups: dict[object, list[int]] = {}
         for index, proposal in enumerate(proposals):
             groups.setdefault(self._meaning(proposal), []).append(index)
-        context = sorted(str(proposal.get("content")) for proposal in proposals)
+        context = sorted(map(self._stated, proposals))
         merged: list[tuple[int, Record]] = []
         for meaning, members in groups.items():
             if self.scene.chance("lost", meaning, context) < self.scene.world.advice.loses:
@@ -172,19 +172,25 @@ class SimulatedOptimizer:
     def _rank(self, _: str, prompt: str) -> str:
         """By merit as far as its taste goes, else by luck."""
         proposals = _proposals(prompt) or [
-            {"index": int(index), "content": rest} for index, _, rest in _LISTED.findall(prompt)
+            {"op": op, "content": rest} for _, op, rest in _LISTED.findall(prompt)
         ]
-        merits = {index: self._merit(proposal) for index, proposal in enumerate(proposals)}
-        order = sorted(merits, key=lambda index: -merits[index])
-        chosen = order[: _limit(prompt)]
+        texts = [self._stated(proposal) for proposal in proposals]
+        merits = {
+            index: self.scene.chance("rank", text, sorted(texts)) + self._merit(proposals[index])
+            for index, text in enumerate(texts)
+        }
+        chosen = sorted(merits, key=lambda index: -merits[index])[: _limit(prompt)]
         return json.dumps({"reasoning": "by likely use", "selected_indices": chosen})
 
     def _merit(self, proposal: Record) -> float:
-        content = str(proposal.get("content", ""))
-        kinds = {sentence.kind for sentence in self.scene.read(content).sentences}
+        kinds = {part.kind for part in self.scene.read(str(proposal.get("content", ""))).sentences}
         right = bool(kinds & {"exact", "settled"}) or proposal.get("op") == "delete"
-        luck = self.scene.chance("rank", proposal.get("op"), content)
-        return luck + self.scene.world.advice.taste * right
+        return self.scene.world.advice.taste * right
+
+    def _stated(self, proposal: Record) -> str:
+        """What a proposal is about, in whatever form it is listed."""
+        content = f"{proposal.get('target', '')} {proposal.get('content', '')}"
+        return " ".join(sentence.text for sentence in self.scene.read(content).sentences)
 
     def _guide(self, _: str, prompt: str) -> str:
         """Up to two rules for what still fails, after those that the guidance had."""
