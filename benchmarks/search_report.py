@@ -76,7 +76,7 @@ def summary(results: Sequence[Result]) -> list[dict[str, object]]:
 
 _HEAD = (
     f"{'':10}{'share':>6} {'95 %':^11}{'worst':>6}{'calls':>6}{'+test':>6}{'optim':>6}{'harm':>7}"
-    f"  {'against original':18}"
+    "  against original"
 )
 _NOTE = """\
 share: true score on test by a target without noise, 1 = the perfect skill; 95 %:

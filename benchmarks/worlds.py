@@ -111,8 +111,8 @@ class World:
     """Of two rules in conflict, the one stated last holds, unless a wording settles it."""
     conditional: frozenset[int] = frozenset()
     graded: bool = False
-    harm: float = 0.2
-    """Share of the tasks that a harmful rule spoils, on average; some do half as much more."""
+    harm: float = 0.15
+    """Share of the tasks that a harmful rule spoils: on average; each has a share of its own."""
     noise: float = 0.0
     """Share of the answers that change from call to call."""
     shift: float = 0.05
@@ -226,7 +226,7 @@ class Scene:
         return None
 
     def _harms(self, sentence: Sentence, case: Case) -> bool:
-        share = self.world.harm * (0.5 + self.chance("harm", sentence.text))
+        share = self.world.harm * (0.25 + 1.5 * self.chance("harm", sentence.text))
         return self.chance("harm", sentence.text, case.number) < share
 
     def answer(self, case: Case, skill: str, call: int) -> str:
@@ -471,8 +471,9 @@ WORLDS = {
         ),
         World(
             "harmful",
-            "most reflections add a harmful rule",
+            "most reflections add a rule that does some harm",
             _singles(_LONG_TAIL),
+            harm=0.1,
             advice=Advice(harmful=0.7),
             aside=True,
         ),
