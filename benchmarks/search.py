@@ -11,6 +11,7 @@ import argparse
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import FrameType
 from typing import TypedDict
 
 from search_report import Result, report, summary
@@ -33,6 +35,8 @@ PACKAGE = HERE.parent / "skillopt"
 SOURCES = ("worlds", "world_optimizer", "world_server", "search_systems", "gepa_client", "search")
 SECONDS = 1800
 """A run that takes longer has failed."""
+
+_running: set[subprocess.Popen[bytes]] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +157,14 @@ def _train(cell: Cell, job: Job, server: Server) -> bool:
             client.kill()
 
         threading.Thread(target=watch, daemon=True).start()
+        _running.add(client)
         try:
             status = client.wait(SECONDS)
         except subprocess.TimeoutExpired:
             client.kill()
             raise SystemExit(f"{cell.key} took more than {SECONDS} seconds") from None
+        finally:
+            _running.discard(client)
     if status != 0 and not spent.is_set():
         logs = (log, job.folder / "server.log")
         tails = "\n".join(path.read_text("utf-8", errors="replace")[-2000:] for path in logs)
@@ -199,7 +206,7 @@ def measure(cells: Sequence[Cell], results: Results, jobs: int) -> Iterator[Resu
         results.add(cell, result)
         return result
 
-    with ThreadPoolExecutor(jobs) as pool:
+    with ThreadPoolExecutor(jobs) as pool, _ending_clients():
         for done, (cell, result) in enumerate(zip(cells, pool.map(one, cells), strict=True), 1):
             print(
                 f"{done}/{len(cells)} {cell.world.name} {cell.seed} {cell.budget or 'own'} "
@@ -208,6 +215,21 @@ def measure(cells: Sequence[Cell], results: Results, jobs: int) -> Iterator[Resu
                 file=sys.stderr,
             )
             yield result
+
+
+def _stop(_: int, __: FrameType | None) -> None:
+    sys.exit(143)
+
+
+@contextmanager
+def _ending_clients() -> Generator[None, None, None]:
+    """Whoever stops this script also stops the trainers that it runs."""
+    signal.signal(signal.SIGTERM, _stop)
+    try:
+        yield
+    finally:
+        for client in list(_running):
+            client.kill()
 
 
 def version(system: System) -> str:
