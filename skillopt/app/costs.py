@@ -60,22 +60,18 @@ class Estimate:
 
     @property
     def roles(self) -> list[CostLine]:
-        """The total of each role."""
         return summed_lines(replace(line, phase="") for line in self.lines)
 
     @property
     def calls(self) -> Range:
-        """All calls."""
         return sum((line.calls for line in self.lines), NONE)
 
     @property
     def tokens(self) -> Range:
-        """All tokens, input and output."""
         return sum((line.input + line.output for line in self.lines), NONE)
 
     @property
     def seconds(self) -> Range:
-        """Wall-clock time of the whole run."""
         return sum((line.seconds for line in self.lines), NONE)
 
     @property
@@ -87,12 +83,10 @@ class Estimate:
 
     @property
     def unpriced(self) -> list[Role]:
-        """Roles whose price is unknown."""
         return list(dict.fromkeys(line.role for line in self.lines if line.role not in self.prices))
 
     @property
     def free(self) -> list[Role]:
-        """Roles whose calls cost nothing."""
         costs: dict[Role, Range | None] = {line.role: self.cost(line) for line in self.roles}
         return [role for role, cost in costs.items() if cost is not None and not cost.high]
 
@@ -137,7 +131,6 @@ _SELLERS: Final[Mapping[str, str]] = {
 
 
 def told_price(role: RoleModel) -> Price | None:
-    """What the user says that a model costs."""
     if role.input_price is None or role.output_price is None:
         return None
     return Price(

@@ -267,7 +267,6 @@ def answer_tokens(role: RoleModel) -> Range:
 
 
 async def _request_tokens(brief: RunSpec) -> Requests:
-    """How long requests are, from a few of them."""
     environment = brief.environment
     tasks: list[Task] = [*environment.tasks("train"), *environment.tasks("val")]
     chosen = tasks[:: max(1, len(tasks) // _PROBES)]

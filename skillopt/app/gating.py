@@ -78,7 +78,6 @@ class ParentTools:
 
 
 def parents(config: Config) -> ParentChoice:
-    """Where steps set out from."""
     return make(PARENTS, config, ParentTools(metric(config).marks, config.train.seed))
 
 

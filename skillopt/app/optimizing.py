@@ -238,7 +238,6 @@ def limits(gradient: GradientSection) -> Digest:
 
 
 def plan_settings(config: Config) -> PlanSettings:
-    """How the run is laid out."""
     optimizer = config.optimizer
     looks_back = optimizer.use_slow_update or optimizer.use_meta_skill
     shows: Callable[[Change], bool] = make(PAIRS, config)

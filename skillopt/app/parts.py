@@ -22,7 +22,6 @@ def make(key: PartKey, config: Config, tools: object = None) -> Any:  # noqa: AN
 
 
 def make_all(key: PartKey, config: Config, tools: object = None) -> list[Any]:
-    """The parts that a key names, in their order."""
     return [
         _make(kind, key, config, tools) if isinstance(kind, type) else kind
         for kind in key.kinds(getattr(config, key.section))

@@ -124,7 +124,6 @@ PARTS: Final = (
 
 
 def parts_in(section: str) -> list[PartKey]:
-    """The keys of a section that name parts."""
     return [part for part in PARTS if part.section == section]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import (
-    AsyncIterable,
     Awaitable,
     Callable,
     Collection,
@@ -19,7 +18,7 @@ from skillopt.core.episode import EpisodeLimits, EpisodeNeed, ToolResult, Worksp
 from skillopt.core.events import Event, GateVerdict, Measured, Signal
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Draft, Finding, Review
-from skillopt.core.rollout import Evaluation, Pair, Rollout, RolloutSpec, Score, Trajectory
+from skillopt.core.rollout import Batches, Evaluation, Pair, Rollout, RolloutSpec, Score, Trajectory
 from skillopt.core.rules import Cut
 from skillopt.core.sandbox import SandboxLimits, SandboxResult
 from skillopt.core.skill import Skill
@@ -257,12 +256,7 @@ class Proposer(Protocol):
     """
 
     async def __call__(
-        self,
-        skill: Skill,
-        batches: Sequence[AsyncIterable[Rollout]],
-        memory: Memory,
-        *,
-        budget: int | None,
+        self, skill: Skill, batches: Batches, memory: Memory, *, budget: int | None
     ) -> tuple[Finding, ...]: ...
 
 
@@ -270,12 +264,7 @@ class Optimizer(Protocol):
     """Makes candidates from the attempts of a step, if possible; reads them in their order."""
 
     async def propose(
-        self,
-        skill: Skill,
-        batches: Sequence[AsyncIterable[Rollout]],
-        memory: Memory,
-        *,
-        budget: int | None,
+        self, skill: Skill, batches: Batches, memory: Memory, *, budget: int | None
     ) -> Draft: ...
 
 

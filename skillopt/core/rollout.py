@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import AsyncIterable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from statistics import fmean
@@ -286,6 +286,10 @@ def _only(marks: Mapping[str, Score], tasks: Set[str]) -> dict[str, Score]:
 Change: TypeAlias = Literal["improved", "regressed", "persistent_fail", "stable_success"]
 CHANGED: frozenset[Change] = frozenset(("improved", "regressed"))
 UNCHANGED: frozenset[Change] = frozenset(("persistent_fail", "stable_success"))
+
+
+Batches: TypeAlias = Sequence[AsyncIterable[Rollout]]
+"""The micro-batches of a step, in order; each may be read more than once, while it is attempted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,12 +56,10 @@ def expected_in(feedback: str) -> str:
 
 
 async def read_cases(batch: AsyncIterable[Rollout]) -> list[Case]:
-    """All cases of a micro-batch, in its order."""
     return [case async for rollout in batch if (case := case_of(rollout))]
 
 
 def by_kind(cases: Sequence[Case]) -> dict[str, list[Case]]:
-    """Cases grouped by kind, in order of first appearance."""
     groups: dict[str, list[Case]] = {}
     for case in cases:
         groups.setdefault(case.kind, []).append(case)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal, cast
 
@@ -15,7 +15,7 @@ from skillopt.core.chat import Message
 from skillopt.core.costs import PartCost, Range, StepSize
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Finding, Pattern, Proposal, Source
-from skillopt.core.rollout import Rollout, Score
+from skillopt.core.rollout import Batches, Rollout, Score
 from skillopt.core.skill import Skill
 from skillopt.core.tokens import estimate, head
 from skillopt.errors import Unusable
@@ -44,8 +44,6 @@ _NUMBER = re.compile(r"\d{3,}-")
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One attempt."""
-
     name: str
     task: str
     passed: bool
@@ -71,7 +69,6 @@ class AttemptFiles:
         return cls({file.name: file for file in files})
 
     def list(self, room: int) -> str:
-        """What files there are."""
         return head(_fitting([file.about for file in self.files.values()], room, "files"), room)
 
     def read(self, name: str, line: int, room: int) -> str:
@@ -238,11 +235,9 @@ class Exploration(Reasoned):
 
     @property
     def concluded(self) -> bool:
-        """Whether it wants to see nothing more."""
         return bool(self.edits) or (self.edits is not None and not self.calls)
 
     def complaint(self, *, last: bool) -> str:
-        """What is wrong with the turn."""
         if self.concluded or (self.calls and not last):
             return ""
         if last:
@@ -277,12 +272,7 @@ class Explore:
         return replace(size, findings=2, proposals=size.allowed)
 
     async def __call__(
-        self,
-        skill: Skill,
-        batches: Sequence[AsyncIterable[Rollout]],
-        memory: Memory,
-        *,
-        budget: int | None,
+        self, skill: Skill, batches: Batches, memory: Memory, *, budget: int | None
     ) -> tuple[Finding, ...]:
         """One finding on failures and one on successes, as far as there is something to say."""
         rollouts = [rollout for batch in batches async for rollout in batch]
@@ -308,7 +298,6 @@ class Explore:
                 last = visit.left == 1
                 question = PromptQuestion(
                     stage="explore",
-                    prompt="explore",
                     sections=sections,
                     said=visit.said(),
                     shape=Exploration,
@@ -335,8 +324,6 @@ class _Turn:
 
 @dataclass(slots=True)
 class _Exploration:
-    """An exploration under way."""
-
     files: AttemptFiles
     left: int
     """Turns that are left, the present one included."""
@@ -359,7 +346,6 @@ class _Exploration:
         )
 
     def look(self, answer: Exploration, limits: Digest) -> None:
-        """Carry the calls of a turn out."""
         rest = limits.question - sum(estimate(turn.told) for turn in self.turns)
         room = min(limits.attempt, rest)
         told: list[str] = []

@@ -7,7 +7,7 @@ it writes a rule. The edit is made from it here; trials and the gate decide abou
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from skillopt.core.costs import PartCost, Range, StepSize
 from skillopt.core.edits import Append
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Finding, Pattern, Proposal
-from skillopt.core.rollout import Rollout
+from skillopt.core.rollout import Batches
 from skillopt.core.sink import Phase
 from skillopt.core.skill import Skill
 from skillopt.core.tokens import estimate as tokens_in
@@ -64,12 +64,7 @@ class Instruct:
         return sum(min(GROUPS, len(batch)) for batch in size.batches)
 
     async def __call__(
-        self,
-        skill: Skill,
-        batches: Sequence[AsyncIterable[Rollout]],
-        memory: Memory,
-        *,
-        budget: int | None,
+        self, skill: Skill, batches: Batches, memory: Memory, *, budget: int | None
     ) -> tuple[Finding, ...]:
         """One finding per group of tasks that failed."""
         groups: list[tuple[int, Group]] = []

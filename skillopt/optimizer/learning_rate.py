@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import cos, pi
 from statistics import fmean
@@ -13,7 +13,7 @@ from pydantic import Field
 from skillopt.core.costs import MANY, MAYBE, PartCost, StepSize
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import ProposalSet, Rate
-from skillopt.core.rollout import Rollout, Score
+from skillopt.core.rollout import Batches, Score
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
 from skillopt.optimizer.parts import RateControl, Schedule, Tools
@@ -74,7 +74,7 @@ class Fixed:
     async def __call__(
         self,
         skill: Skill,
-        batches: Sequence[AsyncIterable[Rollout]],
+        batches: Batches,
         merged: ProposalSet,
         memory: Memory,
         *,
@@ -115,7 +115,7 @@ class Autonomous:
     async def __call__(
         self,
         skill: Skill,
-        batches: Sequence[AsyncIterable[Rollout]],
+        batches: Batches,
         merged: ProposalSet,
         memory: Memory,
         *,
@@ -124,7 +124,6 @@ class Autonomous:
         available = len(merged.proposals)
         question = PromptQuestion(
             stage="lr_autonomous",
-            prompt="lr_autonomous",
             sections=[
                 skill_section(skill),
                 *memory_sections(memory),
@@ -172,7 +171,7 @@ class Steadying:
     async def __call__(
         self,
         skill: Skill,
-        batches: Sequence[AsyncIterable[Rollout]],
+        batches: Batches,
         merged: ProposalSet,
         memory: Memory,
         *,
@@ -193,7 +192,7 @@ class Steadying:
         )
 
 
-async def _rollout_section(batches: Sequence[AsyncIterable[Rollout]]) -> str:
+async def _rollout_section(batches: Batches) -> str:
     outcomes = [rollout.outcome for batch in batches async for rollout in batch]
     scores = [outcome for outcome in outcomes if isinstance(outcome, Score)]
     hard = fmean(score.hard for score in scores) if scores else 0.0

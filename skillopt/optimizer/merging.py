@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from skillopt.aio import map_all
@@ -11,7 +11,7 @@ from skillopt.core.edits import Change
 from skillopt.core.memory import Memory
 from skillopt.core.ports import Proposer
 from skillopt.core.proposal import Finding, Proposal, ProposalSet, Source
-from skillopt.core.rollout import Rollout
+from skillopt.core.rollout import Batches
 from skillopt.core.seeds import blocks
 from skillopt.core.sink import Phase
 from skillopt.core.skill import Skill
@@ -74,8 +74,6 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class _Merging:
-    """One aggregation under way."""
-
     to: Aggregate
     progress: Phase
     skill: Skill
@@ -168,12 +166,7 @@ class Several:
         )
 
     async def __call__(
-        self,
-        skill: Skill,
-        batches: Sequence[AsyncIterable[Rollout]],
-        memory: Memory,
-        *,
-        budget: int | None,
+        self, skill: Skill, batches: Batches, memory: Memory, *, budget: int | None
     ) -> tuple[Finding, ...]:
         """All findings, numbered anew."""
 
@@ -204,12 +197,7 @@ class Portfolio(Several):
         return (cost.perhaps() for cost in Several(self.proposers).cost(size))
 
     async def __call__(
-        self,
-        skill: Skill,
-        batches: Sequence[AsyncIterable[Rollout]],
-        memory: Memory,
-        *,
-        budget: int | None,
+        self, skill: Skill, batches: Batches, memory: Memory, *, budget: int | None
     ) -> tuple[Finding, ...]:
         turn = memory.fruitless // self.after % len(self.proposers)
         return await self.proposers[turn](skill, batches, memory, budget=budget)

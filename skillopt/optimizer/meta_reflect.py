@@ -50,7 +50,6 @@ class MetaReflect:
             return Draft(budget=budget)
         question = PromptQuestion(
             stage="meta_reflect",
-            prompt="meta_reflect",
             sections=[
                 skill_section(skill),
                 *memory_sections(memory),

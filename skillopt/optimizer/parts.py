@@ -8,14 +8,14 @@ dataclass are its settings, except those with the name of a tool. Optional for e
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from skillopt.core.edits import Placement
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Finding, ProposalSet, Rate, Rewritten, Selection
-from skillopt.core.rollout import Change, Rollout
+from skillopt.core.rollout import Batches, Change, Rollout
 from skillopt.core.sink import EventSink
 from skillopt.core.skill import Skill
 from skillopt.optimizer.probe import Probing
@@ -90,7 +90,7 @@ class RateControl(Protocol):
     async def __call__(
         self,
         skill: Skill,
-        batches: Sequence[AsyncIterable[Rollout]],
+        batches: Batches,
         merged: ProposalSet,
         memory: Memory,
         *,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import AsyncIterable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -17,7 +17,7 @@ from skillopt.core.costs import PartCost, StepSize
 from skillopt.core.edits import Append, Delete, Edit
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Finding, Pattern, Proposal
-from skillopt.core.rollout import Rollout
+from skillopt.core.rollout import Batches
 from skillopt.core.skill import Skill
 from skillopt.optimizer.cases import Case, by_kind, read_cases
 
@@ -45,12 +45,7 @@ class Patterns:
         return replace(size, findings=findings, proposals=_RULES * findings)
 
     async def __call__(
-        self,
-        skill: Skill,
-        batches: Sequence[AsyncIterable[Rollout]],
-        memory: Memory,
-        *,
-        budget: int | None,
+        self, skill: Skill, batches: Batches, memory: Memory, *, budget: int | None
     ) -> tuple[Finding, ...]:
         """One finding per kind of task that failed."""
         findings: list[Finding] = []

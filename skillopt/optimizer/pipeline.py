@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from skillopt.core.proposal import (
     ReminderUpdate,
     Selection,
 )
-from skillopt.core.rollout import Rollout
+from skillopt.core.rollout import Batches
 from skillopt.core.skill import Skill
 from skillopt.optimizer.learning_rate import Fixed
 from skillopt.optimizer.parts import Merger, RateControl, Selector, Update, UpdateMode
@@ -45,14 +45,8 @@ class Pipeline:
     """None: one candidate."""
 
     async def propose(
-        self,
-        skill: Skill,
-        batches: Sequence[AsyncIterable[Rollout]],
-        memory: Memory,
-        *,
-        budget: int | None,
+        self, skill: Skill, batches: Batches, memory: Memory, *, budget: int | None
     ) -> Draft:
-        """Run the stages in order."""
         choice = await self._choose(skill, batches, memory, budget)
         reminders = await self.annotate(skill, choice.findings, memory) if self.annotate else None
         selections = [(BUNDLE, choice.chosen)]
@@ -84,7 +78,7 @@ class Pipeline:
     async def _choose(
         self,
         skill: Skill,
-        batches: Sequence[AsyncIterable[Rollout]],
+        batches: Batches,
         memory: Memory,
         budget: int | None,
         *,
@@ -111,7 +105,6 @@ class Pipeline:
         chosen: Selection,
         reminders: ReminderUpdate | None,
     ) -> Candidate:
-        """From chosen proposals to a candidate."""
         done = await self.update(skill, chosen, memory) if chosen.proposals else Update(None)
         written = skill if done.skill is None else done.skill
         candidate = written.with_notes(reminders.after) if reminders else written

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Annotated, Literal
@@ -13,7 +13,7 @@ from skillopt.aio import map_all
 from skillopt.core.costs import PartCost, Range, StepSize
 from skillopt.core.ports import TargetProbe
 from skillopt.core.proposal import Probe, Turn
-from skillopt.core.rollout import Rollout, Score
+from skillopt.core.rollout import Batches, Rollout, Score
 from skillopt.core.seeds import shuffled
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
@@ -23,8 +23,6 @@ from skillopt.prompts.ask import Asker, PromptQuestion
 
 
 class ProbeMove(Reasoned):
-    """What a probe does next."""
-
     probe: Annotated[Literal["ask", "rerun", "conclude"], BeforeValidator(one_word)]
     text: str
 
@@ -48,9 +46,7 @@ class Probing:
         yield PartCost("probes", Range(0, most, most / 3), "probe", 2 * size.attempt_tokens)
         yield PartCost("probed", Range(0, probes * self.turns))
 
-    async def __call__(
-        self, skill: Skill, batches: Sequence[AsyncIterable[Rollout]]
-    ) -> Mapping[str, Probe]:
+    async def __call__(self, skill: Skill, batches: Batches) -> Mapping[str, Probe]:
         """Probes of the attempts that were chosen, by task; all at the same time."""
         rollouts = [each for batch in batches async for each in batch]
         chosen = [

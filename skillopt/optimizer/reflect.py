@@ -12,7 +12,7 @@ from skillopt.aio import TaskGroup, join, task_group
 from skillopt.core.costs import NONE, PartCost, Range, StepSize, TellsCost, TellsProposals
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Finding, Pattern, Probe, Proposal, Source
-from skillopt.core.rollout import Rollout, Score
+from skillopt.core.rollout import Batches, Rollout, Score
 from skillopt.core.sink import Phase
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
@@ -65,12 +65,7 @@ class Reflect:
         return replace(size, findings=round(most), proposals=round(most) * size.allowed)
 
     async def __call__(
-        self,
-        skill: Skill,
-        batches: Sequence[AsyncIterable[Rollout]],
-        memory: Memory,
-        *,
-        budget: int | None,
+        self, skill: Skill, batches: Batches, memory: Memory, *, budget: int | None
     ) -> tuple[Finding, ...]:
         """Findings on failures first, then on successes, each kind in order."""
         probes: Mapping[str, Probe] = {}

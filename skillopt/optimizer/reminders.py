@@ -62,7 +62,6 @@ class Reminders:
 
         question = PromptQuestion(
             stage="appendix_consolidate",
-            prompt="appendix_consolidate",
             sections=[skill_section(skill), notes_section(notes)],
             shape=ConsolidatedNotes,
             check=complaint,

@@ -110,8 +110,6 @@ class SuggestionAnswer(ItemAnswer):
 
 
 class RewriteAnswer(ItemAnswer):
-    """One whole new body."""
-
     title: Text = ""
     change_summary: Words = Field(default_factory=list[str])
     new_skill: str
@@ -128,8 +126,6 @@ class PatternAnswer(ReplyShape):
 
 
 class Analysis(Reasoned):
-    """What an analyst answers."""
-
     patterns: list[PatternAnswer] = Field(default_factory=list[PatternAnswer])
     appendix_notes: Words = Field(default_factory=list[str])
     """Reminders, where they are asked for."""
@@ -138,8 +134,6 @@ class Analysis(Reasoned):
 
 
 class Merge(Reasoned):
-    """What a merge answers."""
-
     items: Sequence[ItemAnswer]
 
     def complaint(self, given: ProposalSet) -> str:

@@ -31,7 +31,6 @@ def body_section(skill: Skill) -> str:
 
 
 def budget_section(budget: int | None) -> str:
-    """The maximum number of proposals."""
     return f"<budget>{'no limit' if budget is None else budget}</budget>"
 
 
@@ -93,17 +92,14 @@ def proposals_section(proposals: Sequence[Proposal]) -> str:
 
 
 def notes_section(notes: Sequence[str]) -> str:
-    """Reminders, one per line."""
     return "<notes>\n" + "\n".join(f"- {each}" for each in notes) + "\n</notes>"
 
 
 def turns_section(turns: Sequence[Turn]) -> str:
-    """What a probe has done so far."""
     return "<turns>\n" + "\n".join(map(_turn, turns)) + "\n</turns>"
 
 
 def probe_section(probe: Probe) -> str:
-    """The result of a probe of an attempt."""
     told = "\n".join([*map(_turn, probe.turns), f"[concluded] {probe.conclusion}"])
     return f"<probe id={quoteattr(probe.task)}>\n{told}\n</probe>"
 
@@ -312,7 +308,6 @@ def _fitting(title: str, lines: Sequence[str], rest: str) -> list[str]:
 
 
 def _cut(change: Change) -> dict[str, object]:
-    """A proposal with shortened texts."""
     return {
         key: f"{text[:600]} [...]" if isinstance(text, str) and len(text) > 600 else text
         for key, text in recall(change).items()

@@ -92,7 +92,7 @@ class LookBack:
                 sections = [*memory_sections(memory), *compared]
             if not wanted:
                 return _Conclusion()
-            question = PromptQuestion(stage=stage, prompt=stage, sections=sections, shape=shape)
+            question = PromptQuestion(stage=stage, sections=sections, shape=shape)
             answer = await self.asker.answer(question, stage)
             if isinstance(answer, Unusable):
                 return _Conclusion(problem=str(answer))

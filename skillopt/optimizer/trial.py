@@ -91,7 +91,6 @@ class _TrialRun:
 
     @property
     def told(self) -> str:
-        """What was seen."""
         each = "; ".join(f"{n}: repaired {len(it)}" for n, it in sorted(self.repaired.items()))
         return f"tried on their own tasks: {each or 'nothing repaired one'}"
 
@@ -100,7 +99,6 @@ class _TrialRun:
         self.dropped.setdefault(number, reason)
 
     async def choose(self) -> list[int]:
-        """The proposals to keep."""
         fresh = [n for n in range(len(self.proposals)) if n not in self.dropped]
         deletions = [n for n in fresh if isinstance(self.proposals[n].edit, Delete)]
         rules = [n for n in fresh if n not in deletions]
@@ -205,7 +203,6 @@ class _TrialRun:
         return None if changed.digest == self.skill.digest else changed
 
     async def _passing(self, numbers: Sequence[int], tasks: Sequence[str]) -> set[str]:
-        """Which of the tasks these proposals repair together."""
         changed = self._changed(numbers)
         if changed is None:
             return set()

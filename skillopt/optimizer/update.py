@@ -121,7 +121,6 @@ class TakeOver:
 
 
 def edits_in(proposals: Iterable[Proposal]) -> Iterator[Edit]:
-    """The edits among the proposals."""
     for proposal in proposals:
         if (edit := as_edit(proposal.edit)) is not None:
             yield edit

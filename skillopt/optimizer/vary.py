@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 
 from skillopt.core.proposal import ProposalSet, Selection
-from skillopt.core.rollout import Rollout
+from skillopt.core.rollout import Batches, Rollout
 from skillopt.core.seeds import shuffled
 
 
@@ -79,6 +79,5 @@ def _subsets(chosen: Selection, merged: ProposalSet) -> Iterator[tuple[str, Sele
         yield from (each for each in pair if each is not None)
 
 
-def deal(batches: Sequence[AsyncIterable[Rollout]], seed: int) -> list[Dealt]:
-    """Every batch in an order of its own."""
+def deal(batches: Batches, seed: int) -> list[Dealt]:
     return [Dealt(batch, seed) for batch in batches]

@@ -25,9 +25,10 @@ _RULED = re.compile(r"^---$", re.MULTILINE)
 class PromptQuestion(Generic[T]):
     stage: str
     """The purpose of the call, for cost reports."""
-    prompt: str
     sections: Sequence[str]
     shape: type[T]
+    prompt: str = ""
+    """Name of the prompt; that of the stage if none is given."""
     check: Callable[[T], str] | None = None
     """Describes what is wrong with an answer of the right format; empty if nothing is."""
     said: Sequence[Message] = ()
@@ -89,7 +90,7 @@ class Asker:
 
     async def ask(self, question: PromptQuestion[T]) -> T:
         """Ask; if the answer is unusable, ask once more with the reason, then raise `Unusable`."""
-        named = (question.prompt, *question.also)
+        named = (question.prompt or question.stage, *question.also)
         asked = (
             Message("system", "\n\n".join(map(self.prompts.text, named))),
             Message("user", "\n\n".join(question.sections)),
@@ -149,7 +150,6 @@ def _read(text: str, question: PromptQuestion[T]) -> T | str:
 
 
 def _length(value: object) -> int:
-    """Length of the longest text in an answer."""
     match value:
         case str():
             return len(value)

@@ -41,8 +41,6 @@ class Digest:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """The texts of an attempt that are shown."""
-
     task: str = ""
     turns: str = ""
     answer: str = ""
@@ -60,12 +58,10 @@ class Story:
 
     @property
     def lines(self) -> list[str]:
-        """The turns as text."""
         return [_line(turn) for turn in self.turns]
 
     @property
     def whole(self) -> Excerpt:
-        """The whole attempt as text."""
         return Excerpt(self.task, "\n".join(self.lines), self.answer, self.feedback)
 
 

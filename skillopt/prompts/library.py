@@ -35,7 +35,6 @@ class Library:
         return cls(tuple(folders))
 
     def text(self, name: str) -> str:
-        """The prompt called `name`."""
         for folder in (*self.folders, _OURS):
             path = folder / f"{name}.md"
             if path.exists():
