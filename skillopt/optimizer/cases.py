@@ -59,11 +59,12 @@ async def read_cases(batch: AsyncIterable[Rollout]) -> list[Case]:
     return [case async for rollout in batch if (case := case_of(rollout))]
 
 
-def by_kind(cases: Sequence[Case]) -> dict[str, list[Case]]:
-    groups: dict[str, list[Case]] = {}
+def split(cases: Sequence[Case], key: Callable[[Case], str]) -> dict[str, list[Case]]:
+    """In order of first appearance."""
+    parts: dict[str, list[Case]] = {}
     for case in cases:
-        groups.setdefault(case.kind, []).append(case)
-    return groups
+        parts.setdefault(key(case), []).append(case)
+    return parts
 
 
 GROUPS = 8
@@ -92,7 +93,7 @@ def grouped(cases: Sequence[Case]) -> list[Group]:
     """The failed cases whose right answer is known, in groups; those with most failures first."""
     known = [case for case in cases if case.right]
     found: list[Group] = []
-    for kind, some in by_kind(known).items():
+    for kind, some in split(known, lambda case: case.kind).items():
         name = "" if kind == "default" else kind
         found += _pooled(name, _by_question(name, some))
     found.sort(key=lambda group: -len(group.failed))
@@ -128,7 +129,7 @@ def _by_question(name: str, cases: Sequence[Case]) -> list[Group]:
         return question if question in usual else ""
 
     found: list[Group] = []
-    for question, some in _split(cases, key).items():
+    for question, some in split(cases, key).items():
         label = ", ".join(filter(None, (name, f'"{question}"' if question else "")))
         found += _by_shape(label, some)
     return found
@@ -139,7 +140,7 @@ def _by_shape(name: str, cases: Sequence[Case]) -> list[Group]:
     labels = {case.right for case in cases}
     if len(labels) <= _LABELS and 2 * len(labels) <= len(cases):
         return [_group(name or "one of a few labels", cases)]
-    shapes = _split(cases, lambda case: shape_of(case.right))
+    shapes = split(cases, lambda case: shape_of(case.right))
     return [
         _group(", ".join(filter(None, (name, f"answer like {shape}"))), some)
         for shape, some in shapes.items()
@@ -162,16 +163,9 @@ def _group(name: str, cases: Sequence[Case]) -> Group:
     return Group(name, failed, [case for case in cases if case.passed])
 
 
-def _split(cases: Sequence[Case], key: Callable[[Case], str]) -> dict[str, list[Case]]:
-    found: dict[str, list[Case]] = {}
-    for case in cases:
-        found.setdefault(key(case), []).append(case)
-    return found
-
-
 def contrasting(cases: Sequence[Case], most: int) -> list[Case]:
     """So many cases, with as many different right answers as possible; order of appearance."""
-    by_answer = list(_split(cases, lambda case: case.right).values())
+    by_answer = list(split(cases, lambda case: case.right).values())
     rounds = max(map(len, by_answer), default=0)
     chosen = [some[n] for n in range(rounds) for some in by_answer if n < len(some)][:most]
     return [case for case in cases if case in chosen]

@@ -73,44 +73,38 @@ class AttemptFiles:
 
     def read(self, name: str, line: int, room: int) -> str:
         """A file from a line on, as far as there is room."""
-        return head(self._read(name, line, room), room)
+        file = self.named(name)
+        if file is None:
+            return head(f"There is no file {_quoted(name)}; list shows what there is.", room)
+        total = len(file.lines)
+        if not 1 <= line <= total:
+            return head(f"{file.name} has lines 1 to {total}, no line {line}.", room)
+        shown = _as_far_as(file.lines[line - 1 :], room - 2 * NOTE)
+        last = line + len(shown) - 1
+        lines = [f"{file.name}, lines {line} to {last} of {total}:", *shown]
+        if last < total:
+            lines.append(f"[… {total - last} lines left out; read on from line {last + 1} …]")
+        return head("\n".join(lines), room)
 
     def grep(self, text: str, room: int) -> str:
         """Lines that hold a text; `|` stands between alternatives, `.*` for anything in a line."""
-        return head(self._grep(text, room), room)
-
-    def _read(self, name: str, line: int, room: int) -> str:
-        file = self.named(name)
-        if file is None:
-            return f"There is no file {_quoted(name)}; list shows what there is."
-        total = len(file.lines)
-        if not 1 <= line <= total:
-            return f"{file.name} has lines 1 to {total}, no line {line}."
-        shown = _as_far_as(file.lines[line - 1 :], room - 2 * NOTE)
-        last = line + len(shown) - 1
-        told = [f"{file.name}, lines {line} to {last} of {total}:", *shown]
-        if last < total:
-            told.append(f"[… {total - last} lines left out; read on from line {last + 1} …]")
-        return "\n".join(told)
-
-    def _grep(self, text: str, room: int) -> str:
-        wanted = [_pieces(each) for each in text.split("|")]
-        wanted = [pieces for pieces in wanted if pieces]
+        wanted = "|".join(filter(None, map(_pattern, text.split("|"))))
         if not wanted:
-            return "A search needs a text to look for."
-        found = [
+            return head("A search needs a text to look for.", room)
+        matches = [
             f"{file.name}:{number}: {shorten(line.strip(), _MATCH)}"
             for file in self.files.values()
             for number, line in enumerate(file.lines, start=1)
-            if any(_holds(line.casefold(), pieces) for pieces in wanted)
+            if re.search(wanted, line.casefold())
         ]
-        if not found:
-            return (
+        if not matches:
+            return head(
                 f"No line holds {_quoted(text)}. A search is for plain text in any case; "
-                "`|` stands between alternatives, `.*` for anything within a line."
+                "`|` stands between alternatives, `.*` for anything within a line.",
+                room,
             )
-        heading = f"{len(found)} line{'' if len(found) == 1 else 's'} found:"
-        return f"{heading}\n{_fitting(found, room - NOTE, 'lines')}"
+        heading = f"{len(matches)} line{'' if len(matches) == 1 else 's'} found:"
+        return head(f"{heading}\n{_fitting(matches, room - NOTE, 'lines')}", room)
 
     def named(self, name: str) -> File | None:
         """The file that a name means; its number is enough."""
@@ -159,19 +153,11 @@ def _as_far_as(lines: Sequence[str], room: int) -> list[str]:
     return shown
 
 
-def _pieces(text: str) -> list[str]:
+def _pattern(text: str) -> str:
+    """What a line must hold: the pieces between `.*`, one after the other."""
     unescaped = re.sub(r"\\([^\w\s])", r"\1", text.replace(".*", "\0"))
-    return [piece for each in unescaped.split("\0") if (piece := each.strip().casefold())]
-
-
-def _holds(line: str, pieces: Sequence[str]) -> bool:
-    at = 0
-    for piece in pieces:
-        found = line.find(piece, at)
-        if found < 0:
-            return False
-        at = found + len(piece)
-    return True
+    pieces = (piece.strip().casefold() for piece in unescaped.split("\0"))
+    return ".*".join(re.escape(piece) for piece in pieces if piece)
 
 
 def _quoted(text: str) -> str:
@@ -185,11 +171,7 @@ _LEAST = 200
 """Tokens below which there is no use in looking further."""
 
 
-_TOOLS = {
-    "ls": "list",
-    "list_files": "list",
-    "cat": "read",
-    "open": "read",
+_TOOLS = {"ls": "list", "list_files": "list", "cat": "read", "open": "read"} | {
     "read_file": "read",
     "search": "grep",
 }
@@ -197,8 +179,7 @@ _TOOLS = {
 
 def _tool(value: object) -> object:
     """Models write `read_file` and `search` too."""
-    word = value.strip().lower() if isinstance(value, str) else value
-    return _TOOLS.get(word, word) if isinstance(word, str) else word
+    return _TOOLS.get(word := value.strip().lower(), word) if isinstance(value, str) else value
 
 
 def _first(value: object) -> object:
@@ -206,13 +187,7 @@ def _first(value: object) -> object:
 
 
 def _together(value: object) -> object:
-    match value:
-        case None:
-            return []
-        case dict():
-            return [cast("object", value)]
-        case _:
-            return value
+    return [] if value is None else [cast("object", value)] if isinstance(value, dict) else value
 
 
 class CallAnswer(ReplyShape):
@@ -328,8 +303,8 @@ class _Exploration:
     left: int
     """Turns that are left, the present one included."""
     turns: list[_Turn] = field(default_factory=list[_Turn])
-    seen: dict[str, File] = field(default_factory=dict[str, File])
-    """Files that were opened, by task."""
+    seen: set[str] = field(default_factory=set[str])
+    """Tasks whose files were opened."""
     trail: list[str] = field(default_factory=list[str])
 
     def said(self) -> tuple[Message, ...]:
@@ -367,7 +342,7 @@ class _Exploration:
             case "read":
                 self.trail.append(f"read {call.file}")
                 if file := self.files.named(call.file):
-                    self.seen[file.task] = file
+                    self.seen.add(file.task)
                 return self.files.read(call.file, call.line, room)
             case "grep":
                 self.trail.append(f"grep {json.dumps(call.text, ensure_ascii=False)}")
@@ -378,60 +353,40 @@ class _Exploration:
 def _findings(
     visit: _Exploration, answer: Exploration | str, budget: int | None
 ) -> tuple[Finding, ...]:
+    files = visit.files.files
+    ids = {file.task: file.passed for file in files.values()}
+
+    def known(named: Sequence[str]) -> tuple[str, ...]:
+        """The tasks that an answer names, by id or by file, and that are really there."""
+        tasks = {files[name].task if name in files else name for name in named}
+        return tuple(sorted(tasks & ids.keys()))
+
+    def finding(source: Source, proposals: Sequence[Proposal] = ()) -> Finding:
+        read = {task for task in visit.seen if ids[task] == (source == "success")}
+        named = {task for proposal in proposals for task in proposal.tasks}
+        tasks = tuple(sorted(read | named))
+        return Finding(source=source, batch=0, number=0, tasks=tasks, proposals=tuple(proposals))
+
     if isinstance(answer, str):
-        return (_finding(visit, "failure", problem=answer),)
-    edits = answer.edits or []
-    made = [each for edit in edits[:budget] if (each := _proposal(edit, visit))]
-    failures = [each for each in made if each.source == "failure"]
-    successes = [each for each in made if each.source == "success"]
+        return (replace(finding("failure"), problem=answer, trail=tuple(visit.trail)),)
+    made: dict[Source, list[Proposal]] = {"failure": [], "success": []}
+    for edit in (answer.edits or [])[:budget]:
+        # What nothing speaks for that was seen is no proposal.
+        if tasks := known(edit.tasks) or tuple(sorted(visit.seen)):
+            source: Source = "success" if all(ids[task] for task in tasks) else "failure"
+            made[source].append(Proposal(edit.change(), source, tasks, edit.why, by="explore"))
     patterns = tuple(
-        Pattern(each.name, each.count, each.description, _known(each.tasks, visit))
+        Pattern(each.name, each.count, each.description, known(each.tasks))
         for each in answer.patterns
     )
-    first = _finding(visit, "failure", answer.reasoning, patterns, failures)
-    second = _finding(visit, "success", answer.reasoning, (), successes)
-    return (first, second) if successes else (first,)
-
-
-def _finding(
-    visit: _Exploration,
-    source: Source,
-    reasoning: str = "",
-    patterns: tuple[Pattern, ...] = (),
-    proposals: Sequence[Proposal] = (),
-    problem: str = "",
-) -> Finding:
-    read = {task for task, file in visit.seen.items() if file.passed == (source == "success")}
-    named = {task for each in proposals for task in each.tasks}
-    return Finding(
-        source=source,
-        batch=0,
-        number=0,
-        tasks=tuple(sorted(read | named)),
-        reasoning=reasoning,
+    first = replace(
+        finding("failure", made["failure"]),
+        reasoning=answer.reasoning,
         patterns=patterns,
-        proposals=tuple(proposals),
-        problem=problem,
-        trail=tuple(visit.trail) if source == "failure" else (),
+        trail=tuple(visit.trail),
     )
-
-
-def _proposal(edit: EditAnswer, visit: _Exploration) -> Proposal | None:
-    """The edit with its evidence; None when nothing that was seen speaks for it."""
-    tasks = _known(edit.tasks, visit) or tuple(sorted(visit.seen))
-    if not tasks:
-        return None
-    passed = {file.task for file in visit.files.files.values() if file.passed}
-    source: Source = "success" if passed.issuperset(tasks) else "failure"
-    return Proposal(edit.change(), source, tasks, edit.why, by="explore")
-
-
-def _known(named: Sequence[str], visit: _Exploration) -> tuple[str, ...]:
-    """The tasks that an answer names, by id or by file, and that are really there."""
-    files = visit.files.files
-    ids = {file.task for file in files.values()}
-    found = {files[each].task if each in files else each for each in named}
-    return tuple(sorted(found & ids))
+    second = replace(finding("success", made["success"]), reasoning=answer.reasoning)
+    return (first, second) if made["success"] else (first,)
 
 
 def _turns_left(turns: int) -> str:

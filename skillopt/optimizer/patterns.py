@@ -19,7 +19,7 @@ from skillopt.core.memory import Memory
 from skillopt.core.proposal import Finding, Pattern, Proposal
 from skillopt.core.rollout import Batches
 from skillopt.core.skill import Skill
-from skillopt.optimizer.cases import Case, by_kind, read_cases
+from skillopt.optimizer.cases import Case, read_cases, split
 
 _FEW = 2
 """Cases of a kind from which on a common form counts as one."""
@@ -51,7 +51,7 @@ class Patterns:
         findings: list[Finding] = []
         for batch, stream in enumerate(batches):
             all_cases = await read_cases(stream)
-            for kind, cases in by_kind(all_cases).items():
+            for kind, cases in split(all_cases, lambda case: case.kind).items():
                 failed = [case for case in cases if not case.passed and case.right]
                 if len(failed) >= _FEW:
                     name = f"wrong {kind}"

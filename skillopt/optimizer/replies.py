@@ -86,15 +86,12 @@ class EditAnswer(ItemAnswer):
     """Which file of a package it changes."""
 
     def change(self) -> Edit:
-        match self.op:
-            case "append":
-                return Append(self.content, file=self.file)
-            case "insert_after":
-                return InsertAfter(self.target, self.content, file=self.file)
-            case "replace":
-                return Replace(self.target, self.content, file=self.file)
-            case "delete":
-                return Delete(self.target, file=self.file)
+        if self.op == "append":
+            return Append(self.content, file=self.file)
+        if self.op == "delete":
+            return Delete(self.target, file=self.file)
+        kind = InsertAfter if self.op == "insert_after" else Replace
+        return kind(self.target, self.content, file=self.file)
 
 
 class SuggestionAnswer(ItemAnswer):

@@ -6,9 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from xml.sax.saxutils import quoteattr
 
-from typing_extensions import assert_never
-
-from skillopt.core.edits import Append, Change, Delete, InsertAfter, Replace, Rewrite, Suggestion
+from skillopt.core.edits import Append, Change, Delete, Rewrite, Suggestion
 from skillopt.core.memory import Memory, MemoryEntry
 from skillopt.core.proposal import Probe, Proposal, Turn
 from skillopt.core.reminders import new_reminders
@@ -46,21 +44,25 @@ def memory_sections(memory: Memory) -> list[str]:
 
 def directions_section(memory: Memory) -> str:
     """What was tried and the result, one JSON object per step with a candidate."""
-    rows = [
-        json.dumps(
+    return _json_section(
+        "directions",
+        [
             {
                 "step": entry.step,
                 "outcome": entry.action,
                 "score_before": entry.score_before,
                 "score_after": _after(entry),
                 "edits": [_cut(edit) for edit in _edits(entry)],
-            },
-            ensure_ascii=False,
-        )
-        for entry in memory.steps
-        if _edits(entry)
-    ]
-    return "<directions>\n[\n" + ",\n".join(rows) + "\n]\n</directions>"
+            }
+            for entry in memory.steps
+            if _edits(entry)
+        ],
+    )
+
+
+def _json_section(tag: str, rows: Sequence[dict[str, object]]) -> str:
+    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    return f"<{tag}>\n[\n{lines}\n]\n</{tag}>"
 
 
 def _after(entry: MemoryEntry) -> str | float | None:
@@ -75,20 +77,19 @@ def _edits(entry: MemoryEntry) -> tuple[Change, ...]:
 
 def proposals_section(proposals: Sequence[Proposal]) -> str:
     """Numbered proposals, one JSON object per line."""
-    rows = [
-        json.dumps(
+    return _json_section(
+        "proposals",
+        [
             {
                 "index": index,
-                **describe(each.edit),
-                "why": each.why,
-                "support": each.support,
-                "source": each.source,
-            },
-            ensure_ascii=False,
-        )
-        for index, each in enumerate(proposals)
-    ]
-    return "<proposals>\n[\n" + ",\n".join(rows) + "\n]\n</proposals>"
+                **describe(proposal.edit),
+                "why": proposal.why,
+                "support": proposal.support,
+                "source": proposal.source,
+            }
+            for index, proposal in enumerate(proposals)
+        ],
+    )
 
 
 def notes_section(notes: Sequence[str]) -> str:
@@ -133,45 +134,21 @@ def pair_sections(pairs: Sequence[Pair], digest: Digest) -> list[str]:
 
 def describe(change: Change) -> dict[str, object]:
     """A proposal in the format that a model reads and writes."""
-    file = _file_of(change)
     match change:
-        case Append(content):
-            return {"op": "append", **file, "target": "", "content": content}
-        case InsertAfter(target, content):
-            return {"op": "insert_after", **file, "target": target, "content": content}
-        case Replace(target, content):
-            return {"op": "replace", **file, "target": target, "content": content}
-        case Delete(target):
-            return {"op": "delete", **file, "target": target, "content": ""}
         case Suggestion(aim, title, instruction, priority):
             hint = {"priority_hint": priority} if priority else {}
             return {"type": aim, "title": title, "instruction": instruction, **hint}
         case Rewrite(title, summary, body):
             return {"title": title, "change_summary": list(summary), "new_skill": body}
-    assert_never(change)
+        case edit:
+            target = "" if isinstance(edit, Append) else edit.target
+            content = "" if isinstance(edit, Delete) else edit.content
+            file = {} if edit.file == MAIN else {"file": edit.file}
+            return {"op": edit.op, **file, "target": target, "content": content}
 
 
-def _file_of(change: Change) -> dict[str, object]:
-    if isinstance(change, Suggestion | Rewrite) or change.file == MAIN:
-        return {}
-    return {"file": change.file}
-
-
-def recall(change: Change) -> dict[str, object]:
-    """A proposal in the format of the history; a whole body by its summary of changes."""
-    told = describe(change)
-    told.pop("new_skill", None)
-    return told
-
-
-def _noun(change: Change) -> str:
-    match change:
-        case Suggestion():
-            return "suggestion"
-        case Rewrite():
-            return "rewrite"
-        case _:
-            return "edit"
+_NOUNS = {"suggest": "suggestion", "rewrite": "rewrite"}
+"""What a change is called, by its `op`; the others are edits."""
 
 
 def _files_note(skill: Skill) -> str:
@@ -196,11 +173,9 @@ def _pair(pair: Pair, shown: Iterator[str]) -> str:
 
 
 def _story(rollout: Rollout) -> Story:
-    match rollout.outcome:
-        case Score(_, _, feedback):
-            word = feedback
-        case Failure(kind, message):
-            word = f"{kind}: {message}"
+    outcome = rollout.outcome
+    is_failure = isinstance(outcome, Failure)
+    word = f"{outcome.kind}: {outcome.message}" if is_failure else outcome.feedback
     if rollout.trajectory is None:
         return Story(feedback=word)
     # The skill, which is the system's word, is shown once and not with every attempt.
@@ -213,14 +188,11 @@ def _story(rollout: Rollout) -> Story:
 
 
 def _turn(turn: Turn) -> str:
-    match turn.kind:
-        case "ask":
-            return f"[asked] {turn.sent}\n[the agent said] {turn.came}"
-        case "rerun":
-            mark = "" if turn.score is None else f"{turn.score.hard:.2f}"
-            word = "" if turn.score is None else turn.score.feedback
-            told = f"[score {mark}] {turn.came}\n[feedback] {word}"
-            return f"[re-run with] {turn.sent}\n{told}"
+    if turn.kind == "ask":
+        return f"[asked] {turn.sent}\n[the agent said] {turn.came}"
+    mark = "" if turn.score is None else f"{turn.score.hard:.2f}"
+    word = "" if turn.score is None else turn.score.feedback
+    return f"[re-run with] {turn.sent}\n[score {mark}] {turn.came}\n[feedback] {word}"
 
 
 def _attempt(rollout: Rollout, excerpt: Excerpt) -> str:
@@ -255,14 +227,14 @@ def _history(memory: Memory) -> str:
     ]
     told += _fitting("Failures seen, the latest first:", patterns, "older or rarer ones")
     edits = [
-        f"  rejected {_noun(each.edit)} ({each.times}x, last in step {each.last}"
+        f"  rejected {_NOUNS.get(each.edit.op, 'edit')} ({each.times}x, last in step {each.last}"
         f"{', alone' if each.alone else ''}): {json.dumps(_cut(each.edit), ensure_ascii=False)}"
         for each in memory.rejections
     ]
     told += _fitting("Rejected, most often rejected first:", edits, "others")
     open_ended = dict.fromkeys(edit for entry in memory.steps for edit in entry.undecided)
     unsure = [
-        f"  unsure {_noun(edit)}: {json.dumps(_cut(edit), ensure_ascii=False)}"
+        f"  unsure {_NOUNS.get(edit.op, 'edit')}: {json.dumps(_cut(edit), ensure_ascii=False)}"
         for edit in reversed(open_ended)
     ]
     told += _fitting("Tried without a clear result, worth another try:", unsure, "older ones")
@@ -308,7 +280,9 @@ def _fitting(title: str, lines: Sequence[str], rest: str) -> list[str]:
 
 
 def _cut(change: Change) -> dict[str, object]:
+    """With shortened texts; a whole body by its summary of changes."""
     return {
         key: f"{text[:600]} [...]" if isinstance(text, str) and len(text) > 600 else text
-        for key, text in recall(change).items()
+        for key, text in describe(change).items()
+        if key != "new_skill"
     }
