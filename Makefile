@@ -105,8 +105,9 @@ mutate: $(VENV)/.developing ## change single places of core, engine and gates, a
 bench: $(VENV)/.developing ## compare the overhead with skillopt 0.2.0 from PyPI
 	$(BIN)/python benchmarks/overhead.py
 
-reference: $(VENV)/.developing ## write every key of the settings into default.yaml and docs/configuration.md
+reference: $(VENV)/.developing ## write the keys of the settings into default.yaml and docs/configuration.md, and the pictures of docs/design.md
 	$(BIN)/python scripts/reference.py
+	$(BIN)/python scripts/pictures.py
 
 clean: ## remove generated files and virtual environments
 	rm -rf $(VENV) $(LOWEST) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage* mutants

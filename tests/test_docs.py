@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -88,3 +89,9 @@ def test_every_extra_of_the_original_can_be_installed_and_all_has_what_each_extr
     assert {"alfworld", "claude", "qwen", "docs", "webui", "all"} <= extras.keys()
     others = [needs for name, needs in extras.items() if name not in {"all", "dev"}]
     assert extras["all"] == set().union(*others)
+
+
+def test_the_pictures_of_the_design_are_drawn_from_the_code_as_it_is() -> None:
+    drawing = runpy.run_path(str(ROOT / "scripts" / "pictures.py"))
+    text = drawing["PAGE"].read_text(encoding="utf-8")
+    assert drawing["page"](text) == text, "run `make reference`"
