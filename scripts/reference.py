@@ -2,7 +2,8 @@
 
 A key is described where it is declared, in `skillopt/config`: its type, its default, and its
 meaning in the text below it. The page may say more about a key: only its default is written, and a
-row for each key that has none. `make reference` runs this; a test fails if it was forgotten.
+row for each key that has none. `{names}` stands for the registered parts. `make reference` runs
+this; a test fails if it was forgotten.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from skillopt.config import model_section, sections, yaml12
+from skillopt.config.parts import PARTS
 
 ROOT = Path(__file__).parents[1]
 YAML = ROOT / "configs" / "_base_" / "default.yaml"
@@ -49,6 +51,8 @@ def entries(section: str) -> Iterator[Entry]:
         made = field.description or ""
         heading = FOR_ROLES if made.startswith("see ") and not before.startswith("see ") else ()
         meaning, heading = (made, heading) if made else declared[name]
+        if part := next((part for part in PARTS if part.dotted == f"{section}.{name}"), None):
+            meaning = meaning.replace("{names}", " | ".join(part.registry.names))
         if name != "own":
             yield Entry(name, _default(field.default), meaning, heading)
         before = made

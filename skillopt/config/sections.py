@@ -153,7 +153,7 @@ class OptimizerSection(Section):
     min_learning_rate: Annotated[Count, Key(flat="min_edit_budget")] = 2
     """maximum edits per step, at the end of the schedule"""
     lr_scheduler: Annotated[object, PlainValidator(SCHEDULE.check)] = "cosine"
-    """constant | linear | cosine | autonomous"""
+    """{names} | module:Name"""
     lr_control_mode: Annotated[object, PlainValidator(CONTROL.check)] = "fixed"
     """fixed: as scheduled | autonomous: optimizer decides | none: no limit | volatility"""
     select_mode: Annotated[object, PlainValidator(SELECTOR.check)] = "ranking"
@@ -174,7 +174,7 @@ class OptimizerSection(Section):
     skill_update_mode: Annotated[
         object, PlainValidator(lambda name: UPDATE_MODE.check(update_mode_of(name)))
     ] = "patch"
-    """patch | rewrite_from_suggestions | full_rewrite_minibatch"""
+    """{names} | module:Name"""
     max_skill_tokens: Count = 0
     """maximum estimated tokens of a skill; 0 = no limit"""
     use_slow_update: bool = True
@@ -211,7 +211,7 @@ class EvaluationSection(Section):
     """How candidates are measured and accepted."""
 
     gate: Annotated[object, PlainValidator(GATE.check)] = "strict"
-    """strict | paired | sequential | no_regression | always"""
+    """{names} | module:Name"""
     use_gate: Annotated[bool, AfterValidator(_coherent)] = True
     """false: the same as gate: always"""
     alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from skillopt.testing.simulator.chance import pick, unit
 from skillopt.testing.simulator.probing import explain
@@ -35,12 +36,12 @@ class SimulatedTarget:
 
     def explain(self, system: str, task: str, answer: str) -> str:
         """Say how an answer came about; a target knows its rules, and not whether it was right."""
-        return explain(read_rules(_skill(system)), task, answer)
+        return explain(read_rules(_skill(system)[0]), task, answer)
 
     def _fill_in(self, wanted: tuple[Wanted, ...], system: str, user: str, draw: int) -> str:
         again = (str(draw),) if draw else ()
-        skill = _skill(system)
-        bloat = max(0, len(skill.split()) - self.roomy) / self.roomy
+        skill, words = _skill(system)
+        bloat = max(0, words - self.roomy) / self.roomy
         slips = unit(self.seed, "slip", system, user, *again) < self.noise + min(0.6, bloat / 2)
         slip = pick(wanted, self.seed, "where", system, user, *again) if slips else None
         if slip is not None and slip.field.label in reminded(system):
@@ -60,8 +61,11 @@ class SimulatedTarget:
         return wanted.write(name)
 
 
-def _skill(system: str) -> str:
-    return system.partition("## Skill")[2] or system
+@lru_cache(maxsize=64)
+def _skill(system: str) -> tuple[str, int]:
+    """The skill in a system message, and how many words it has."""
+    skill = system.partition("## Skill")[2] or system
+    return skill, len(skill.split())
 
 
 def _guess(user: str) -> str:
