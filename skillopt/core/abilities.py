@@ -68,10 +68,7 @@ def check_served(environment: str, needs: Collection[EpisodeNeed], harness: Harn
 
 
 def refuse_unserved(
-    environment: str,
-    needs: Collection[EpisodeNeed],
-    harness: str,
-    serves: Collection[EpisodeNeed],
+    environment: str, needs: Collection[EpisodeNeed], harness: str, serves: Collection[EpisodeNeed]
 ) -> None:
     """The same for a harness that is not made yet: its name, and what it serves."""
     missing = [need for need in needs if need not in serves]

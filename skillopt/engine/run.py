@@ -8,14 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from skillopt.aio import map_all
 from skillopt.core.events import Begun, Decision, Fact, GateVerdict, Measured
-from skillopt.core.ports import (
-    CompleteGate,
-    MetaReflector,
-    Optimizer,
-    Pruner,
-    Reviewer,
-    Shortener,
-)
+from skillopt.core.ports import CompleteGate, MetaReflector, Optimizer, Pruner, Reviewer, Shortener
 from skillopt.core.proposal import Candidate, Draft, Size
 from skillopt.core.sink import EventSink
 from skillopt.core.skill import Skill

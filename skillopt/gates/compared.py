@@ -148,12 +148,7 @@ class Strict(RankedByMetric):
         return 0 if self.ties else 1
 
     def foresee(
-        self,
-        candidate: Measured,
-        incumbent: Measured,
-        left: Collection[str],
-        *,
-        level: float = 0.0,
+        self, candidate: Measured, incumbent: Measured, left: Collection[str], *, level: float = 0.0
     ) -> GateVerdict | None:
         """No better, if it would not be with full marks on all tasks left.
 
@@ -234,12 +229,7 @@ class NoRegression(RankedByMetric):
         return self.strict.fewest_wins()
 
     def foresee(
-        self,
-        candidate: Measured,
-        incumbent: Measured,
-        left: Collection[str],
-        *,
-        level: float = 0.0,
+        self, candidate: Measured, incumbent: Measured, left: Collection[str], *, level: float = 0.0
     ) -> GateVerdict | None:
         """No better, if enough is broken already, or if the mean cannot become better."""
         broken = _broken(candidate, incumbent)

@@ -3,21 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import (
-    atan,
-    comb,
-    copysign,
-    erfc,
-    exp,
-    fsum,
-    gcd,
-    log,
-    log1p,
-    pi,
-    sqrt,
-    tan,
-    tanh,
-)
+from math import atan, comb, copysign, erfc, exp, fsum, gcd, log, log1p, pi, sqrt, tan, tanh
 from statistics import NormalDist, fmean, stdev
 from typing import NamedTuple
 
