@@ -192,3 +192,49 @@ def test_nobody_looks_at_the_name_of_a_mode() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Attribute):
                 assert (_sections(node), node.attr) not in keys, f"{path}:{node.lineno}"
+
+
+def test_no_two_classes_have_the_same_name() -> None:
+    modules: dict[str, list[str]] = {}
+    for path in MODULES:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                modules.setdefault(node.name, []).append(str(path.relative_to(SOURCE)))
+    assert {name: paths for name, paths in modules.items() if len(paths) > 1} == {}
+
+
+ONE_IMPORTER: dict[str, str] = {}
+"""Modules that a single other one of their package needs, and why they are apart."""
+
+
+def importers() -> tuple[dict[str, list[str]], set[str]]:
+    """By module, who always imports it; and the modules that are imported only when needed."""
+    always: dict[str, list[str]] = {}
+    when_needed = set[str]()
+    for path in MODULES:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        at_once = set[str]()
+        for node in ast.walk(tree):
+            names = set[str]()
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names = {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            elif isinstance(node, ast.Import):
+                names = {alias.name for alias in node.names}
+            (at_once if node in tree.body else when_needed).update(names)
+        for name in at_once:
+            always.setdefault(name, []).append(path.relative_to(SOURCE).parts[0])
+    return always, when_needed
+
+
+def test_a_module_that_only_one_other_of_its_package_needs_is_a_part_of_that() -> None:
+    """Optional parts stand alone: entry points, commands, what is imported when it is needed."""
+    entry_points = (SOURCE.parent / "pyproject.toml").read_text(encoding="utf-8")
+    always, when_needed = importers()
+    alone: set[str] = set()
+    for path in MODULES:
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        module = ".".join(["skillopt", *parts])
+        optional = f"{module}:" in entry_points or module in when_needed or parts[0] == "cli"
+        if always.get(module) == [parts[0]] and not optional:
+            alone.add(module.removeprefix("skillopt."))
+    assert alone <= ONE_IMPORTER.keys()
