@@ -203,7 +203,18 @@ def test_no_two_classes_have_the_same_name() -> None:
     assert {name: paths for name, paths in modules.items() if len(paths) > 1} == {}
 
 
-ONE_IMPORTER: dict[str, str] = {}
+ONE_IMPORTER = {
+    "config.legacy": "keys of the original without a meaning here, apart from those with one",
+    "envs.custom.scorers": "ways to score are a thought of their own, as long as the environment",
+    "envs.patterns": "a process that can be killed, which has nothing to do with scores",
+    "harness.workspace": "the folder of an agent, which any harness may use",
+    "model.responses": "one file for each wire format",
+    "testing.contracts.models": "a check for people who write models",
+    "testing.model_server": "a server that speaks several wire formats, for any test",
+    "testing.simulator.edits": "what the simulated optimizer proposes",
+    "testing.simulator.server": "the simulator as a server",
+    "testing.simulator.world": "the tasks and rules of the simulator",
+}
 """Modules that a single other one of their package needs, and why they are apart."""
 
 

@@ -30,7 +30,7 @@ class Credentials(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class ApiKey:
     """A key that stays; None for a server that wants none."""
 
     secret: str | None = field(default=None, repr=False)
@@ -54,7 +54,7 @@ class Token:
 
 
 @dataclass(slots=True)
-class Tokens:
+class BearerTokens:
     """Bearer tokens, each fetched once and renewed before it ends."""
 
     fetch: Callable[[], Awaitable[Token]] = field(repr=False)

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from skillopt.core.intake import ERROR_BYTES, Json, clean_text, read_json
 from skillopt.errors import AccessError, ModelError, Refused
-from skillopt.model.credentials import Credentials, Key
+from skillopt.model.credentials import ApiKey, Credentials
 from skillopt.model.provider import HttpAnswer
 
 Mistake: TypeAlias = Literal["request", "spent", "key", "model"]
@@ -117,7 +117,7 @@ class Caller:
     """Role, model and address in words."""
     key_hint: str
     """What to check when the key is refused."""
-    credentials: Credentials = field(default_factory=Key)
+    credentials: Credentials = field(default_factory=ApiKey)
     role: str = "target"
     """As settings begin that concern only this model."""
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from skillopt.core.extras import install_command
 from skillopt.errors import ConfigError
 from skillopt.model.completions import Completions
-from skillopt.model.credentials import Key
+from skillopt.model.credentials import ApiKey
 from skillopt.model.errors import Caller
 from skillopt.model.provider import HttpAnswer, ModelSettings, Provider, Transport
 from skillopt.model.remote import Remote, fingerprint_of
@@ -45,7 +45,7 @@ class LiteLLM(Provider):
             caller=Caller(
                 f"{settings.role} model {settings.name!r} by litellm",
                 f"the key for the {settings.role} model in {source} that its provider expects",
-                Key(settings.api_key),
+                ApiKey(settings.api_key),
                 settings.role,
             ),
             http=_Package(_package(), settings.api_key),

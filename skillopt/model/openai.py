@@ -16,7 +16,7 @@ from skillopt.core.intake import Json, read_json
 from skillopt.errors import AccessError, ConfigError, ModelError
 from skillopt.model.cli.process import run
 from skillopt.model.completions import Completions
-from skillopt.model.credentials import Credentials, Key, Token, Tokens
+from skillopt.model.credentials import ApiKey, BearerTokens, Credentials, Token
 from skillopt.model.provider import ModelSettings, Transport, names_for, one_of, variable
 from skillopt.model.remote import HttpBackend, Remote, address, checked
 from skillopt.model.responses import Responses
@@ -96,7 +96,7 @@ class OpenAIChat(HttpBackend):
                 "model.azure_openai_endpoint"
             )
         url = address(base_url, path)
-        return cls.remote(settings, wire, http, url, checked(Key(secret), url, hint), hint, api)
+        return cls.remote(settings, wire, http, url, checked(ApiKey(secret), url, hint), hint, api)
 
 
 def _path(settings: ModelSettings) -> str:
@@ -201,14 +201,14 @@ class Azure:
                         f"Azure OpenAI with auth mode api_key needs a key for the {settings.role} "
                         f"model; set {' or '.join(self.key_names)}"
                     )
-                return Key(self.key, "api-key", "")
+                return ApiKey(self.key, "api-key", "")
             case "azure_cli":
                 values = {name: settings.variables.setting(name) for name in _FOR_AZ}
                 environment = {name: value for name, value in values.items() if value is not None}
-                return Tokens(lambda: _cli_token(self.scope, environment))
+                return BearerTokens(lambda: _cli_token(self.scope, environment))
             case _:
                 url, headers = self._identity(settings)
-                return Tokens(lambda: _identity_token(url, headers, http))
+                return BearerTokens(lambda: _identity_token(url, headers, http))
 
     def _identity(self, settings: ModelSettings) -> tuple[str, Mapping[str, str]]:
         """Where, and with which headers, the identity of this machine is asked for its token."""

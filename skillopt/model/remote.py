@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 from skillopt.core.chat import Reply, Request
 from skillopt.core.intake import read_json
 from skillopt.errors import AccessError, ConfigError, ModelError
-from skillopt.model.credentials import Credentials, Key
+from skillopt.model.credentials import ApiKey, Credentials
 from skillopt.model.errors import Caller, classify, place
 from skillopt.model.provider import (
     HttpAnswer,
@@ -118,7 +118,7 @@ class HttpBackend(Provider):
         hint = cls.key_hint(settings)
         if cls.key_required and settings.api_key is None:
             raise AccessError(f"backend {cls.name} needs a key; set {hint}")
-        key = checked(Key(settings.api_key, *cls.key_header), url, hint)
+        key = checked(ApiKey(settings.api_key, *cls.key_header), url, hint)
         return cls.remote(settings, wire, http, url, key, hint, cls.quirk(settings))
 
     @classmethod
@@ -152,7 +152,7 @@ class HttpBackend(Provider):
         )
 
 
-def checked(key: Key, url: str, hint: str) -> Key:
+def checked(key: ApiKey, url: str, hint: str) -> ApiKey:
     """The key for this address; raises an error if it is not a valid header value."""
     if key.secret is None:
         return key
@@ -161,7 +161,7 @@ def checked(key: Key, url: str, hint: str) -> Key:
             "a key is blank or contains a character that no key has (a space or a line break); "
             f"check {hint}"
         )
-    return key if urlsplit(url).username is None else Key(None)
+    return key if urlsplit(url).username is None else ApiKey(None)
 
 
 def address(base_url: str, path: str) -> str:

@@ -18,7 +18,7 @@ SENT, CACHED, STORED, WRITTEN, THOUGHT = 1000, 300, 40, 50, 10
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class ReportedTokens:
     """Tokens that an answer reports."""
 
     sent: int = SENT
@@ -91,7 +91,7 @@ class Wire(ABC):
     turn: str
     model: str
     act: Act
-    tokens: Tokens = Tokens()
+    tokens: ReportedTokens = ReportedTokens()
 
     @staticmethod
     def error(trouble: Trouble) -> Object:

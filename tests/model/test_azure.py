@@ -13,7 +13,7 @@ from skillopt.aio import map_all
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Message, Request
 from skillopt.errors import AccessError, ConfigError, ModelError
-from skillopt.model.credentials import Token, Tokens
+from skillopt.model.credentials import BearerTokens, Token
 from skillopt.model.http import Http
 from skillopt.model.openai import Azure, OpenAIChat
 from skillopt.model.provider import ModelSettings, Role
@@ -49,8 +49,8 @@ class Source:
             raise self.error
         return Token(f"token-number-{self.fetched}", self.now + self.life)
 
-    def tokens(self) -> Tokens:
-        return Tokens(self.fetch, lambda: self.now)
+    def tokens(self) -> BearerTokens:
+        return BearerTokens(self.fetch, lambda: self.now)
 
 
 async def test_a_token_is_fetched_once_and_renewed_before_it_ends() -> None:

@@ -12,7 +12,7 @@ from support_wire import WireServer, completion
 
 from skillopt.config.load import load_config
 from skillopt.errors import ConfigError
-from skillopt.model.credentials import Key
+from skillopt.model.credentials import ApiKey
 from skillopt.testing.simulator import Simulator
 
 KEY = "7f3a9c1e5b2d8f4a6c0e1d3b"
@@ -35,13 +35,13 @@ def test_usual_names_of_variables_are_taken(name: str) -> None:
 
 @pytest.mark.parametrize("part", [KEY, KEY[:8], KEY[-12:], KEY[4:20]])
 def test_a_part_of_a_key_that_a_server_echoes_is_hidden(part: str) -> None:
-    said = Key(KEY).hide(f"Incorrect key {part}*** for project 7f3a")
+    said = ApiKey(KEY).hide(f"Incorrect key {part}*** for project 7f3a")
     assert said == "Incorrect key [key]*** for project 7f3a"
 
 
 def test_a_word_that_shares_little_with_a_key_stays() -> None:
-    assert Key("short-key").hide("a short key") == "a short key"
-    assert Key(KEY).hide("error 7f3a9c1") == "error 7f3a9c1"
+    assert ApiKey("short-key").hide("a short key") == "a short key"
+    assert ApiKey(KEY).hide("error 7f3a9c1") == "error 7f3a9c1"
 
 
 async def test_a_key_within_a_setting_is_not_kept_in_the_run_directory(

@@ -8,7 +8,14 @@ from typing import Final
 from skillopt.core.chat import Usage
 from skillopt.core.intake import Json, read_json
 from skillopt.model.cli.process import Place
-from skillopt.model.cli.program import PLAIN, Command, Program, ProgramCall, ProgramReply, events
+from skillopt.model.cli.program import (
+    PLAIN,
+    Program,
+    ProgramArguments,
+    ProgramCall,
+    ProgramReply,
+    events,
+)
 from skillopt.model.wire import count, usage_apart
 
 _QUIET: Final = {
@@ -53,7 +60,7 @@ class ClaudeCli(Program):
         """The file of the log-in, where that is not in a keyring."""
         return () if call.settings.base_url else (".credentials.json",)
 
-    def command(self, call: ProgramCall, place: Place) -> Command:
+    def command(self, call: ProgramCall, place: Place) -> ProgramArguments:
         """The prompt goes to standard input, instructions into a file."""
         instructions = place.side / "instructions.md"
         instructions.write_text(call.system or PLAIN, encoding="utf-8")
@@ -66,7 +73,7 @@ class ClaudeCli(Program):
             arguments += ["--effort", call.settings.effort]
         url = call.settings.base_url
         server = {"ANTHROPIC_BASE_URL": url} if url else {}
-        return Command(arguments, call.prompt, {**_QUIET, **server})
+        return ProgramArguments(arguments, call.prompt, {**_QUIET, **server})
 
     def read(self, out: str, place: Place) -> ProgramReply:
         """The `result` event, alone or the last of a list."""

@@ -9,7 +9,14 @@ from typing import Final, cast
 from skillopt.core.chat import Usage
 from skillopt.core.intake import Json
 from skillopt.model.cli.process import Place
-from skillopt.model.cli.program import PLAIN, Command, Program, ProgramCall, ProgramReply, events
+from skillopt.model.cli.program import (
+    PLAIN,
+    Program,
+    ProgramArguments,
+    ProgramCall,
+    ProgramReply,
+    events,
+)
 from skillopt.model.wire import count
 
 _HARMLESS: Final = {"agent_message", "reasoning", "error", "todo_list"}
@@ -62,7 +69,7 @@ class CodexCli(Program):
         chosen = (f"{profile}.config.toml",) if profile else ()
         return chosen if call.settings.base_url else ("auth.json", *chosen)
 
-    def command(self, call: ProgramCall, place: Place) -> Command:
+    def command(self, call: ProgramCall, place: Place) -> ProgramArguments:
         """Everything goes to standard input."""
         instructions = place.side / "instructions.md"
         instructions.write_text(PLAIN, encoding="utf-8")
@@ -81,7 +88,7 @@ class CodexCli(Program):
             changes[f"model_providers.{_PROVIDER}"] = _provider(call)
         for key, value in changes.items():
             arguments += ["-c", f"{key}={_toml(value)}"]
-        return Command([*arguments, "-"], call.whole)
+        return ProgramArguments([*arguments, "-"], call.whole)
 
     def read(self, out: str, place: Place) -> ProgramReply:
         """The last message of the agent; the turn must have been completed."""

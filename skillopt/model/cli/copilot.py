@@ -10,7 +10,7 @@ from typing import Final
 from skillopt.core.chat import Usage
 from skillopt.core.intake import Json, read_json
 from skillopt.model.cli.process import Place
-from skillopt.model.cli.program import Command, Program, ProgramCall, ProgramReply, events
+from skillopt.model.cli.program import Program, ProgramArguments, ProgramCall, ProgramReply, events
 from skillopt.model.wire import count
 
 _USAGE: Final = "usage.json"
@@ -51,7 +51,7 @@ class CopilotChat(Program):
         del call
         return ()
 
-    def command(self, call: ProgramCall, place: Place) -> Command:
+    def command(self, call: ProgramCall, place: Place) -> ProgramArguments:
         """Everything goes to standard input."""
         url = call.settings.base_url
         if not url:
@@ -66,7 +66,7 @@ class CopilotChat(Program):
         quiet = {"COPILOT_AUTO_UPDATE": "false", "XDG_CACHE_HOME": str(place.owner.cache)}
         # With another provider than GitHub, nothing is asked of GitHub.
         server = {"COPILOT_PROVIDER_BASE_URL": url, "COPILOT_OFFLINE": "true"} if url else {}
-        return Command(arguments, call.whole, {**quiet, **server})
+        return ProgramArguments(arguments, call.whole, {**quiet, **server})
 
     def read(self, out: str, place: Place) -> ProgramReply:
         """All messages of the assistant, joined."""

@@ -71,7 +71,7 @@ class ProgramCall:
         return f"<instructions>\n{self.system}\n</instructions>\n\n{self.prompt}"
 
 
-class Command(NamedTuple):
+class ProgramArguments(NamedTuple):
     """How to ask."""
 
     arguments: Sequence[str]
@@ -130,7 +130,7 @@ class Program(Provider):
         """
         raise NotImplementedError
 
-    def command(self, call: ProgramCall, place: Place) -> Command:
+    def command(self, call: ProgramCall, place: Place) -> ProgramArguments:
         """How to ask; files may be put into `place`, but not into its `work`."""
         raise NotImplementedError
 

@@ -82,7 +82,7 @@ class SimulatedOptimizer:
     def answer(self, stage: str, system: str, user: str, *, repairing: bool = False) -> str:
         """Answer one question; a repair question gets what should have come at first."""
         _, answer = _STAGES[stage]
-        reply = answer(Question(self, system, user, repairing))
+        reply = answer(OptimizerRequest(self, system, user, repairing))
         if '"appendix_notes"' in system:
             reply["appendix_notes"] = remind(user)
         text = json.dumps(reply, ensure_ascii=False)
@@ -92,7 +92,7 @@ class SimulatedOptimizer:
 
 
 @dataclass(frozen=True)
-class Question:
+class OptimizerRequest:
     """One request, with what the optimizer reads from it; a method for each kind of answer."""
 
     settings: SimulatedOptimizer
@@ -344,19 +344,19 @@ def _break(text: str, how: int) -> str:
             return f"Sure. {text.replace(']', ',]')}"
 
 
-_STAGES: Mapping[str, tuple[str, Callable[[Question], Answer]]] = {
-    "exploration": ('"calls"', Question.explore),
-    "ranking": ('"selected_indices"', Question.rank),
-    "consolidation": ('"consolidated_notes"', Question.consolidate),
-    "probe": ('"probe"', Question.probe),
-    "meta_skill": ('"meta_skill_content"', Question.meta_skill),
-    "slow_update": ('"slow_update_content"', Question.slow_update),
-    "meta_reflect": ('"directions"', Question.meta_reflect),
-    "merge": ('"from"', Question.merge),
-    "reflection": ('"patterns"', Question.reflect),
-    "learning_rate": ('"risk_notes"', Question.learning_rate),
-    "compress": ('"compressed_skill"', Question.compress),
-    "rewrite": ('"new_skill"', Question.rewrite),
+_STAGES: Mapping[str, tuple[str, Callable[[OptimizerRequest], Answer]]] = {
+    "exploration": ('"calls"', OptimizerRequest.explore),
+    "ranking": ('"selected_indices"', OptimizerRequest.rank),
+    "consolidation": ('"consolidated_notes"', OptimizerRequest.consolidate),
+    "probe": ('"probe"', OptimizerRequest.probe),
+    "meta_skill": ('"meta_skill_content"', OptimizerRequest.meta_skill),
+    "slow_update": ('"slow_update_content"', OptimizerRequest.slow_update),
+    "meta_reflect": ('"directions"', OptimizerRequest.meta_reflect),
+    "merge": ('"from"', OptimizerRequest.merge),
+    "reflection": ('"patterns"', OptimizerRequest.reflect),
+    "learning_rate": ('"risk_notes"', OptimizerRequest.learning_rate),
+    "compress": ('"compressed_skill"', OptimizerRequest.compress),
+    "rewrite": ('"new_skill"', OptimizerRequest.rewrite),
 }
 """What a question can ask for, the first that fits: the key of the reply it wants, the answer."""
 

@@ -16,7 +16,7 @@ from skillopt.testing.model_server import LoopbackServer
 from skillopt.testing.simulator.chance import unit
 from skillopt.testing.simulator.optimizer import SimulatedOptimizer, stage_of
 from skillopt.testing.simulator.target import SimulatedTarget
-from skillopt.testing.wires import CompletionsWire, Object, Say, Tokens, Trouble, model_list
+from skillopt.testing.wires import CompletionsWire, Object, ReportedTokens, Say, Trouble, model_list
 
 MODELS = ("simulated-target", "simulated-optimizer")
 Fault: TypeAlias = Literal["429", "500", "drop", "truncate"]
@@ -297,7 +297,7 @@ def _completion(asked: ChatRequest, digest: str, text: str) -> Object:
     cut = limit is not None and _tokens(text) > limit
     said = Say(text[: limit * 4] if limit is not None and cut else text, cut=cut)
     sent = sum(_tokens(message.text) for message in asked.messages)
-    used = Tokens(sent, 0, 0, _tokens(said.text), 0)
+    used = ReportedTokens(sent, 0, 0, _tokens(said.text), 0)
     answer = CompletionsWire(f"simulated-{digest}", asked.model, said, used).whole()
     return {**answer, "system_fingerprint": "simulation"}
 
