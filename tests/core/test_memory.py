@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Replace
 from skillopt.core.memory import Memory, MemoryEntry, meaning, similar, words
 from skillopt.core.proposal import Pattern
+from skillopt.core.rollout import Evaluation, Score
 
 A, B, C = Append("- Give units."), Append("- Round up."), Delete("- Be brief.")
 
@@ -109,3 +110,16 @@ def test_the_steps_of_one_epoch_can_be_told_apart() -> None:
     )
     assert [each.step for each in Memory(steps, "l").of_epoch(1).steps] == [1, 2]
     assert Memory(steps, "l").of_epoch(1).lessons == "l"
+
+
+def test_older_candidates_count_half_as_much_in_the_volatility() -> None:
+    def scored(**marks: float) -> Evaluation:
+        return Evaluation("x", "val", {task: Score(mark, mark) for task, mark in marks.items()})
+
+    before = scored(a=1, b=1, c=0, d=0)
+    memory = Memory().update_volatility(before, scored(a=0, b=0, c=1, d=1))
+    assert memory.volatility == pytest.approx(0.25)  # two of four changes were for the worse
+    memory = memory.update_volatility(before, scored(a=0, b=1, c=0, d=0))
+    assert memory.volatility == pytest.approx((0.25 + 1) / 2)
+    memory = memory.update_volatility(before, before)
+    assert memory.volatility == pytest.approx((0.25 + 1) / 4)
