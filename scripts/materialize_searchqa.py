@@ -13,7 +13,7 @@ from pathlib import Path
 # So that it works without installation.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from skillopt.datasets.materialize import materialize
+from skillopt.datasets.manifests import materialize
 from skillopt.errors import DataError
 
 

@@ -18,8 +18,7 @@ from skillopt.core.intake import (
     ROW_BYTES,
     SKILL_BYTES,
 )
-from skillopt.datasets.manifests import MANIFEST, check_manifest_place
-from skillopt.datasets.materialize import holds_ids_only
+from skillopt.datasets.manifests import MANIFEST, check_manifest_place, holds_ids_only
 from skillopt.datasets.rows import read_rows
 from skillopt.datasets.splits import Splits
 from skillopt.errors import ConfigError, DataError, SkillError

@@ -45,7 +45,7 @@ class AttributionPlan:
     def skills(self) -> list[Skill]:
         """All texts that are tried, the whole skill first, each once."""
         texts = [self.skill, *self.rules.values()]
-        return list({each.digest: each for each in texts}.values())
+        return list({skill.digest: skill for skill in texts}.values())
 
     @property
     def attempts(self) -> int:
@@ -78,7 +78,7 @@ def plan_attribution(config: Config, reader: RunReader, count: int) -> Attributi
     spec = replace(spec, out=reader.layout.root)
     skill = reader.state.best.skill
     val = validation_tasks(config, spec.environment)
-    found = AttributionPlan(
+    plan = AttributionPlan(
         spec=spec,
         skill=skill,
         rules={rule: without(skill, [rule]) for rule in rules_in(skill)},
@@ -87,7 +87,7 @@ def plan_attribution(config: Config, reader: RunReader, count: int) -> Attributi
         known=0,
         spent=_spent(reader),
     )
-    return replace(found, known=sum(_known(reader, found, each) for each in found.skills))
+    return replace(plan, known=sum(_known(reader, plan, skill) for skill in plan.skills))
 
 
 async def attribute(
@@ -103,19 +103,19 @@ async def attribute(
         run.enter("attribution")
         if plan.new:
             await training.preflight_attempts()
-        trials = [(each, plan.tasks) for each in plan.skills]
+        trials = [(tried, plan.tasks) for tried in plan.skills]
         evaluations = await run.runner.measure_each(
             trials, "val", "leave one out", replicates=plan.replicates, against="first"
         )
         origins = lineage(run.sink.record.events())[skill.digest]
-    found = {each.skill: each for each in evaluations}
+    by_skill = {evaluation.skill: evaluation for evaluation in evaluations}
     by = metric(spec.config)
     attribution = Attribution(
         skill=skill.digest,
         tasks=tuple(task.id for task in plan.tasks),
         rules=tuple(
             Attributed(
-                worth(rule, found[skill.digest], found[less.digest], by),
+                worth(rule, by_skill[skill.digest], by_skill[less.digest], by),
                 origins_of(rule, origins),
             )
             for rule, less in plan.rules.items()
@@ -129,9 +129,9 @@ def _known(reader: RunReader, plan: AttributionPlan, skill: Skill) -> int:
     wanted = {task.id for task in plan.tasks}
     return len(
         {
-            (each.task, each.replicate)
-            for each in reader.rollouts(skill=skill.digest)
-            if each.task in wanted and each.replicate in plan.replicates
+            (rollout.task, rollout.replicate)
+            for rollout in reader.rollouts(skill=skill.digest)
+            if rollout.task in wanted and rollout.replicate in plan.replicates
         }
     )
 

@@ -71,10 +71,10 @@ async def calibrate(
         skill = spec.skill if state is None else state.current.skill
         rounds = range(max(2, run.replication.replicates))
         evaluation = await run.runner.measure(skill, "val", run.val, "calibrate", replicates=rounds)
-    found = noise(spec, evaluation)
-    if found is None:
+    measured = noise(spec, evaluation)
+    if measured is None:
         raise Unmeasurable(
             "no val task was scored twice, so the noise is unknown. "
             "Finished work is kept: run the same command again."
         )
-    return Noise(found, terms(spec, effect=effect, power=power))
+    return Noise(measured, terms(spec, effect=effect, power=power))

@@ -96,8 +96,8 @@ async def check_models(config: Config, secrets: Secrets, *, offline: bool) -> li
         async def one(role: Role) -> list[DoctorFinding]:
             return await _check_role(config, role, secrets, ears, offline=offline)
 
-        found = await map_all(one, _roles(config))
-    checks = [check for checks in found for check in checks]
+        by_role = await map_all(one, _roles(config))
+    checks = [check for checks in by_role for check in checks]
     return [*checks, *ears.clock()]
 
 
@@ -117,12 +117,14 @@ def check_data(config: Config) -> list[DoctorFinding]:
     try:
         spec = prepare(config)
     except SkilloptError as error:
-        part, found = at_fault(error)
-        return [DoctorFinding(part, "failure", found, str(error))]
+        part, problem = at_fault(error)
+        return [DoctorFinding(part, "failure", problem, str(error))]
     splits = spec.splits
     sizes = f"{len(splits.train)} train, {len(splits.val)} val, {len(splits.test)} test items"
     checks = [DoctorFinding("data", "ok", f"{config.env.name}: {sizes}")]
-    checks += [DoctorFinding("data", "warning", "suspicious", each) for each in spec.data_warnings]
+    checks += [
+        DoctorFinding("data", "warning", "suspicious", warning) for warning in spec.data_warnings
+    ]
     length = len(spec.skill.render())
     checks.append(DoctorFinding("first skill", "ok", f"{length:,} characters"))
     return [*checks, check_disk(spec.out)]
@@ -136,15 +138,15 @@ def check_disk(folder: Path) -> DoctorFinding:
     while not there.exists():
         there = there.parent
     free = shutil.disk_usage(there).free
-    found = f"{free / 1e9:.1f} GB free in {there}"
+    room = f"{free / 1e9:.1f} GB free in {there}"
     if not os.access(there, os.W_OK):
         return DoctorFinding(
             "disk", "failure", f"{there} is not writable", "choose another env.out_root"
         )
     if free < _LITTLE:
         state: State = "failure" if free < _NO_DISK else "warning"
-        return DoctorFinding("disk", state, found, "make room, or choose another env.out_root")
-    return DoctorFinding("disk", "ok", found)
+        return DoctorFinding("disk", state, room, "make room, or choose another env.out_root")
+    return DoctorFinding("disk", "ok", room)
 
 
 def limited(role: RoleModel) -> RoleModel:
@@ -163,20 +165,20 @@ async def _check_role(
         if role.backend == "handoff":
             advice = "prompts will be written to the run directory and wait there for answers"
             return [DoctorFinding(what, "note", f"{role.model} by handoff", advice)]
-        plugged = provider_model(role, secrets, http)
+        connection = provider_model(role, secrets, http)
     except SkilloptError as error:
         return [DoctorFinding(what, "failure", "cannot be set up", str(error))]
-    settings = plugged.settings
-    where = f" at {place(plugged.url)}" if plugged.url else ""
+    settings = connection.settings
+    where = f" at {place(connection.url)}" if connection.url else ""
     key = f", key from {settings.key_source}" if settings.key_source else ""
-    known = f"{role.model} by {role.backend}{where}{key}"
+    described = f"{role.model} by {role.backend}{where}{key}"
     if offline:
-        return [DoctorFinding(what, "note", f"{known}; not called")]
-    return await _ask(what, known, config, role, plugged.wire)
+        return [DoctorFinding(what, "note", f"{described}; not called")]
+    return await _ask(what, described, config, role, connection.wire)
 
 
 async def _ask(
-    what: str, known: str, config: Config, role: RoleModel, model: Model
+    what: str, described: str, config: Config, role: RoleModel, model: Model
 ) -> list[DoctorFinding]:
     """A tiny question, one that wants a tool called, and one of the kind that a run asks."""
     start = time.perf_counter()
@@ -184,14 +186,14 @@ async def _ask(
         await _say(model, _HELLO, 16)
     except Refused as error:
         return [
-            DoctorFinding(what, "warning", f"{known}; refuses a short test request", str(error))
+            DoctorFinding(what, "warning", f"{described}; refuses a short test request", str(error))
         ]
     except SkilloptError as error:
-        return [DoctorFinding(what, "failure", f"{known}; no answer", str(error))]
+        return [DoctorFinding(what, "failure", f"{described}; no answer", str(error))]
     seconds = time.perf_counter() - start
     slow = "slow: a run makes hundreds of calls" if seconds > _SLOW else ""
     took = f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
-    answered = f"{known}; answered in {took}"
+    answered = f"{described}; answered in {took}"
     first = DoctorFinding(what, "warning" if slow else "ok", answered, slow)
     optimizer = role.role == "optimizer"
     fit = await (_reflection(config, model) if optimizer else _json(role, model))
@@ -278,8 +280,8 @@ class _Listening:
         if body is None:  # somebody who vouches for us, not the server
             return answer
         try:
-            told = parsedate_to_datetime(answer.headers.get("Date", ""))
-            self.skew = time.time() - told.timestamp()
+            server_time = parsedate_to_datetime(answer.headers.get("Date", ""))
+            self.skew = time.time() - server_time.timestamp()
         except ValueError:
             pass
         return answer
@@ -291,7 +293,7 @@ class _Listening:
         if abs(self.skew) <= _SKEW:
             return [DoctorFinding("clock", "ok", "agrees with the servers")]
         way = "ahead of" if self.skew > 0 else "behind"
-        found = f"{abs(self.skew) / 60:.0f} min {way} the servers"
+        skew = f"{abs(self.skew) / 60:.0f} min {way} the servers"
         return [
-            DoctorFinding("clock", "warning", found, "set it: tokens and certificates depend on it")
+            DoctorFinding("clock", "warning", skew, "set it: tokens and certificates depend on it")
         ]

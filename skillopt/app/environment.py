@@ -16,7 +16,7 @@ from skillopt.core.chat import Model
 from skillopt.core.ports import AsksModels, Environment, Harness, UsesSandbox
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
-from skillopt.datasets.materialize import holds_ids_only
+from skillopt.datasets.manifests import holds_ids_only
 from skillopt.datasets.rows import Row, read_rows
 from skillopt.datasets.splits import (
     SPLITS,
@@ -138,15 +138,15 @@ def with_models(environment: Environment, models: Mapping[Role, Model]) -> Envir
     roles = asked_roles(environment)
     if not roles or not isinstance(environment, AsksModels):
         return environment
-    given = environment.with_models({role: models[role] for role in roles})
+    connected = environment.with_models({role: models[role] for role in roles})
     for role in roles:
-        if models[role].fingerprint not in given.fingerprint:
+        if models[role].fingerprint not in connected.fingerprint:
             raise ConfigError(
                 f"the fingerprint of the environment {environment.name!r} does not contain that of "
                 f"its {role} model, so scores of another {role} would be taken for its own; add "
                 "model.fingerprint to it in with_models"
             )
-    return given
+    return connected
 
 
 def size_warnings(config: Config, splits: Splits, train: int, val: int) -> list[str]:
@@ -219,8 +219,8 @@ _ABSENT = {
 def _kind(config: Config) -> EnvironmentKind:
     name, here = config.env.name, ENVIRONMENTS.names
     if not name:
-        known = ", ".join(here)
-        raise config.complaint("env.name", f"should name an environment; known: {known}")
+        names = ", ".join(here)
+        raise config.complaint("env.name", f"should name an environment; known: {names}")
     if name in _ABSENT and name not in here:
         raise config.complaint(
             "env.name",

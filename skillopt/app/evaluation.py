@@ -56,13 +56,17 @@ class EvalResult:
     @property
     def whole(self) -> Evaluation:
         evaluations = list(self.evaluations.values())
-        replicates = zip_longest(*(each.replicates for each in evaluations), fillvalue=_NOTHING)
+        replicates = zip_longest(
+            *(evaluation.replicates for evaluation in evaluations), fillvalue=_NOTHING
+        )
         scores = [
             {task: score for split in splits for task, score in split.items()}
             for splits in replicates
         ]
         failures = {
-            task: failure for each in evaluations for task, failure in each.failures.items()
+            task: failure
+            for evaluation in evaluations
+            for task, failure in evaluation.failures.items()
         }
         return Evaluation.over(evaluations[0].skill, evaluations[0].split, scores, failures)
 
@@ -103,11 +107,11 @@ async def evaluate(
             environment, harness = await resources.connected()
             runner = resources.runner(harness, environment, EventSink(MemoryLog(), watch))
             replicates = range(config.evaluation.replicates)
-            for each in wanted:
+            for part in wanted:
                 async with runner.attempts(
-                    [_tasks(parts, each)], skill, each, replicates=replicates
+                    [_tasks(parts, part)], skill, part, replicates=replicates
                 ) as (attempts,):
-                    rollouts[each] = await _written(attempts, folder)
+                    rollouts[part] = await _written(attempts, folder)
             spent = spent_under(resources.cache, booked)
             exceeded = resources.budget.exceeded
         notices = [exceeded, PUBLISHED if secrets.published else ""]

@@ -58,7 +58,9 @@ def setting_names(config: Config, own: Harness | None) -> Collection[str]:
         return ()
     kind = settings_class(config)
     return (
-        [each.name for each in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else []
+        [setting.name for setting in dataclasses.fields(kind)]
+        if dataclasses.is_dataclass(kind)
+        else []
     )
 
 
@@ -75,8 +77,8 @@ def check_harness(config: Config, environment: Environment, own: Harness | None)
     settings_for(settings_class(config), config, also=config.env.own)
     serves: object = getattr(kind, "serves", ())
     if isinstance(serves, Collection):  # and not a property of objects that are not made yet
-        told = cast("Collection[EpisodeNeed]", serves)
-        refuse_unserved(environment.name, needs, config.env.harness, told)
+        served = cast("Collection[EpisodeNeed]", serves)
+        refuse_unserved(environment.name, needs, config.env.harness, served)
 
 
 def make_harness(config: Config, model: Model, budget: Budget) -> Harness:

@@ -82,8 +82,8 @@ async def check(
         spec = prepare(config, supplied)
         items, instructions = await _read(spec.environment)
     except SkilloptError as error:
-        part, found = at_fault(error)
-        return [CheckFinding(part, "bad", found, str(error))]
+        part, problem = at_fault(error)
+        return [CheckFinding(part, "bad", problem, str(error))]
     environment = spec.environment
     fixed = f"{instructions}\n\n{spec.skill.render()}"
     return [
@@ -128,11 +128,11 @@ async def scan_skill(environment: Environment, skill: Skill, initial: Skill) -> 
     """Copied phrases and answers in a skill that were not in the initial one."""
     items, _ = await _read(environment)
     document, before = skill.render(), initial.render()
-    told = [item for item in items if item.gold is not None]
+    answered = [item for item in items if item.gold is not None]
     name = "gold in the skill"
     leaks = (
-        skill_leaks(told, document, name=name, before=before)
-        if told
+        skill_leaks(answered, document, name=name, before=before)
+        if answered
         else CheckFinding(name, "left out", _UNTOLD)
     )
     return [copying(items, document, before), leaks]
@@ -140,14 +140,14 @@ async def scan_skill(environment: Environment, skill: Skill, initial: Skill) -> 
 
 def _answers(items: Sequence[Item], fixed: str) -> list[CheckFinding]:
     """What can be said only where right answers are known."""
-    told = [item for item in items if item.gold is not None]
-    if not told:
+    answered = [item for item in items if item.gold is not None]
+    if not answered:
         return [CheckFinding("gold answers", "left out", _UNTOLD)]
-    learning = [item for item in told if item.split in LEARNING]
+    learning = [item for item in answered if item.split in LEARNING]
     golds = [item.gold for item in learning if item.gold is not None]
     return [
-        brief_leaks(told),
-        skill_leaks(told, fixed, name="gold in the first skill"),
+        brief_leaks(answered),
+        skill_leaks(answered, fixed, name="gold in the first skill"),
         *([balance(golds)] if golds else []),
         shortcuts(learning, fixed),
     ]
@@ -186,7 +186,7 @@ async def _scorer(environment: Environment) -> CheckFinding:
                 empty = await _score(environment, task, "")
                 trial = ScorerTrial(f"{split} {task.told}", right, empty)
                 if task.id in shaped:
-                    rest = [each for each in (*golds[index + 1 :], *golds[:index]) if each]
+                    rest = [other for other in (*golds[index + 1 :], *golds[:index]) if other]
                     wrong, formed = wrong_replies(gold, rest[:_OTHERS]), formed_replies(gold)
                     trial = replace(
                         trial,
@@ -271,25 +271,25 @@ class _Uninstructed:
 
 
 def _val_size(spec: RunSpec, count: int) -> CheckFinding:
-    name, found = "val size", f"{count} items decide what is kept"
+    name, decides = "val size", f"{count} items decide what is kept"
     few = few_to_decide(count, more_val(spec.config, spec.splits, count))
-    return CheckFinding(name, "look" if few else "ok", found, "".join(few))
+    return CheckFinding(name, "look" if few else "ok", decides, "".join(few))
 
 
 def _gate(config: Config, plan: Plan, val: int) -> Iterator[CheckFinding]:
     """Whether a gate that tests can accept anything; nothing is said of other gates."""
-    found = reach(config, plan, val)
-    if found is None:
+    reached = reach(config, plan, val)
+    if reached is None:
         return
-    if found.closed:
-        verdict = "look" if found.able else "bad"
+    if reached.closed:
+        verdict = "look" if reached.able else "bad"
         yield CheckFinding(
-            "gate", verdict, f"{found.gate}: {found.closed}", needs(config, found, val)
+            "gate", verdict, f"{reached.gate}: {reached.closed}", needs(config, reached, val)
         )
         return
-    wins = f"{found.wins} of {val} val items won and none lost"
+    wins = f"{reached.wins} of {val} val items won and none lost"
     yield CheckFinding(
-        "gate", "ok", f"{found.gate}: {found.decisions} decisions, each accepts {wins}"
+        "gate", "ok", f"{reached.gate}: {reached.decisions} decisions, each accepts {wins}"
     )
 
 

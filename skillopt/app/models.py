@@ -87,10 +87,10 @@ def supplied_models(
     config: Config, roles: Iterable[Role], own: Mapping[Role, Model]
 ) -> dict[Role, Model]:
     """The caller's own models by role; a judge that no setting mentions is the optimizer."""
-    found = dict(own)
+    models = dict(own)
     if "judge" in roles and "judge" not in roles_of(config) and "optimizer" in own:
-        found.setdefault("judge", own["optimizer"])
-    return found
+        models.setdefault("judge", own["optimizer"])
+    return models
 
 
 def with_backend_defaults(config: Config, secrets: Secrets) -> Config:
@@ -140,9 +140,9 @@ def provider_model(
         )
     wire = provider.create(settings, http)
     served = bool(provider.url_variables or provider.default_url)
-    known = settings.base_url or provider.default_url
+    address = settings.base_url or provider.default_url
     return ProviderModel(
-        settings, wire, wire.url if isinstance(wire, Remote) else known if served else ""
+        settings, wire, wire.url if isinstance(wire, Remote) else address if served else ""
     )
 
 

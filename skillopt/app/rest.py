@@ -36,8 +36,8 @@ async def rest(spec: RunSpec) -> Remaining | None:
 
 
 def _less(ahead: Estimate, kept: Usage) -> Remaining:
-    def less(found: Range, paid: float) -> tuple[float, float]:
-        return max(0.0, found.low - paid), max(0.0, found.high - paid)
+    def less(estimated: Range, paid: float) -> tuple[float, float]:
+        return max(0.0, estimated.low - paid), max(0.0, estimated.high - paid)
 
     calls = less(ahead.calls, kept.calls)
     tokens = less(ahead.tokens, kept.input + kept.output)
@@ -84,17 +84,17 @@ def raised(spec: RunSpec, left: Remaining) -> Mapping[str, str]:
     paid, interrupted = _spent(Layout(spec.out))
     spent = sum(paid.values(), interrupted)
     room = _room(spec)
-    caps, found = spec.limits, dict[str, str]()
+    caps, higher = spec.limits, dict[str, str]()
     if caps.calls is not None and caps.calls < (calls := spent.calls + left.calls[1]):
-        found["limits.calls"] = str(calls)
+        higher["limits.calls"] = str(calls)
     tokens = spent.input + spent.output + left.tokens[1] + room.input + room.output
     if caps.tokens is not None and caps.tokens < tokens:
-        found["limits.tokens"] = str(ceil(tokens / 1000) * 1000)
+        higher["limits.tokens"] = str(ceil(tokens / 1000) * 1000)
     if caps.dollars is not None and left.dollars is not None:
         dollars = spent.dollars + left.dollars[1] + room.dollars
         if caps.dollars < dollars:
-            found["limits.dollars"] = f"{ceil(100 * dollars) / 100:g}"
-    return found
+            higher["limits.dollars"] = f"{ceil(100 * dollars) / 100:g}"
+    return higher
 
 
 def _room(spec: RunSpec) -> Usage:

@@ -195,12 +195,12 @@ def default_name(
     parts: RunParts, kind: Literal["skillopt", "eval"], identity: Mapping[str, str]
 ) -> str:
     config, own = parts.config, parts.supplied.models
-    known = dict(identity)
+    named_by = dict(identity)
     for name in parts.roles:
         role = config.model.role(name)
         usual = (role.backend, role.model, role.temperature, role.max_tokens, role.reasoning_effort)
-        known[name] = own[name].fingerprint if name in own else "/".join(map(str, usual))
-    listed = "\n".join(f"{key}={value}" for key, value in sorted(known.items()))
+        named_by[name] = own[name].fingerprint if name in own else "/".join(map(str, usual))
+    listed = "\n".join(f"{key}={value}" for key, value in sorted(named_by.items()))
     named = config.model.role("optimizer" if kind == "skillopt" else "target").model
     name = f"{kind}_{config.env.name}_{named}_{short(listed)}"
     return re.sub(r"[^\w.-]+", "-", name)

@@ -23,7 +23,7 @@ def hindrance(config: Config) -> str:
             "such attempt is ever used",
         ),
         (
-            any(each is not None for each in (limits.dollars, limits.tokens, limits.calls)),
+            any(limit is not None for limit in (limits.dollars, limits.tokens, limits.calls)),
             "unused speculative attempts would use up the budget of the run",
         ),
         (

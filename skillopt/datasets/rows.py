@@ -179,8 +179,8 @@ def _from_csv(text: str, name: str) -> list[Row]:
     """By the delimiter that the header shows; if several could be meant, the first that fits."""
     if marked := _MARKED.match(text):
         return _between(marked[1], text, name, skip=1)
-    columns = {each: _columns(each, text) for each in _DELIMITERS}
-    meant = [each for each, count in columns.items() if count > 1]
+    columns = {sign: _columns(sign, text) for sign in _DELIMITERS}
+    meant = [sign for sign, count in columns.items() if count > 1]
     for delimiter in meant:
         with suppress(DataError):
             return _between(delimiter, text, name)
@@ -237,7 +237,7 @@ def _packed(file: Path) -> io.BytesIO:
     except OSError as error:
         raise _unreadable(file, error) from error
     with suppress(BadZipFile), ZipFile(content) as archive:
-        unpacked = sum(each.file_size for each in archive.infolist())
+        unpacked = sum(member.file_size for member in archive.infolist())
         if unpacked > DATA_BYTES:
             raise DataError(
                 f"{file}: unpacked it has {size(unpacked)}; at most {size(DATA_BYTES)} are read"
@@ -316,13 +316,13 @@ def _parse(text: str, where: str, *, lines: bool = True) -> object:
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
         message = f"the key {twice!r} stands twice in one object"
         raise ValueError(message)
-    return found
+    return fields
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -1,19 +1,23 @@
-"""Train, val and test: read from a folder or split by ratio, without overlap."""
+"""Train, val and test: read from a folder or split by ratio, without overlap; ids of rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
+from skillopt.core.controls import folded
 from skillopt.core.nearest import did_you_mean
 from skillopt.core.seeds import shuffled
 from skillopt.core.task import Split
-from skillopt.datasets.identity import content_digest, gist_digest, row_id
-from skillopt.datasets.rows import SUFFIXES, Row, read_rows
+from skillopt.datasets.rows import SUFFIXES, Row, read_rows, shape
 from skillopt.errors import DataError
 
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
@@ -22,6 +26,11 @@ _NAMES: dict[Split, tuple[str, ...]] = {
     "val": ("val", "valid_seen", "selection", "valid", "validation", "dev"),
     "test": ("test", "valid_unseen"),
 }
+
+_LONGEST = 120
+_UNSPOKEN = re.compile(r"[\W_]+")
+# Most of what is unspoken is ASCII, and this removes it an order of magnitude faster.
+_ASCII_UNSPOKEN = str.maketrans("", "", "".join(c for c in map(chr, range(128)) if not c.isalnum()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +84,7 @@ def limit(splits: Splits, count: int) -> Splits:
 def without(splits: Splits, rows: Sequence[Row]) -> Splits:
     unwanted = {id(row) for row in rows}
     train, val, test = (
-        tuple(row for row in splits[each] if id(row) not in unwanted) for each in SPLITS
+        tuple(row for row in splits[split] if id(row) not in unwanted) for split in SPLITS
     )
     return Splits(train, val, test, splits.ratio)
 
@@ -93,7 +102,7 @@ def from_directory(folder: Path, needs: Sequence[Split] = SPLITS) -> Splits:
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
         raise DataError(f"{folder}: {what}; split_dir is a folder with train/, val/ and test/")
-    train, val, test = (_read_split(folder, each, needed=each in needs) for each in SPLITS)
+    train, val, test = (_read_split(folder, split, needed=split in needs) for split in SPLITS)
     return Splits(train, val, test)
 
 
@@ -175,9 +184,9 @@ class BadRows(DataError):
     def __init__(self, faults: Sequence[tuple[Row, str]], others: Sequence[str] = ()) -> None:
         """Name rows that could be left out, and what would be wrong without them as well."""
         self.faults = tuple(faults)
-        told = [*others, *(text for _, text in faults)]
-        more = len(told) - _SHOWN
-        listed = "\n".join([*told[:_SHOWN], *([f"and {more} more"] if more > 0 else [])])
+        problems = [*others, *(text for _, text in faults)]
+        more = len(problems) - _SHOWN
+        listed = "\n".join([*problems[:_SHOWN], *([f"and {more} more"] if more > 0 else [])])
         hint = "\nenv.drop_bad_rows=true leaves such rows out" if faults else ""
         super().__init__(f"{listed}{hint}")
 
@@ -234,3 +243,71 @@ class _RowPlace:
 
     def __str__(self) -> str:
         return f"{self.split} ({self.where})"
+
+
+def has_id(row: Row, column: str = "id") -> bool:
+    value = row.data.get(column)
+    return value is not None and not (isinstance(value, str) and not value.strip())
+
+
+def row_id(row: Row, column: str = "id") -> str:
+    """The row's id as text; without one, a name made from its content.
+
+    Ids name files and folders, so one that could leave its folder is refused.
+    """
+    value = row.data.get(column)
+    if not has_id(row, column):
+        return f"row-{content_digest(row, column)}"
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise DataError(
+            f"{row.where}: {column!r} is {shape(value)}; an id is text or a whole number"
+        )
+    name = str(value).strip()
+    if fault := _fault(name):
+        raise DataError(f"{row.where}: the id {name[:60]!r} {fault}; rename it, it names files")
+    return name
+
+
+def content_digest(row: Row, column: str = "id") -> str:
+    """Name of everything in the row but its id."""
+    content = {key: value for key, value in row.data.items() if key != column}
+    text = json.dumps(content, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def gist_digest(row: Row, column: str = "id") -> str:
+    """Like the content, but blind to case, spaces, punctuation and what cannot be seen."""
+    leaves = (
+        f"{key}={leaf}"
+        for key in sorted(row.data)
+        if key != column
+        for leaf in _leaves(row.data[key])
+    )
+    return hashlib.sha256("\x1f".join(leaves).encode()).hexdigest()[:16]
+
+
+def _leaves(value: object) -> Iterator[str]:
+    match value:
+        case Mapping():
+            for key, item in sorted(cast("Mapping[str, object]", value).items()):
+                yield key
+                yield from _leaves(item)
+        case list():
+            for item in cast("list[object]", value):
+                yield from _leaves(item)
+        case _:
+            yield _UNSPOKEN.sub("", folded(str(value)).translate(_ASCII_UNSPOKEN))
+
+
+def _fault(name: str) -> str | None:
+    if "/" in name or "\\" in name:
+        return "holds a slash"
+    if ".." in name:
+        return "holds '..'"
+    if name.startswith("."):
+        return "starts with a dot"
+    if any(unicodedata.category(char).startswith("C") for char in name):
+        return "holds a control character"
+    if len(name.encode()) > _LONGEST:
+        return f"is longer than {_LONGEST} bytes"
+    return None

@@ -13,9 +13,8 @@ from typing import ClassVar, cast
 from skillopt.core.nearest import did_you_mean
 from skillopt.core.rollout import Score, Trajectory
 from skillopt.core.task import Split, Task
-from skillopt.datasets.identity import has_id, row_id
 from skillopt.datasets.rows import Row, shape
-from skillopt.datasets.splits import SPLITS, BadRows, Splits, check_apart
+from skillopt.datasets.splits import SPLITS, BadRows, Splits, check_apart, has_id, row_id
 from skillopt.errors import DataError
 
 

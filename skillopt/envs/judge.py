@@ -65,19 +65,22 @@ class Judge:
     ) -> JudgeVerdict:
         """Judge an answer; an unusable reply is asked for once more, then it is `Unusable`."""
         system = _SYSTEM.format(rubric=self.rubric, verdicts=", ".join(map(repr, self.verdicts)))
-        blocks = [("task", question), *(("reference answer", each) for each in references)]
+        blocks = [
+            ("task", question),
+            *(("reference answer", reference) for reference in references),
+        ]
         shown = _shown([*blocks, ("answer to judge", answer)])
         asked = (Message("system", system), Message("user", shown))
         said = await self._complete(asked)
-        found = self._read(said)
-        if isinstance(found, JudgeVerdict):
-            return found
+        verdict = self._read(said)
+        if isinstance(verdict, JudgeVerdict):
+            return verdict
         # Without what the judge said: an answer that talked it out of the format would be repeated.
-        again = Message("user", f"{shown}\n\n{_AGAIN.format(problem=found)}")
-        found = self._read(await self._complete((asked[0], again)))
-        if isinstance(found, JudgeVerdict):
-            return found
-        raise Unusable(f"the judge gave no usable verdict, twice: {found}")
+        again = Message("user", f"{shown}\n\n{_AGAIN.format(problem=verdict)}")
+        verdict = self._read(await self._complete((asked[0], again)))
+        if isinstance(verdict, JudgeVerdict):
+            return verdict
+        raise Unusable(f"the judge gave no usable verdict, twice: {verdict}")
 
     async def _complete(self, messages: tuple[Message, ...]) -> str:
         return (await self.model.complete(Request(stage="judge", messages=messages))).text

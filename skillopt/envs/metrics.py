@@ -103,10 +103,10 @@ def number(text: str) -> Fraction | None:
     last = deque(_NUMBER.finditer(text), maxlen=1)
     if not last or len(last[0][0]) > _LONGEST_NUMBER:
         return None
-    found = last[0]
-    digits = re.sub(r"[,\u00a0\u202f]", "", found["digits"])
-    value = Fraction(f"{digits}{found['exponent'] or ''}")
-    return value if (found["sign"] or "+")[0] == "+" else -value
+    parts = last[0]
+    digits = re.sub(r"[,\u00a0\u202f]", "", parts["digits"])
+    value = Fraction(f"{digits}{parts['exponent'] or ''}")
+    return value if (parts["sign"] or "+")[0] == "+" else -value
 
 
 def numeric(prediction: str, golds: Sequence[str], tolerance: float = 0.0) -> bool:
@@ -138,7 +138,7 @@ def option(text: str, options: Sequence[str] = ()) -> str | None:
     letters = string.ascii_uppercase[: len(options)] if options else string.ascii_uppercase
     if letter := _letter(text, letters):
         return letter
-    texts = [tidy(each) for each in options]
+    texts = [tidy(choice) for choice in options]
     if tidy(text) in texts:
         return label_of(texts.index(tidy(text)))
     words = text.split(maxsplit=1)
@@ -176,13 +176,13 @@ def verdict(
     soft = hard if soft is None else soft
     if hard >= FULL_MARKS:
         return Score(hard, soft, "correct")
-    found = [f"expected {' or '.join(_quote(gold) for gold in golds)}"] if golds else []
+    parts = [f"expected {' or '.join(_quote(gold) for gold in golds)}"] if golds else []
     if not answer.strip():
         fault = "empty answer"
     else:
         fault = "partial answer" if max(hard, soft) > 0 else fault
-        found.append(f"got {_quote(answer)}")
-    return Score(hard, soft, f"{fault}: {', '.join(found)}" if found else fault)
+        parts.append(f"got {_quote(answer)}")
+    return Score(hard, soft, f"{fault}: {', '.join(parts)}" if parts else fault)
 
 
 def _quote(text: str) -> str:

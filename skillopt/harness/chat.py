@@ -81,7 +81,7 @@ class Chat:
             if reached := self._reached(limits, usage, end):
                 break
         # What only the provider needs back with the next request is not a part of the attempt.
-        messages = tuple(replace(each, memo="") for each in request.messages)
+        messages = tuple(replace(message, memo="") for message in request.messages)
         return Trajectory(
             messages, answer=reply.text, usage=usage, turns=turn, reached_limit=reached
         )
@@ -119,9 +119,9 @@ async def _result(
     episode: Episode, tools: Sequence[Tool], call: ToolCall, seconds: float | None
 ) -> ToolResult:
     """What a call gives; a mistake of the model and an exception of the tool are told to it."""
-    known = [tool.name for tool in tools]
-    if call.name not in known:
-        return _error(f"there is no tool {call.name!r}; the tools are {', '.join(known)}")
+    names = [tool.name for tool in tools]
+    if call.name not in names:
+        return _error(f"there is no tool {call.name!r}; the tools are {', '.join(names)}")
     if not _is_object(call.arguments):
         return _error("the arguments are not a JSON object")
 

@@ -52,14 +52,14 @@ class Bubblewrap:
     @classmethod
     def create(cls, *, readable: Sequence[Path] = ()) -> Bubblewrap:
         """Raises `ConfigError` where its programs are not installed."""
-        found = {name: shutil.which(name) for name in ("bwrap", "prlimit")}
-        missing = [name for name, path in found.items() if path is None]
+        programs = {name: shutil.which(name) for name in ("bwrap", "prlimit")}
+        missing = [name for name, path in programs.items() if path is None]
         if missing:
             raise ConfigError(
                 f"code that a model wrote is run in a sandbox only, and {' and '.join(missing)} "
-                f"cannot be found; {_INSTALL}"
+                f"cannot be programs; {_INSTALL}"
             )
-        return cls(str(found["bwrap"]), str(found["prlimit"]), tuple(readable))
+        return cls(str(programs["bwrap"]), str(programs["prlimit"]), tuple(readable))
 
     @property
     def user(self) -> int | None:

@@ -36,12 +36,12 @@ def read_files(folder: Path, workspace: Workspace) -> LeftFiles:
     left_out: dict[str, str] = {}
     room = workspace.max_bytes
     for name, path in sorted(_matching(folder, workspace.collect)):
-        found = path.lstat()
-        if not stat.S_ISREG(found.st_mode):
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode):
             left_out[name] = "not a regular file"
-        elif found.st_size > workspace.max_file_bytes:
+        elif status.st_size > workspace.max_file_bytes:
             left_out[name] = f"larger than {workspace.max_file_bytes:,} bytes"
-        elif found.st_size > room:
+        elif status.st_size > room:
             left_out[name] = f"all files together are larger than {workspace.max_bytes:,} bytes"
         else:
             try:
@@ -55,9 +55,9 @@ def read_files(folder: Path, workspace: Workspace) -> LeftFiles:
 
 def _matching(folder: Path, patterns: tuple[str, ...]) -> Iterator[tuple[str, Path]]:
     for place, folders, names in os.walk(folder, followlinks=False):
-        links = [each for each in folders if Path(place, each).is_symlink()]
-        for each in (*names, *links):
-            path = Path(place, each)
+        links = [entry for entry in folders if Path(place, entry).is_symlink()]
+        for entry in (*names, *links):
+            path = Path(place, entry)
             name = path.relative_to(folder).as_posix()
             if any(fnmatchcase(name, pattern) for pattern in patterns):
                 yield name, path

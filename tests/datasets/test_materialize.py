@@ -12,7 +12,7 @@ from support_original import ROOT, samples, searchqa_items, write_manifest
 
 from skillopt.app.run_spec import prepare
 from skillopt.config.load import load_config
-from skillopt.datasets.materialize import materialize
+from skillopt.datasets.manifests import materialize
 from skillopt.datasets.splits import from_directory
 from skillopt.errors import ConfigError, DataError
 

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillopt.core.task import Split
-from skillopt.datasets.identity import row_id
 from skillopt.datasets.manifests import write_manifest
 from skillopt.datasets.rows import Row, read_rows, rows_of
 from skillopt.datasets.splits import (
@@ -21,6 +20,7 @@ from skillopt.datasets.splits import (
     limit,
     require,
     resolve_split,
+    row_id,
 )
 from skillopt.errors import DataError
 

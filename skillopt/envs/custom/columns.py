@@ -84,10 +84,10 @@ def answers_to_quote(row: Row, column: str) -> tuple[str, ...]:
 
 def options(row: Row, choices: str | Sequence[str]) -> tuple[str, ...]:
     """The options of a question: given for all rows, or the row's own."""
-    found = _own_options(row, choices) if isinstance(choices, str) else tuple(choices)
-    if not 2 <= len(found) <= _MOST_OPTIONS:
-        raise DataError(f"{row.where}: {len(found)} options to choose from; give 2 to 26")
-    return found
+    listed = _own_options(row, choices) if isinstance(choices, str) else tuple(choices)
+    if not 2 <= len(listed) <= _MOST_OPTIONS:
+        raise DataError(f"{row.where}: {len(listed)} options to choose from; give 2 to 26")
+    return listed
 
 
 def _own_options(row: Row, column: str) -> tuple[str, ...]:

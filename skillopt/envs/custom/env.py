@@ -37,8 +37,8 @@ class Custom(DatasetEnvironment):
             else None
         )
         self._scorer = scorers.scorer_of(settings, self._brief)
-        known = {key: value for key, value in asdict(settings).items() if key not in _OF_SCORER}
-        plain = fingerprint(self.name, {**known, "scorer": ""})
+        own = {key: value for key, value in asdict(settings).items() if key not in _OF_SCORER}
+        plain = fingerprint(self.name, {**own, "scorer": ""})
         scorer = self._scorer.identity.replace("/", " ")  # one part, whatever it says
         self._fingerprint = f"{plain}/scorer={scorer}"
         super().__init__(splits, self._task, id_column=settings.id)
@@ -55,10 +55,10 @@ class Custom(DatasetEnvironment):
     def with_models(self, models: Mapping[str, Model]) -> Custom:
         if not isinstance(self._scorer, scorers.Judged):
             return self
-        given, judge = copy(self), Judge(models["judge"], self._settings.rubric)
-        given._scorer = replace(self._scorer, judge=judge)
-        given._fingerprint = f"{self._fingerprint}/judge={judge.fingerprint}"
-        return given
+        judged, judge = copy(self), Judge(models["judge"], self._settings.rubric)
+        judged._scorer = replace(self._scorer, judge=judge)
+        judged._fingerprint = f"{self._fingerprint}/judge={judge.fingerprint}"
+        return judged
 
     def gold(self, task: Task) -> Gold | None:
         return self._gold(row_of(task))
