@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeGuard, cast, get_type_hints
 
 from skillopt.config.problems import shown
@@ -38,6 +38,8 @@ class PartKey:
     group: str
     what: str
     method: str = "__call__"
+    aliases: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
+    """Other names of its parts."""
 
     @property
     def registry(self) -> Registry[Any]:
@@ -58,6 +60,7 @@ class PartKey:
     def check(self, value: object) -> object:
         """The value, if it is the name of a part or a part; for pydantic."""
         if isinstance(value, str):
+            value = self.aliases.get(value, value)
             problem = self.registry.unknown(value)
         elif self._is_object(value):
             problem = ""
@@ -99,7 +102,7 @@ class PartKey:
         """The settings of all parts that the key names."""
         names = [part for part in self.named(section) if isinstance(part, str)]
         kinds = [settings_class(self.registry.load(name)) for name in names]
-        return [field.name for kind in kinds if kind for field in dataclasses.fields(kind)]
+        return [setting.name for kind in kinds if kind for setting in dataclasses.fields(kind)]
 
     def identity(self, section: object) -> list[str]:
         """The code of each part that is not a registered one: those are identified by name."""
@@ -113,9 +116,27 @@ MERGER: Final = PartKey("gradient", "merge_mode", "mergers", "merge mode")
 SELECTOR: Final = PartKey("optimizer", "select_mode", "selectors", "select mode")
 SCHEDULE: Final = PartKey("optimizer", "lr_scheduler", "schedules", "learning rate schedule")
 CONTROL: Final = PartKey("optimizer", "lr_control_mode", "rate_controls", "learning rate control")
-UPDATE_MODE: Final = PartKey("optimizer", "skill_update_mode", "update_modes", "update mode")
+UPDATE_MODE: Final = PartKey(
+    *("optimizer", "skill_update_mode", "update_modes", "update mode"),
+    aliases={
+        "edits": "patch",
+        "rewrite": "rewrite_from_suggestions",
+        "suggestions": "rewrite_from_suggestions",
+        "rewrite_suggestions": "rewrite_from_suggestions",
+        "full_rewrite": "full_rewrite_minibatch",
+        "minibatch_full_rewrite": "full_rewrite_minibatch",
+        "skill_rewrite_minibatch": "full_rewrite_minibatch",
+    },
+)
 MEMORY: Final = PartKey("optimizer", "memory", "memory_policies", "memory policy")
-PAIRS: Final = PartKey("optimizer", "longitudinal_pair_policy", "pair_policies", "pair policy")
+PAIRS: Final = PartKey(
+    *("optimizer", "longitudinal_pair_policy", "pair_policies", "pair policy"),
+    aliases={
+        **dict.fromkeys(("all", "mix"), "mixed"),
+        **dict.fromkeys(("change", "changed_only", "only_changed"), "changed"),
+        **dict.fromkeys(("unchanged_only", "only_unchanged", "same"), "unchanged"),
+    },
+)
 PARENTS: Final = PartKey("optimizer", "parents", "parents", "choice of parents")
 PARTS: Final = (
     *(GATE, PROPOSER, MERGER, SELECTOR, SCHEDULE),
@@ -135,10 +156,10 @@ def settings_class(kind: object) -> type[Any] | None:
     if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
         return None
     types = get_type_hints(kind, include_extras=True)
-    fields = [field for field in dataclasses.fields(kind) if field.name not in TOOLS]
+    settings = [setting for setting in dataclasses.fields(kind) if setting.name not in TOOLS]
     return dataclasses.make_dataclass(
         kind.__name__,
-        [(field.name, types[field.name], copy(field)) for field in fields],
+        [(setting.name, types[setting.name], copy(setting)) for setting in settings],
         frozen=True,
         kw_only=True,
     )

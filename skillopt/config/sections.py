@@ -18,7 +18,6 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from skillopt.config.keys import Count, Dollars, Key, Name, Positive, Seconds, Share
-from skillopt.config.legacy import pair_policy_of, update_mode_of
 from skillopt.config.model_section import MODEL, ModelSection, Section
 from skillopt.config.parts import (
     CONTROL,
@@ -64,6 +63,12 @@ def _coherent(use_gate: bool, others: ValidationInfo) -> bool:  # noqa: FBT001 -
             f"is false, which means gate: always, but gate is {gate}; remove one of them"
         )
     return use_gate
+
+
+def _lower_case(name: object) -> object:
+    if not isinstance(name, str) or ":" in name:
+        return name
+    return name.strip().lower().replace("-", "_")
 
 
 def _several(names: object) -> object:
@@ -171,9 +176,7 @@ class OptimizerSection(Section):
     parents: Annotated[object, PlainValidator(PARENTS.check)] = "current"
     """skill that a step starts from: current | pareto: any former current skill that is best on a
     val task"""
-    skill_update_mode: Annotated[
-        object, PlainValidator(lambda name: UPDATE_MODE.check(update_mode_of(name)))
-    ] = "patch"
+    skill_update_mode: Annotated[object, PlainValidator(UPDATE_MODE.check)] = "patch"
     """{names} | module:Name"""
     max_skill_tokens: Count = 0
     """maximum estimated tokens of a skill; 0 = no limit"""
@@ -184,7 +187,7 @@ class OptimizerSection(Section):
     slow_update_gate_with_selection: bool = True
     """guidance must pass the gate on val; false = always accepted"""
     longitudinal_pair_policy: Annotated[
-        object, PlainValidator(lambda name: PAIRS.check(pair_policy_of(name)))
+        object, PlainValidator(PAIRS.check), BeforeValidator(_lower_case)
     ] = "mixed"
     """tasks shown: mixed (all) | changed | unchanged"""
     use_meta_skill: bool = True
