@@ -63,12 +63,12 @@ def _origin(fact: Fact, met: Decision, line: str) -> Origin:
     came = Origin(move=met.candidate.origin, action=met.action, reason=met.reason)
     match fact:
         case EpochClosed(pairs=pairs):
-            shown = [each for each in pairs if each.shown]
+            shown = [pair for pair in pairs if pair.shown]
             return replace(
                 came,
                 by=("slow update",),
-                failures=tuple(each.task for each in shown if each.change == "regressed"),
-                successes=tuple(each.task for each in shown if each.change == "improved"),
+                failures=tuple(pair.task for pair in shown if pair.change == "regressed"),
+                successes=tuple(pair.task for pair in shown if pair.change == "improved"),
             )
         case Drafted(draft=draft):
             if reminded := _reminded(draft, line):
@@ -76,35 +76,37 @@ def _origin(fact: Fact, met: Decision, line: str) -> Origin:
             proposals = _wrote(draft.leading.chosen.proposals, line)
             return replace(
                 came,
-                by=tuple(dict.fromkeys(each.by for each in proposals)),
-                failures=_tasks(each for each in proposals if each.source == "failure"),
-                successes=_tasks(each for each in proposals if each.source == "success"),
-                why=tuple(dict.fromkeys(each.why for each in proposals if each.why)),
+                by=tuple(dict.fromkeys(proposal.by for proposal in proposals)),
+                failures=_tasks(proposal for proposal in proposals if proposal.source == "failure"),
+                successes=_tasks(
+                    proposal for proposal in proposals if proposal.source == "success"
+                ),
+                why=tuple(dict.fromkeys(proposal.why for proposal in proposals if proposal.why)),
             )
         case _:
             return came
 
 
 def _tasks(proposals: Iterable[Proposal]) -> tuple[str, ...]:
-    return tuple(sorted({task for each in proposals for task in each.tasks}))
+    return tuple(sorted({task for proposal in proposals for task in proposal.tasks}))
 
 
 def _reminded(draft: Draft, line: str) -> tuple[str, ...]:
     """The tasks of the minibatches that asked for a reminder; empty when the line is none."""
     if draft.reminders is None or bare(line) not in map(bare, draft.reminders.after):
         return ()
-    asked = [each for each in draft.findings if bare(line) in map(bare, each.notes)]
-    return tuple(sorted({task for each in asked for task in each.tasks}))
+    asked = [finding for finding in draft.findings if bare(line) in map(bare, finding.notes)]
+    return tuple(sorted({task for finding in asked for task in finding.tasks}))
 
 
 def _wrote(proposals: Sequence[Proposal], line: str) -> Sequence[Proposal]:
     """The proposals that hold a line, or a piece of it; all of them where nobody can tell."""
     own = bare(line)
-    said = [[bare(each) for each in _said(proposal.edit)] for proposal in proposals]
-    whole = [each for each, lines in zip(proposals, said, strict=True) if own in lines]
+    said = [[bare(text) for text in _said(proposal.edit)] for proposal in proposals]
+    whole = [proposal for proposal, lines in zip(proposals, said, strict=True) if own in lines]
     piece = [
-        each
-        for each, lines in zip(proposals, said, strict=True)
+        proposal
+        for proposal, lines in zip(proposals, said, strict=True)
         if any(text and text in own for text in lines)
     ]
     return whole or piece or proposals

@@ -56,7 +56,7 @@ class Prune:
         trials = {rule: self._tasks(rule, origins, sample) for rule in rules_in(skill)}
         if not trials:
             return Cut()
-        every = {task.id: task for some in trials.values() for task in some}
+        every = {task.id: task for tasks in trials.values() for task in tasks}
         whole, *found = await self.measure(
             [
                 (skill, list(every.values())),

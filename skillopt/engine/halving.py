@@ -38,7 +38,7 @@ class HalveByGain:
         if self.screen:
             faulty = faulty[: max(1, self.screen // 2)]
             sound = sound[: self.screen - len(faulty)]
-        return [some for some in (faulty, sound) if some]
+        return [tasks for tasks in (faulty, sound) if tasks]
 
     def blocks(self, tasks: Sequence[str], step: int) -> list[Sequence[str]]:
         """In an order that no outcome can influence, another one in every step."""
@@ -195,11 +195,12 @@ class ParetoParents:
         """By skill, the tasks on which nobody is better; none for a skill that others cover."""
         marks = [self.marks(skill.evaluation) for skill in pool]
         best: dict[str, float] = {}
-        for some in marks:
-            for task, mark in some.items():
+        for scores in marks:
+            for task, mark in scores.items():
                 best[task] = max(mark, best.get(task, mark))
         wins = [
-            {task for task, mark in some.items() if mark >= best[task] - EQUAL} for some in marks
+            {task for task, mark in scores.items() if mark >= best[task] - EQUAL}
+            for scores in marks
         ]
         for at in sorted(range(len(pool)), key=lambda at: (pool[at].value, at)):
             others = set[str]().union(*(tasks for n, tasks in enumerate(wins) if n != at))

@@ -167,8 +167,8 @@ class Plan:
             if shape.meta_reflect:
                 moves.append(MetaReflection(epoch, number, budget(number, total)))
             if shape.prune_every and epoch % shape.prune_every == 0:
-                some = shuffled(train, shape.seed + 3000 * epoch)[: shape.prune_sample]
-                moves.append(Pruning(epoch, number, tuple(some)))
+                sample = shuffled(train, shape.seed + 3000 * epoch)[: shape.prune_sample]
+                moves.append(Pruning(epoch, number, tuple(sample)))
             last = epoch == shape.epochs
             sample = 0 if epoch == 1 else shape.last_sample if last else shape.sample
             order = tuple(shuffled(train, shape.seed + 2000 * epoch))

@@ -77,8 +77,8 @@ class LiveTargetProbe:
         harmless = {"", _plain(task.kind), _plain(task.id)}
         for private in sorted(quoted | set(_leaves(task.data))):
             plain = _plain(private)
-            heard = private in quoted or _holds(_plain(feedback), plain)
-            telling = heard or len(plain) >= _TELLING
+            graded = private in quoted or _holds(_plain(feedback), plain)
+            telling = graded or len(plain) >= _TELLING
             if telling and plain not in harmless and not _holds(seen, plain):
                 yield private
 

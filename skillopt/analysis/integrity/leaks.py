@@ -83,15 +83,15 @@ def copying(items: Sequence[Item], document: str, before: str = "") -> CheckFind
         return CheckFinding(name, "ok", f"the skill has no {_ROW} consecutive words of any item")
     share = sum(passage.length for passage in found) / max(1, len(words(document)))
     sealed = [passage for passage in found if passage.split != "train"]
-    told = f"{many(len(found), 'passage')} of {_ROW} words or more, "
-    told += f"{percent(min(1.0, share))} of the skill"
+    amount = f"{many(len(found), 'passage')} of {_ROW} words or more, "
+    amount += f"{percent(min(1.0, share))} of the skill"
     if sealed:
         advice = "training never shows val or test items to the optimizer: find the leak"
         shown = few([str(passage) for passage in sealed])
-        return CheckFinding(name, "bad", f"{told}; {len(sealed)} from val or test", advice, shown)
+        return CheckFinding(name, "bad", f"{amount}; {len(sealed)} from val or test", advice, shown)
     advice = "replace these examples by a general rule: the skill memorises training items"
     verdict = "bad" if share > _TOO_MUCH else "look"
-    return CheckFinding(name, verdict, told, advice, few([str(passage) for passage in found]))
+    return CheckFinding(name, verdict, amount, advice, few([str(passage) for passage in found]))
 
 
 def _rows(text: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -128,15 +128,15 @@ def brief_leaks(items: Sequence[Item]) -> CheckFinding:
     """How often a brief tells its own answer, compared with telling that of another item."""
     name = "gold in the brief"
     known = [item for item in items if item.gold is not None]
-    told, by_luck = _rates(known, _tells)
+    stated, by_luck = _rates(known, _tells)
     there, anyway = _rates(known, _holds)
     found = f"{percent(there)} of {len(known):,} briefs hold their answer ({percent(anyway)} hold "
     found += "another's)"
-    if told > by_luck:
-        found += f"; {percent(told)} state it explicitly, as in 'answer: ...'"
+    if stated > by_luck:
+        found += f"; {percent(stated)} state it explicitly, as in 'answer: ...'"
         shown = few([str(item) for item in known if item.gold and _tells(item, item.gold)])
         advice = "take the answer out of the columns that env.template or env.input shows"
-        verdict: Verdict = "bad" if told - by_luck >= _ABOVE_LUCK else "look"
+        verdict: Verdict = "bad" if stated - by_luck >= _ABOVE_LUCK else "look"
         return CheckFinding(name, verdict, found, advice, shown)
     if all(item.gold and item.gold.quoted for item in known):
         return CheckFinding(

@@ -252,15 +252,17 @@ def shortcuts(items: Sequence[Item], instructions: str = "") -> CheckFinding:
     A cue that the instructions state is the task and no shortcut. Where each of several answers
     has a word of its own, a table of words may be the task as well: the advice says so.
     """
-    told = [item for item in items if item.gold is not None]
-    if len(told) < _LEAST:
-        return CheckFinding(_NAME, "left out", f"{len(told)} items; {_LEAST} are needed to tell")
-    every = _cues(told)
+    answered = [item for item in items if item.gold is not None]
+    if len(answered) < _LEAST:
+        return CheckFinding(
+            _NAME, "left out", f"{len(answered)} items; {_LEAST} are needed to tell"
+        )
+    every = _cues(answered)
     cues = [cue for cue in every if not _stated(cue, instructions)]
     if not cues:
         what = "only words with a rule in the instructions or first skill predict"
         nothing = what if every else "no surface feature predicts"
-        return CheckFinding(_NAME, "ok", f"{nothing} the answer ({len(told)} items)")
+        return CheckFinding(_NAME, "ok", f"{nothing} the answer ({len(answered)} items)")
     best = cues[0]
     sure = any(cue.precision >= ALONE and cue.giveaway for cue in cues)
     found = f"{best.says}: right {best.hits} of {best.support} times, alone scores "
@@ -269,7 +271,7 @@ def shortcuts(items: Sequence[Item], instructions: str = "") -> CheckFinding:
         "the skill can learn this shortcut instead of the task: balance the feature over right and "
         "wrong answers, or report scores with and without these items"
     )
-    if _is_table(every, len(told)):
+    if _is_table(every, len(answered)):
         advice = f"expected if the task is to look up a word's answer; otherwise {advice}"
     examples = tuple(
         f"{cue.says}: {cue.hits} of {cue.support}, alone scores {percent(cue.score)}"

@@ -121,21 +121,21 @@ def _shaped(trials: Sequence[ScorerTrial], found: str) -> CheckFinding | None:
         share = sum(score.hard for _, score in tried) / len(tried) if tried else 0.0
         if share < _OFTEN:
             continue
-        told = f"{found}; as a wrong answer, {kind} gets {share:.2f} on average"
+        result = f"{found}; as a wrong answer, {kind} gets {share:.2f} on average"
         advice = f"fix the scorer: {kind} should score 0"
         shown = few([f"{trial.item}: {kind} gets full marks" for trial in passed])
-        return CheckFinding(name, "bad" if share >= _TOO_OFTEN else "look", told, advice, shown)
+        return CheckFinding(name, "bad" if share >= _TOO_OFTEN else "look", result, advice, shown)
     if spelt := [trial for trial in trials if _passed(trial, "another spelling")]:
-        told = f"{found}; answers of items that differ only in case or punctuation pass as equal"
+        result = f"{found}; answers of items that differ only in case or punctuation pass as equal"
         advice = "spell them alike if they mean the same; otherwise make the scorer tell them apart"
-        return CheckFinding(name, "look", told, advice, few([trial.item for trial in spelt]))
+        return CheckFinding(name, "look", result, advice, few([trial.item for trial in spelt]))
     for form in ("case", "spaces"):
         tried = [(trial, trial.formed[form]) for trial in trials if form in trial.formed]
         lost = [trial for trial, score in tried if not score.passed]
         if tried and len(lost) > _MOST * len(tried):
-            told = f"{found}; {form} alone decides in {len(lost)} of {len(tried)} right answers"
+            result = f"{found}; {form} alone decides in {len(lost)} of {len(tried)} right answers"
             advice = f"correct if {form} matters for this task; otherwise make the scorer ignore it"
-            return CheckFinding(name, "look", told, advice, few([trial.item for trial in lost]))
+            return CheckFinding(name, "look", result, advice, few([trial.item for trial in lost]))
     return None
 
 
