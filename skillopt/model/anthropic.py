@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import ClassVar, Final, TypeAlias, cast
 
 from skillopt.core.chat import Message, Reply, Request, Stop, Tool, ToolCall, Usage
@@ -155,15 +156,14 @@ def _grows(messages: Sequence[Message]) -> bool:
 
 def _turns(messages: Iterable[Message]) -> list[Block]:
     """The conversation with results of tools as the user's, and turns of one side as one."""
-    turns: list[Block] = []
-    for message in messages:
-        role = "assistant" if message.role == "assistant" else "user"
-        blocks = _blocks(message)
-        if turns and turns[-1]["role"] == role:
-            cast("list[Block]", turns[-1]["content"]).extend(blocks)
-        else:
-            turns.append({"role": role, "content": blocks})
-    return turns
+    turns = groupby(messages, lambda message: message.role == "assistant")
+    return [
+        {
+            "role": "assistant" if own else "user",
+            "content": [block for message in turn for block in _blocks(message)],
+        }
+        for own, turn in turns
+    ]
 
 
 def _blocks(message: Message) -> list[Block]:

@@ -18,7 +18,7 @@ from skillopt.model.cli.process import run
 from skillopt.model.completions import Completions
 from skillopt.model.credentials import ApiKey, BearerTokens, Credentials, Token
 from skillopt.model.provider import ModelSettings, Transport, names_for, one_of, variable
-from skillopt.model.remote import HttpBackend, Remote, address, checked
+from skillopt.model.remote import HttpBackend, address, checked
 from skillopt.model.responses import Responses
 from skillopt.model.wire import WireFormat
 
@@ -69,25 +69,25 @@ class OpenAIChat(HttpBackend):
         return Completions(settings, "max_completion_tokens", effort_with_tools=False)
 
     @classmethod
-    def create(cls, settings: ModelSettings, http: Transport) -> Remote:
-        settings = cls.settle(settings)
-        path, wire = _path(settings), cls.wire(settings)
-        api = path.removeprefix("/") if path == RESPONSES else ""
-        azure = Azure.read(settings)
-        names = names_for(settings.role, cls.key_variables)
-        if azure is not None and azure.auth_mode != "openai_compatible":
+    def quirk(cls, settings: ModelSettings) -> str:
+        azure = "azure" if _azure(settings) else ""
+        responses = "responses" if _path(settings) == RESPONSES else ""
+        return "/".join(filter(None, (azure, responses)))
+
+    @classmethod
+    def access(cls, settings: ModelSettings, http: Transport) -> tuple[str, Credentials, str]:
+        path, names = _path(settings), names_for(settings.role, cls.key_variables)
+        if azure := _azure(settings):
             url = azure.url(settings.name, path)
             address(url, path)  # only to refuse what is none
-            credentials = azure.credentials(settings, http)
             hint = f"{' or '.join(azure.key_names)} and the auth mode, which is {azure.auth_mode}"
-            return cls.remote(settings, wire, http, url, credentials, hint, "azure", api)
-        if azure is None:
-            base_url, secret = settings.base_url.strip() or cls.default_url, settings.api_key
-            hint = cls.key_hint(settings)
-        else:
-            base_url = azure.endpoint
-            secret = settings.api_key if azure.key is None else azure.key
-            hint = f"the key in {' or '.join((*azure.key_names, *names))}"
+            return url, azure.credentials(settings, http), hint
+        base_url, secret = settings.base_url.strip() or cls.default_url, settings.api_key
+        hint = cls.key_hint(settings)
+        if compatible := Azure.read(settings):
+            base_url = compatible.endpoint
+            secret = secret if compatible.key is None else compatible.key
+            hint = f"the key in {' or '.join((*compatible.key_names, *names))}"
         if secret is None:
             owned = " or ".join(names_for(settings.owner or settings.role, cls.key_variables))
             raise AccessError(
@@ -96,7 +96,13 @@ class OpenAIChat(HttpBackend):
                 "model.azure_openai_endpoint"
             )
         url = address(base_url, path)
-        return cls.remote(settings, wire, http, url, checked(ApiKey(secret), url, hint), hint, api)
+        return url, checked(ApiKey(secret), url, hint), hint
+
+
+def _azure(settings: ModelSettings) -> Azure | None:
+    """The resource that is asked in Azure's own way, if there is one."""
+    azure = Azure.read(settings)
+    return None if azure is None or azure.auth_mode == "openai_compatible" else azure
 
 
 def _path(settings: ModelSettings) -> str:

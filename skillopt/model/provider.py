@@ -12,6 +12,7 @@ from skillopt.errors import ConfigError
 
 Role: TypeAlias = Literal["target", "optimizer", "judge"]
 T = TypeVar("T")
+N = TypeVar("N", int, float)
 
 
 class Variables(Protocol):
@@ -103,22 +104,6 @@ def filled(settings: ModelSettings, prefix: str, defaults: Mapping[str, object])
     return replace(settings, **changes) if changes else settings
 
 
-def amount(text: str) -> float:
-    """A number from zero up."""
-    number = _number(text, float)
-    if not 0 <= number < float("inf"):
-        raise ValueError("it should be a number from 0 up")
-    return number
-
-
-def positive(text: str) -> int:
-    """A whole number from one up."""
-    number = _number(text, int)
-    if number < 1:
-        raise ValueError("it should be a whole number from 1 up")
-    return number
-
-
 def yes_or_no(text: str) -> bool:
     """`true`, `1`, `yes`, `on` and their opposites."""
     match text.strip().lower():
@@ -144,18 +129,27 @@ def one_of(*words: str) -> Callable[[str], str]:
     return read
 
 
-def _number(text: str, kind: Callable[[str], T]) -> T:
-    try:
-        return kind(text)
-    except ValueError:
-        raise ValueError("it should be a number") from None
+def _from(least: N, kind: Callable[[str], N]) -> Callable[[str], N]:
+    """A reader of finite numbers of this kind, from the least one up."""
+    what = "whole number" if kind is int else "number"
+
+    def read(text: str) -> N:
+        try:
+            number = kind(text)
+        except ValueError:
+            raise ValueError("it should be a number") from None
+        if not least <= number < float("inf"):
+            raise ValueError(f"it should be a {what} from {least:g} up")
+        return number
+
+    return read
 
 
 _FILLED: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
     "name": ("MODEL", str),
-    "temperature": ("TEMPERATURE", amount),
-    "max_tokens": ("MAX_TOKENS", positive),
-    "timeout": ("TIMEOUT_SECONDS", positive),
+    "temperature": ("TEMPERATURE", _from(0.0, float)),
+    "max_tokens": ("MAX_TOKENS", _from(1, int)),
+    "timeout": ("TIMEOUT_SECONDS", _from(1, int)),
 }
 """Settings that variables may fill in: the end of the variable's name, and how it is read."""
 

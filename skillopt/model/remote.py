@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
-from urllib.parse import SplitResult, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from skillopt.core.chat import Reply, Request
 from skillopt.core.intake import read_json
@@ -80,7 +80,7 @@ class HttpBackend(Provider):
     """Settings that are used where neither the user nor a variable sets them."""
 
     def __init_subclass__(cls) -> None:
-        """Name the variables."""
+        super().__init_subclass__()
         cls.key_variables = (f"{{ROLE}}_{cls.prefix}_API_KEY", f"{cls.prefix}_API_KEY")
         cls.url_variables = (f"{{ROLE}}_{cls.prefix}_BASE_URL", f"{cls.prefix}_BASE_URL")
 
@@ -114,35 +114,10 @@ class HttpBackend(Provider):
     def create(cls, settings: ModelSettings, http: Transport) -> Remote:
         settings = cls.settle(settings)
         wire = cls.wire(settings)
-        url = address(settings.base_url.strip() or cls.usual_url(settings), cls.path)
-        hint = cls.key_hint(settings)
-        if cls.key_required and settings.api_key is None:
-            raise AccessError(f"backend {cls.name} needs a key; set {hint}")
-        key = checked(ApiKey(settings.api_key, *cls.key_header), url, hint)
-        return cls.remote(settings, wire, http, url, key, hint, cls.quirk(settings))
-
-    @classmethod
-    def key_hint(cls, settings: ModelSettings) -> str:
-        """What to check if the key is refused."""
-        source = settings.key_source or " or ".join(names_for(settings.role, cls.key_variables))
-        state = " (not set)" if settings.api_key is None else ""
-        return f"the key for the {settings.role} model in {source}{state}"
-
-    @classmethod
-    def remote(
-        cls,
-        settings: ModelSettings,
-        wire: WireFormat,
-        http: Transport,
-        url: str,
-        credentials: Credentials,
-        hint: str,
-        *quirks: str,
-    ) -> Remote:
-        """The model at this address; `hint` is what to check if the credentials are refused."""
+        url, credentials, hint = cls.access(settings, http)
         who = f"{settings.role} model {settings.name!r} at {place(url)}"
         return Remote(
-            fingerprint=fingerprint_of(cls.name, settings, *quirks),
+            fingerprint=fingerprint_of(cls.name, settings, cls.quirk(settings)),
             wire=wire,
             caller=Caller(who, hint, credentials, settings.role),
             http=http,
@@ -150,6 +125,23 @@ class HttpBackend(Provider):
             timeout=settings.timeout,
             headers={**_JSON, **cls.headers},
         )
+
+    @classmethod
+    def access(cls, settings: ModelSettings, http: Transport) -> tuple[str, Credentials, str]:
+        """The address, the credentials, and what to check if these are refused."""
+        del http
+        url = address(settings.base_url.strip() or cls.usual_url(settings), cls.path)
+        hint = cls.key_hint(settings)
+        if cls.key_required and settings.api_key is None:
+            raise AccessError(f"backend {cls.name} needs a key; set {hint}")
+        return url, checked(ApiKey(settings.api_key, *cls.key_header), url, hint), hint
+
+    @classmethod
+    def key_hint(cls, settings: ModelSettings) -> str:
+        """What to check if the key is refused."""
+        source = settings.key_source or " or ".join(names_for(settings.role, cls.key_variables))
+        state = " (not set)" if settings.api_key is None else ""
+        return f"the key for the {settings.role} model in {source}{state}"
 
 
 def checked(key: ApiKey, url: str, hint: str) -> ApiKey:
@@ -166,8 +158,12 @@ def checked(key: ApiKey, url: str, hint: str) -> ApiKey:
 
 def address(base_url: str, path: str) -> str:
     """The URL for requests: an address without a path gets `/v1`."""
-    parts = _split(base_url)
-    if parts is None:
+    try:
+        parts = urlsplit(base_url)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        parts, usable = urlsplit(""), False
+    if not usable:
         raise ConfigError(
             f"base_url {base_url.rpartition('@')[2]!r} is not an address; "
             "write it like http://localhost:8000/v1"
@@ -176,19 +172,10 @@ def address(base_url: str, path: str) -> str:
     return urlunsplit(parts._replace(path=base + path, fragment=""))
 
 
-def _split(url: str) -> SplitResult | None:
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        return None
-    return parts if usable else None
-
-
-def fingerprint_of(backend: str, settings: ModelSettings, *quirks: str) -> str:
+def fingerprint_of(backend: str, settings: ModelSettings, quirk: str = "") -> str:
     """Fingerprint from the backend and the settings that affect answers; not address or key."""
-    usual = (
+    return (
         f"{backend}/{settings.name}/temperature={settings.temperature}"
         f"/max_tokens={settings.max_tokens}/effort={settings.effort or None}"
+        + (f"/{quirk}" if quirk else "")
     )
-    return "/".join((usual, *(quirk for quirk in quirks if quirk)))

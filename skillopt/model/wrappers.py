@@ -28,7 +28,7 @@ LONGEST_ASKED = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Wrapper:
-    """Adds nothing to what the inner model answers, so that its fingerprint is the inner one's."""
+    """A model around another. Whatever it adds is no reason for other answers."""
 
     inner: Model
 
