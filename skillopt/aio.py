@@ -9,9 +9,9 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from concurrent.futures import Future, wait
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from functools import reduce
 from operator import add
 from typing import TypeVar
@@ -23,37 +23,31 @@ R = TypeVar("R")
 
 
 class TaskGroup:
-    """Tasks that live as long as an `async with` block; the first error cancels the rest."""
+    """Tasks that live as long as an `async with` block; the first error cancels the rest.
+
+    On exit every task is finished, or cancelled if the block raised.
+    """
 
     def __init__(self) -> None:
         self._tasks: list[asyncio.Task[object]] = []
+
+    async def __aenter__(self) -> TaskGroup:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                await join(self._tasks)
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def start(self, work: Coroutine[object, object, T]) -> asyncio.Task[T]:
         """Start work; await the task for its result."""
         task = asyncio.ensure_future(work)
         self._tasks.append(task)
         return task
-
-    async def finish(self) -> None:
-        """Wait for all tasks; the first error is raised at once."""
-        await join(self._tasks)
-
-    async def cancel(self) -> None:
-        """Cancel what still runs and wait until it is gone."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-@asynccontextmanager
-async def task_group() -> AsyncGenerator[TaskGroup, None]:
-    """Open a task group; on exit every task is finished, or cancelled if the block raised."""
-    group = TaskGroup()
-    try:
-        yield group
-        await group.finish()
-    finally:
-        await group.cancel()
 
 
 async def join(tasks: Sequence[asyncio.Task[R]]) -> list[R]:
@@ -81,7 +75,7 @@ async def map_all(function: Callable[[T], Awaitable[R]], items: Sequence[T]) -> 
     async def call(item: T) -> R:
         return await function(item)
 
-    async with task_group() as group:
+    async with TaskGroup() as group:
         return await join([group.start(call(item)) for item in items])
 
 
@@ -95,7 +89,7 @@ async def within(seconds: float | None, work: Coroutine[object, object, T]) -> T
         TimeoutError: It took longer.
         RuntimeError: It raised CancelledError, although nobody cancelled it.
     """
-    async with task_group() as group:
+    async with TaskGroup() as group:
         task = group.start(work)
         await asyncio.wait((task,), timeout=seconds)
         if not task.done():
@@ -116,13 +110,13 @@ _CONTROL = (
 future or a coroutine. In a thread of a function's own, nobody pressed a key or cancelled it."""
 
 
-def _told(error: BaseException) -> BaseException:
+def _as_error(error: BaseException) -> BaseException:
     """An exception of somebody's function, such that a future can carry it."""
     if not isinstance(error, _CONTROL):
         return error
-    told = RuntimeError(f"it raised {type(error).__name__}")
-    told.__cause__ = error
-    return told
+    carried = RuntimeError(f"it raised {type(error).__name__}")
+    carried.__cause__ = error
+    return carried
 
 
 async def in_thread(function: Callable[..., R], *arguments: object) -> R:
@@ -139,7 +133,7 @@ async def in_thread(function: Callable[..., R], *arguments: object) -> R:
         try:
             future.set_result(context.run(function, *arguments))
         except BaseException as error:  # noqa: BLE001 - the caller must hear of it, whatever it is
-            future.set_exception(_told(error))
+            future.set_exception(_as_error(error))
 
     threading.Thread(target=run, daemon=True, name="skillopt-callable").start()
     return await asyncio.wrap_future(future)
@@ -159,7 +153,7 @@ async def in_task(work: Awaitable[R]) -> R:
         except (asyncio.CancelledError, KeyboardInterrupt):
             raise
         except BaseException as error:  # noqa: BLE001 - the caller must hear of it, whatever it is
-            result.set_exception(_told(error))
+            result.set_exception(_as_error(error))
 
     await within(None, run())
     return result.result()

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from skillopt.aio import task_group
+from skillopt.aio import TaskGroup
 from skillopt.app.executors import RemoteExecutor, open_worker
 from skillopt.config.load import load_kept
 from skillopt.config.schema import Config
@@ -84,7 +84,7 @@ async def _serve(settings: str) -> None:
     lines = asyncio.StreamReader(limit=LINE)
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
-    async with open_worker(load_kept(json.loads(settings))) as worker, task_group() as group:
+    async with open_worker(load_kept(json.loads(settings))) as worker, TaskGroup() as group:
 
         async def one(number: bytes, spec: bytes) -> None:
             answer = await worker.answer(spec)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import cast
 
 from skillopt import __version__
-from skillopt.aio import TaskGroup, map_all, task_group
+from skillopt.aio import TaskGroup, map_all
 from skillopt.analysis.report import figures
 from skillopt.app.environment import validation_tasks, with_models
 from skillopt.app.gating import gates, halving_schedule, metric, parents, pruner, replication
@@ -132,7 +132,7 @@ async def open_training(
         async with (
             open_resources(spec, layout, spec.skill, secrets, queue, watch) as resources,
             supplied.executor(resources.budget) if supplied.executor else nullcontext() as executor,
-            task_group() as group,
+            TaskGroup() as group,
         ):
             models, secrets = resources.models(), resources.factory.secrets
             hide = secrets.hide_values

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from skillopt.aio import map_all, task_group
+from skillopt.aio import TaskGroup, map_all
 from skillopt.core.events import Measured
 from skillopt.core.ports import Environment, Executor, Harness, RolloutCache
 from skillopt.core.rollout import Evaluation, Failure, Rollout, RolloutSpec, Score, failure_of
@@ -162,7 +162,7 @@ class RolloutGroup:
     ) -> AsyncGenerator[list[Attempts], None]:
         """Start batches of attempts, each to be read in order; all are done at the end."""
         self.failures.started += sum(map(len, batches))
-        async with task_group() as group:
+        async with TaskGroup() as group:
             yield [
                 Attempts([group.start(self._one(spec)) for spec in batch], self.failures)
                 for batch in batches

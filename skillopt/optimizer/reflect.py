@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import ClassVar
 
-from skillopt.aio import TaskGroup, join, task_group
+from skillopt.aio import TaskGroup, join
 from skillopt.core.costs import NONE, PartCost, Range, StepSize, TellsCost, TellsProposals
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Finding, Pattern, Probe, Proposal, Source
@@ -72,7 +72,7 @@ class Reflect:
         if self.probing is not None:
             probes = await self.probing(skill, batches)
         with self.asker.sink.phase("reflect") as progress:
-            async with task_group() as group:
+            async with TaskGroup() as group:
                 reflection = _Reflection(self, group, progress, skill, memory, budget, probes)
                 for number, batch in enumerate(batches):
                     await reflection.read(number, batch)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 from support import Sums, World, analysis, pupil, teacher
 
-from skillopt.aio import task_group
+from skillopt.aio import TaskGroup
 from skillopt.core.chat import Reply, Request
 from skillopt.core.events import Event, Fact, Prefetched, Signal
 from skillopt.core.facts import Stepped
@@ -33,7 +33,7 @@ ONE_EPOCH = PlanSettings(epochs=1, batch=2, seed=0)
 
 @asynccontextmanager
 async def speculating(world: World) -> AsyncGenerator[TrainingRun, None]:
-    async with task_group() as group:
+    async with TaskGroup() as group:
         run = world.run()
         yield replace(run, speculation=Prefetch(run.runner, group))
 
@@ -199,7 +199,7 @@ async def test_neither_the_gate_nor_the_next_step_waits_for_attempts_ahead() -> 
     target = Stuck(questions(steps(world)[1]), closed)
     cache = MemoryCache()
     world = world.but(target=target, cache=cache)
-    async with task_group() as group:
+    async with TaskGroup() as group:
         run = world.run()
         run.sink.watch = Until(2, closed)
         run = replace(run, speculation=Prefetch(run.runner, group))
@@ -223,7 +223,7 @@ async def test_after_the_decision_nothing_is_begun_and_what_is_under_way_is_kept
 
     cache = MemoryCache()
     world = world.but(target=Scripted(target), cache=cache)
-    async with task_group() as group:
+    async with TaskGroup() as group:
         speculation = Prefetch(world.runner(), group)
         async with speculation.of(following, SEED):
             while calls < 2:  # noqa: ASYNC110 - until half of the workers are busy
@@ -291,7 +291,7 @@ async def test_what_is_kept_is_not_attempted_ahead_again() -> None:
     runner.sink.begun = True
     following = Step(2, 1, 2, (tuple(runner.environment.tasks("train")),), None)
     for _ in range(2):
-        async with task_group() as group, Prefetch(runner, group).of(following, SEED):
+        async with TaskGroup() as group, Prefetch(runner, group).of(following, SEED):
             for _ in range(100):
                 await asyncio.sleep(0)
     assert record.kept == [Prefetched("step_0002", 4)]

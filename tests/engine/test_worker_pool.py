@@ -5,7 +5,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillopt.aio import task_group
+from skillopt.aio import TaskGroup
 from skillopt.engine.rollouts import WorkerPool
 
 WORK = st.lists(st.tuples(st.booleans(), st.integers(0, 5)), max_size=30)
@@ -46,7 +46,7 @@ def test_needed_work_never_waits_for_idle_work_which_starts_only_where_nobody_el
             idle -= 1
 
     async def run() -> None:
-        async with task_group() as group:
+        async with TaskGroup() as group:
             for ahead, turns in jobs:
                 group.start(spare(turns) if ahead else need(turns))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from skillopt.aio import task_group
+from skillopt.aio import TaskGroup
 from skillopt.core.chat import Usage
 from skillopt.errors import BudgetSpent
 from skillopt.model.budget import Budget, Limits, Meter
@@ -131,7 +131,7 @@ async def test_calls_under_way_are_not_cut_off_by_a_charge_that_exceeds_a_limit(
             await budget.charge(Usage(4), role="target", stage="rollout")
         order.append("charge")
 
-    async with task_group() as group:
+    async with TaskGroup() as group:
         group.start(call())
         await started.wait()
         group.start(charge())
