@@ -73,21 +73,11 @@ async def cost_model(brief: RunSpec) -> CostModel:
         brief,
         {role: answer_tokens(model) for role, model in models.items()},
         {role: speed_of(model) for role, model in models.items()},
-        await _request_tokens(brief),
+        *await _request_tokens(brief),
         planned_parts(brief.config),
         replication(brief.config),
         len(validation_tasks(brief.config, brief.environment)),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Requests:
-    """What a task shows the agent, without the skill, on average."""
-
-    whole: float
-    """Tokens."""
-    own: float
-    """Those that differ from task to task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +87,10 @@ class CostModel:
     brief: RunSpec
     answers: Mapping[Role, Range]
     speeds: Mapping[Role, Speed]
-    requests: Requests
+    shared: float
+    """Tokens of a task that all tasks have in common, besides the skill: the instructions."""
+    own: float
+    """Those that differ from task to task, on average."""
     parts: OptimizerParts
     evidence: Replication
     val: int
@@ -141,7 +134,7 @@ class CostModel:
 
     def _size(self, batches: Sequence[Sequence[Task]], budget: int | None = None) -> StepSize:
         gradient = self.brief.config.gradient
-        attempt = self.requests.whole + self.answers["target"].high + 3 * _FRAME
+        attempt = self.shared + self.own + self.answers["target"].high + 3 * _FRAME
         most = gradient.trajectory_tokens
         return StepSize(
             batches=batches,
@@ -210,20 +203,15 @@ class CostModel:
         return Range(0.5 * now, now + edits * _EDIT, now + edits * _EDIT / 4)
 
     def _attempts(self, phase: str, count: Range, edits: int) -> Iterator[CostLine]:
-        skill = self._skill(edits)
-        asked = Range(
-            0.8 * self.requests.whole + skill.low,
-            1.2 * self.requests.whole + skill.high,
-            self.requests.whole + skill.expected,
-        )
+        skill, task, own = self._skill(edits), self.shared + self.own, self.own
+        asked = skill + Range(0.8 * task, 1.2 * task, task)
         # The skill and the instructions come first, the same in every attempt under one skill.
-        own = self.requests.own
         new = Range(0.8 * own, 1.2 * own + skill.high, own)
         yield self._line(phase, "target", count, asked, self.answers["target"], new)
         if "judge" in self.brief.roles:
             # Asked about each attempt, once more where its reply is unusable; it sees task, answer,
             # instructions and perhaps a right answer.
-            seen, answer = self.requests.own + _JUDGED, self.answers["target"]
+            seen, answer = own + _JUDGED, self.answers["target"]
             shown = Range(seen + answer.low, 2 * seen + answer.high, seen + answer.expected)
             judged = Range(count.low, 2 * count.high, count.expected)
             yield self._line(phase, "judge", judged, shown, self.answers["judge"])
@@ -266,7 +254,8 @@ def answer_tokens(role: RoleModel) -> Range:
     return Range(min(found.low, longest), min(found.high, longest), usual)
 
 
-async def _request_tokens(brief: RunSpec) -> Requests:
+async def _request_tokens(brief: RunSpec) -> tuple[float, float]:
+    """Tokens of what a few tasks show the agent, shared and own, on average."""
     environment = brief.environment
     tasks: list[Task] = [*environment.tasks("train"), *environment.tasks("val")]
     chosen = tasks[:: max(1, len(tasks) // _PROBES)]
@@ -276,8 +265,7 @@ async def _request_tokens(brief: RunSpec) -> Requests:
             async with environment.open(task) as episode:
                 return tokens_in(episode.instructions), tokens_in(episode.brief) + _FRAME
 
-    found = await map_all(measure, chosen)
-    if not found:
-        return Requests(0, 0)
-    own = fmean(own for _, own in found)
-    return Requests(own + fmean(shared for shared, _ in found), own)
+    tokens = await map_all(measure, chosen)
+    if not tokens:
+        return 0, 0
+    return fmean(shared for shared, _ in tokens), fmean(own for _, own in tokens)

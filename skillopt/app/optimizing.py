@@ -22,7 +22,7 @@ from skillopt.config.schema import Config
 from skillopt.config.sections import GradientSection
 from skillopt.core.chat import Reply, Request
 from skillopt.core.events import Event, Signal
-from skillopt.core.ports import Proposer, TargetProbe
+from skillopt.core.ports import Proposer
 from skillopt.core.rollout import Change, Rollout
 from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
@@ -123,6 +123,9 @@ class _Nobody:
     async def retry(self, rollout: Rollout, skill: Skill, instruction: str) -> Rollout:
         raise RuntimeError("a part asks the target before the run has begun")
 
+    async def try_out(self, skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
+        raise RuntimeError("a part asks the target before the run has begun")
+
 
 def _unseen(event: Event | Signal) -> None:
     """Nobody watches."""
@@ -142,37 +145,28 @@ def _combined(config: Config, proposers: Sequence[Proposer]) -> Proposer:
 
 def _tools(config: Config, asker: Asker, target_probe: LiveTargetProbe | None) -> Tools:
     gradient, optimizer, model = config.gradient, config.optimizer, config.model
-    tools = Tools(
+    reminders = Reminders(
+        asker=asker,
+        failure_only=optimizer.skill_aware_appendix_source == "failure_only",
+        threshold=optimizer.skill_aware_consolidate_threshold,
+    )
+    probing = Probing(
+        asker=asker,
+        target_probe=target_probe or _Nobody(),
+        failures=gradient.deep_reflect_failures,
+        successes=0 if gradient.failure_only else gradient.deep_reflect_successes,
+        turns=gradient.deep_reflect_turns,
+        seed=config.train.seed,
+    )
+    return Tools(
         asker=asker,
         sink=asker.sink,
+        attempt=(target_probe or _Nobody()).try_out,
+        reminders=reminders if optimizer.use_skill_aware_reflection else None,
+        probing=probing if gradient.use_deep_reflect else None,
         rewrite_tokens=model.rewrite_max_completion_tokens,
         rewrite_effort=model.rewrite_reasoning_effort or None,
     )
-    if target_probe is not None:
-        tools = replace(tools, attempt=target_probe.try_out)
-    if optimizer.use_skill_aware_reflection:
-        tools = replace(
-            tools,
-            reminders=Reminders(
-                asker=asker,
-                failure_only=optimizer.skill_aware_appendix_source == "failure_only",
-                threshold=optimizer.skill_aware_consolidate_threshold,
-            ),
-        )
-    if gradient.use_deep_reflect:
-        probe: TargetProbe = target_probe or _Nobody()
-        tools = replace(
-            tools,
-            probing=Probing(
-                asker=asker,
-                target_probe=probe,
-                failures=gradient.deep_reflect_failures,
-                successes=0 if gradient.failure_only else gradient.deep_reflect_successes,
-                turns=gradient.deep_reflect_turns,
-                seed=config.train.seed,
-            ),
-        )
-    return tools
 
 
 def _rates(config: Config, tools: Tools) -> tuple[Schedule, RateControl]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
 
 from skillopt.app.gating import gates, metric, own_gate, replication
 from skillopt.config.parts import GATE
 from skillopt.config.schema import Config
-from skillopt.core.ports import CompleteGate, SuggestsLooser
+from skillopt.core.ports import SuggestsLooser
 from skillopt.core.rollout import EQUAL
 from skillopt.core.state import State
 from skillopt.engine.candidate_evaluation import alpha_share, out_of_reach
@@ -46,7 +46,12 @@ def reach(config: Config, plan: Plan, val: int) -> Reach | None:
     gate, decisions = gates(config)[0], len(_decisions(config, plan))
     if not gate.alpha or not decisions:
         return None
-    return _reach(config, gate.alpha, decisions, lambda level: _enough(gate, level, val))
+
+    def enough(level: float) -> bool:
+        wins = gate.fewest_wins(level)
+        return wins is not None and wins <= val
+
+    return _reach(config, gate.alpha, decisions, enough)
 
 
 def unreachable(config: Config, plan: Plan, val: int) -> list[str]:
@@ -102,11 +107,6 @@ def _reach(config: Config, alpha: float, decisions: int, enough: Callable[[float
     return Reach(GATE.names(config.evaluation), level, decisions, able, wins)
 
 
-def _enough(gate: CompleteGate, level: float, val: int) -> bool:
-    wins = gate.fewest_wins(level)
-    return wins is not None and wins <= val
-
-
 def _asks(found: Reach) -> str:
     among = f"among {found.decisions} decisions" if found.decisions > 1 else "in one decision"
     return (
@@ -120,11 +120,8 @@ def _help(config: Config, found: Reach, size: str) -> str:
     if found.able:
         fewer = "fewer train.num_epochs, or a larger train.batch_size"
         ways.append(f"at most {found.able} decisions ({fewer})")
-    ways += [*_looser(config, found), "a larger evaluation.alpha"]
-    return f"What helps: {'; '.join(ways)}; or evaluation.gate strict, which tests nothing"
-
-
-def _looser(config: Config, found: Reach) -> Iterable[str]:
-    """Settings under which fewer wins are enough, with how many."""
     gate = own_gate(config)
-    return gate.looser(found.level) if isinstance(gate, SuggestsLooser) else ()
+    if isinstance(gate, SuggestsLooser):
+        ways += gate.looser(found.level)
+    ways.append("a larger evaluation.alpha")
+    return f"What helps: {'; '.join(ways)}; or evaluation.gate strict, which tests nothing"

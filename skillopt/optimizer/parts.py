@@ -32,10 +32,6 @@ class TriesSkills(Protocol):
         ...
 
 
-async def _no_attempts(skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
-    raise RuntimeError("no attempts can be made here")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
     """What a part gets by naming a field so; a class method `from_settings` gets all of it."""
@@ -44,11 +40,11 @@ class Tools:
     """Asks the optimizer model."""
     sink: EventSink
     """Reports progress."""
+    attempt: TriesSkills
     form: Form = EDITS
     """The form of proposals, as the update mode has it: edits, suggestions or whole texts."""
     reminders: Reminders | None = None
     probing: Probing | None = None
-    attempt: TriesSkills = _no_attempts
     rewrite_tokens: int | None = None
     """Maximum tokens of a reply with a whole body."""
     rewrite_effort: str | None = None
