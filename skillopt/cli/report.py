@@ -35,7 +35,7 @@ from skillopt.store.cache import ReuseCount
 from skillopt.store.ledger import PrefetchCount
 from skillopt.store.reader import RunReader
 from skillopt.store.receipts import by_role, unpriced
-from skillopt.store.run_history import HistoryEntry, replies, shares, tried
+from skillopt.store.run_history import HistoryEntry, replies, shares
 from skillopt.store.summary import counts, failures
 
 
@@ -125,14 +125,17 @@ _SHOWN = 8
 
 def rejections(facts: Iterable[Fact]) -> Text:
     """What was tried and turned away, a line each, the latest last."""
-    rejected = [candidate for candidate in tried(facts) if not candidate.decision.accepted]
+    rejected = [
+        (fact, decision)
+        for fact in facts
+        if (decision := fact.decision) is not None and not decision.accepted
+    ]
     lines = [f"rejected candidates: {len(rejected) or 'none'}"]
     if (older := len(rejected) - _SHOWN) > 0:
         lines.append(f"  ({older} earlier ones not shown)")
-    for candidate in rejected[-_SHOWN:]:
-        decision = candidate.decision
-        what = "guidance" if candidate.edits is None else count(candidate.edits, "edit")
-        gist = f' "{candidate.gist}"' if candidate.gist else ""
+    for fact, decision in rejected[-_SHOWN:]:
+        what = "guidance" if fact.edits is None else count(fact.edits, "edit")
+        gist = f' "{fact.gist}"' if fact.gist else ""
         sure = "inconclusive, " if decision.inconclusive else ""
         source = spelt(decision.candidate.origin)
         lines.append(f"  {source}: {what}{gist}, {sure}{decision.reason}")

@@ -144,13 +144,19 @@ class Fact:
 
     @property
     def gist(self) -> str:
-        """How the first change begins."""
-        return first_text(self.changes)
+        """What the candidate is about, on one short line: how its first change begins."""
+        return shortened(first_text(self.changes))
 
     @property
     def not_tried(self) -> tuple[tuple[str, Skill], ...]:
         """Candidates that were not put to the gate, by name."""
         return ()
+
+
+def shortened(text: str, most: int = 60) -> str:
+    """The beginning of a text, on one line of so many characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 3].rstrip()}..."
 
 
 def first_text(changes: Iterable[Change]) -> str:

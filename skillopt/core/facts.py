@@ -7,7 +7,7 @@ from typing import Literal
 
 from skillopt.core.edits import Change as Edit
 from skillopt.core.edits import Delete
-from skillopt.core.events import Action, Fact, NewEpoch, first_text
+from skillopt.core.events import Action, Fact, NewEpoch, first_text, shortened
 from skillopt.core.memory import MemoryEntry
 from skillopt.core.proposal import Draft, Pattern, Review, Round, Size
 from skillopt.core.rollout import Change, Evaluation, Score
@@ -41,7 +41,7 @@ class Drafted(Fact):
     @property
     def gist(self) -> str:
         rewritten = self.draft.leading.rewritten
-        return first_text(self.changes) if rewritten is None else rewritten.title
+        return shortened(first_text(self.changes) if rewritten is None else rewritten.title)
 
     @property
     def not_tried(self) -> tuple[tuple[str, Skill], ...]:
@@ -156,4 +156,4 @@ class EpochClosed(Fact):
 
     @property
     def gist(self) -> str:
-        return "" if self.decision is None else self.decision.candidate.skill.guidance
+        return "" if self.decision is None else shortened(self.decision.candidate.skill.guidance)

@@ -144,7 +144,7 @@ class SqliteCache:
                 self._advances.keep(key, made)
             return self._keep_rollout(key, made)
 
-        find = partial(self._find, _FIND_ROLLOUT, codec.rollouts(), key)
+        find = partial(self._find, _FIND_ROLLOUT, codec.codec_of(Rollout), key)
         rollout, there = await self._once(f"rollout {key}", find, finish)
         if prefetch_for:
             return rollout, there
@@ -163,7 +163,7 @@ class SqliteCache:
             with self._reservations.answered() as calls:
                 return self._keep_reply(key, role, stage, await make(), calls)
 
-        find = partial(self._find, _FIND_CALL, codec.replies(), key)
+        find = partial(self._find, _FIND_CALL, codec.codec_of(Reply), key)
         reply, there = await self._once(f"reply {key}", find, finish)
         self.reused.calls += there
         if there:
@@ -210,7 +210,7 @@ class SqliteCache:
             values.append(json.dumps(list(tasks)))
         # Only fixed text is joined here; every value is a parameter.
         query = f"SELECT * FROM rollouts WHERE {' AND '.join(wanted)} ORDER BY rowid"  # noqa: S608
-        return [self._decode(codec.rollouts(), row) for row in self._rows(query, *values)]
+        return [self._decode(codec.codec_of(Rollout), row) for row in self._rows(query, *values)]
 
     def close(self) -> None:
         """Move everything into the one file, and let go of it; a new one without content goes."""
@@ -258,31 +258,31 @@ class SqliteCache:
         return self._decode(kind, rows[0]) if rows else None
 
     def _keep_rollout(self, key: str, rollout: Rollout) -> Rollout:
-        rollout = codec.rollouts().without(rollout, self._hide)
+        rollout = codec.codec_of(Rollout).without(rollout, self._hide)
         match rollout.outcome:
             case Failure():
                 return rollout
             case Score(hard, soft):
                 marks = (float(hard), float(soft))
-        value = codec.rollouts().encode(rollout).decode()
+        value = codec.codec_of(Rollout).encode(rollout).decode()
         self._write(
             _KEEP_ROLLOUT,
             (key, rollout.task, rollout.skill, rollout.replicate, *marks, time.time(), value),
         )
-        return codec.rollouts().decode(value)
+        return codec.codec_of(Rollout).decode(value)
 
     def _keep_reply(
         self, key: str, role: str, stage: str, reply: Reply, calls: list[CallReservation]
     ) -> Reply:
         """Keep a reply, and let go of the reservation of the last call, which brought it."""
         used = reply.usage
-        value = codec.replies().encode(reply).decode()
+        value = codec.codec_of(Reply).encode(reply).decode()
         reserved = calls.pop().row if calls else None
         row = (key, booked() or self._move, role, stage, *amounts(used), time.time(), value)
         also = [] if reserved is None else [(DELETE_RESERVATION, (reserved,))]
         self._write(_KEEP_CALL, row, *also)
         # What is returned is what a resumed run would read, to the last character.
-        return codec.replies().decode(value)
+        return codec.codec_of(Reply).decode(value)
 
     def _write(self, statement: str, row: tuple[object, ...], *also: _Statement) -> None:
         """All of it or nothing; on disk when this returns."""

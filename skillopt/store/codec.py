@@ -22,11 +22,8 @@ from pydantic_core import (
     core_schema,
 )
 
-from skillopt.core.attribution import Attribution
-from skillopt.core.chat import Reply
 from skillopt.core.events import Event, Fact, Note
 from skillopt.core.intake import change_texts
-from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
 from skillopt.store.kinds import fact_kinds
 
@@ -94,22 +91,14 @@ def unknown_kind(error: ValueError) -> str:
     return ""
 
 
-@cache
-def rollouts() -> Codec[Rollout]:
-    """For finished attempts."""
-    return Codec(TypeAdapter(Rollout))
+_codecs: dict[type, Codec[Any]] = {}
 
 
-@cache
-def replies() -> Codec[Reply]:
-    """For finished calls."""
-    return Codec(TypeAdapter(Reply))
-
-
-@cache
-def attributions() -> Codec[Attribution]:
-    """For what rules are worth."""
-    return Codec(TypeAdapter(Attribution))
+def codec_of(kind: type[T]) -> Codec[T]:
+    """For values of one type."""
+    if kind not in _codecs:
+        _codecs[kind] = Codec(TypeAdapter(kind))
+    return _codecs[kind]
 
 
 def _with_documents(schema: CoreSchema) -> CoreSchema:

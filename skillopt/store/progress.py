@@ -11,17 +11,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from functools import cache
 from pathlib import Path
 from threading import Event as ThreadEvent
 from threading import Lock, Thread
 
-from pydantic import TypeAdapter
-
 from skillopt.core.chat import Usage
 from skillopt.core.events import Event, Fact, PhaseClosed, PhaseOpened, Signal, Ticked, Waiting
 from skillopt.errors import StoreError
-from skillopt.store.codec import Codec
+from skillopt.store.codec import codec_of
 from skillopt.store.files import write_atomic
 from skillopt.store.layout import Layout
 from skillopt.store.lock import lock_holder
@@ -64,25 +61,16 @@ class ProgressReport:
     """Servers that are down and waited for, with the seconds since they are."""
 
 
-@cache
-def _codec() -> Codec[ProgressReport]:
-    return Codec(TypeAdapter(ProgressReport))
-
-
 def read_progress(layout: Layout) -> ProgressReport | None:
     """What the process at work has reported; None if there is none, or nothing from it yet."""
     holder = lock_holder(layout.root)
     if holder is None:
         return None
     try:
-        report = _codec().decode(layout.progress.read_bytes())
+        report = codec_of(ProgressReport).decode(layout.progress.read_bytes())
     except (OSError, ValueError):
         return None
     return report if holder.startswith(f"pid {report.pid} ") else None
-
-
-def _nothing() -> Usage:
-    return Usage()
 
 
 class ProgressFile:
@@ -97,7 +85,7 @@ class ProgressFile:
         self._phases: dict[tuple[str, str], PhaseStatus] = {}
         self._waiting: dict[str, float] = {}
         self._done = self._total = 0
-        self._spent = _nothing
+        self._spent: Callable[[], Usage] = Usage
         self._lock = Lock()
         self._changed, self._over = ThreadEvent(), ThreadEvent()
         self._thread = Thread(target=self._work, name="skillopt-progress", daemon=True)
@@ -152,7 +140,11 @@ class ProgressFile:
         while self._changed.wait() and not self._over.is_set():
             self._changed.clear()
             with suppress(StoreError):  # a full disk is for the run itself to tell
-                write_atomic(self._path, _codec().encode(self._report()) + b"\n", durable=False)
+                write_atomic(
+                    self._path,
+                    codec_of(ProgressReport).encode(self._report()) + b"\n",
+                    durable=False,
+                )
             self._over.wait(_PAUSE)
 
     def _report(self) -> ProgressReport:

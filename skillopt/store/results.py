@@ -24,7 +24,9 @@ from skillopt.store.layout import Layout, RolloutFolder
 def write_attribution(layout: Layout, attribution: Attribution) -> None:
     """Keep it for readers; it can be made again from finished work."""
     write_json(
-        layout.attribution, json.loads(codec.attributions().encode(attribution)), durable=False
+        layout.attribution,
+        json.loads(codec.codec_of(Attribution).encode(attribution)),
+        durable=False,
     )
 
 
@@ -32,7 +34,7 @@ def read_attribution(layout: Layout) -> Attribution | None:
     """What was found; None when nobody has asked yet."""
     path = layout.attribution
     try:
-        return codec.attributions().decode(path.read_bytes())
+        return codec.codec_of(Attribution).decode(path.read_bytes())
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:

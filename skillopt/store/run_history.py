@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from skillopt.core.events import (
     Begun,
-    Decision,
     Event,
     Fact,
     Finished,
@@ -21,9 +20,6 @@ from skillopt.core.facts import Drafted, Stepped
 from skillopt.core.proposal import Candidate
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
-
-_WIDE = 60
-"""Characters of a gist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,31 +125,6 @@ class RunHistory:
         return entry
 
 
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """A candidate that met the gate."""
-
-    move: str
-    decision: Decision
-    edits: int | None
-    """Edits it consists of; None for guidance, which is one text."""
-    gist: str
-    """How the first of them begins, on one line."""
-
-    @property
-    def action(self) -> str:
-        return self.decision.action
-
-
-def tried(facts: Iterable[Fact]) -> list[Tried]:
-    """Every candidate that met the gate, oldest first."""
-    return [
-        Tried(met.candidate.origin, met, fact.edits, _short(fact.gist))
-        for fact in facts
-        if (met := fact.decision) is not None
-    ]
-
-
 def skills_in(facts: Sequence[Fact]) -> Iterator[tuple[Skill, str]]:
     """Every skill in a record with what to call it; those that met a gate come first.
 
@@ -168,11 +139,6 @@ def skills_in(facts: Sequence[Fact]) -> Iterator[tuple[Skill, str]]:
     for fact in facts:
         for name, skill in fact.not_tried:
             yield skill, f"{fact.move}, {name} (not put to the gate)"
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _WIDE else f"{line[: _WIDE - 3].rstrip()}..."
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from skillopt.core.facts import EpochClosed, Stepped
 from skillopt.core.state import State
 from skillopt.store.files import Json
 from skillopt.store.receipts import Spent, tokens
-from skillopt.store.run_history import HistoryEntry, RunHistory, replies, shares, tried
+from skillopt.store.run_history import HistoryEntry, RunHistory, replies, shares
 from skillopt.store.step_files import evaluation_json
 
 
@@ -65,17 +65,18 @@ def summary(
         **forced_guidance(run_history.entries),
         "tried": [
             {
-                "move": attempt.move,
-                "action": attempt.action,
-                "edits": attempt.edits,
-                "gist": attempt.gist,
-                "score": attempt.decision.candidate.value,
-                "score_is_upper_bound": attempt.decision.bounded,
-                "saved": attempt.decision.saved,
-                "inconclusive": attempt.decision.inconclusive,
-                "reason": attempt.decision.reason,
+                "move": decision.candidate.origin,
+                "action": decision.action,
+                "edits": fact.edits,
+                "gist": fact.gist,
+                "score": decision.candidate.value,
+                "score_is_upper_bound": decision.bounded,
+                "saved": decision.saved,
+                "inconclusive": decision.inconclusive,
+                "reason": decision.reason,
             }
-            for attempt in tried(facts)
+            for fact in facts
+            if (decision := fact.decision) is not None
         ],
         "proposers": {
             share["by"]: {key: value for key, value in share.items() if key != "by"}

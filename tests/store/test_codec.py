@@ -31,16 +31,16 @@ def attempt(**more: Any) -> Rollout:  # noqa: ANN401 - the fields of a dataclass
 def test_what_an_agent_leaves_is_read_as_it_was_written() -> None:
     files = {"a.txt": b"text\r\n", "b.bin": b"\xff\x00\xfe", "task": "é".encode()}
     rollout = attempt(files=files, exit_status=3, reached_limit="turns", skill_opened=False)
-    kept = codec.rollouts().encode(rollout)
-    assert codec.rollouts().decode(kept) == rollout
+    kept = codec.codec_of(Rollout).encode(rollout)
+    assert codec.codec_of(Rollout).decode(kept) == rollout
     assert json.loads(kept)["trajectory"]["files"]["a.txt"] == {"text": "text\r\n"}
 
 
 def test_attempts_kept_before_there_were_agents_are_still_read() -> None:
-    told = json.loads(codec.rollouts().encode(attempt()))
+    told = json.loads(codec.codec_of(Rollout).encode(attempt()))
     for name in ("files", "exit_status", "reached_limit", "skill_opened"):
         del told["trajectory"][name]
-    found = codec.rollouts().decode(json.dumps(told))
+    found = codec.codec_of(Rollout).decode(json.dumps(told))
     assert found == attempt()
     assert found.trajectory is not None
     assert (found.trajectory.files, found.trajectory.skill_opened) == ({}, None)
@@ -48,17 +48,19 @@ def test_attempts_kept_before_there_were_agents_are_still_read() -> None:
 
 def test_secrets_are_taken_out_of_the_files_that_an_agent_leaves() -> None:
     rollout = attempt(files={"task": b"key=sk-0123456789", "log.txt": b"sk-0123456789"})
-    clean = codec.rollouts().without(rollout, lambda text: text.replace("sk-0123456789", "?"))
+    clean = codec.codec_of(Rollout).without(
+        rollout, lambda text: text.replace("sk-0123456789", "?")
+    )
     assert clean.trajectory is not None
     assert clean.trajectory.files == {"task": b"key=?", "log.txt": b"?"}
 
 
 @pytest.mark.parametrize("content", [{"hex": "00"}, {"base64": "%"}, {}])
 def test_content_of_a_file_that_nobody_wrote_is_an_error(content: dict[str, str]) -> None:
-    told = json.loads(codec.rollouts().encode(attempt(files={"a": b"x"})))
+    told = json.loads(codec.codec_of(Rollout).encode(attempt(files={"a": b"x"})))
     told["trajectory"]["files"]["a"] = content
     with pytest.raises(ValueError, match=r"base64|content of a file"):
-        codec.rollouts().decode(json.dumps(told))
+        codec.codec_of(Rollout).decode(json.dumps(told))
 
 
 def test_files_of_a_run_show_calls_of_tools_their_results_and_what_was_left() -> None:
