@@ -45,8 +45,9 @@ class Drafted(Fact):
 
     @property
     def not_tried(self) -> tuple[tuple[str, Skill], ...]:
-        candidates = self.draft.candidates[0 if self.decision is None else 1 :]
-        return tuple((each.name, each.skill) for each in candidates if each.skill is not None)
+        others = self.draft.candidates[0 if self.decision is None else 1 :]
+        skills = ((candidate.name, candidate.skill) for candidate in others)
+        return tuple((name, skill) for name, skill in skills if skill is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +65,13 @@ class Stepped(Drafted):
     def memory(self) -> MemoryEntry | None:
         if self.action == "skip_no_patches":
             return None
-        marks = [batch.evaluation for batch in self.batches]
+        scores = [score for batch in self.batches for score in batch.evaluation.scores.values()]
         return MemoryEntry(
             step=self.step,
             epoch=self.epoch,
             action=self.action,
-            n_total=sum(each.n for each in marks),
-            n_fail=sum(not score.passed for each in marks for score in each.scores.values()),
+            n_total=len(scores),
+            n_fail=sum(not score.passed for score in scores),
             patterns=self.patterns,
         )
 

@@ -95,8 +95,8 @@ class Finding:
     @property
     def asked(self) -> bool:
         """Whether the optimizer model was asked."""
-        proposals = self.proposals
-        return bool(self.problem) or not proposals or any(each.asked for each in proposals)
+        asked = [proposal.asked for proposal in self.proposals]
+        return bool(self.problem) or not asked or any(asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +273,7 @@ class Round:
 
 def candidates_compared(rounds: Iterable[Round]) -> int:
     """How many candidates were compared on validation tasks before one was put to the gate."""
-    return max((len(each.gains) for each in rounds if each.split == "val"), default=1)
+    return max((len(round_.gains) for round_ in rounds if round_.split == "val"), default=1)
 
 
 @dataclass(frozen=True, slots=True)

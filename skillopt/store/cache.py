@@ -230,8 +230,8 @@ class SqliteCache:
         An error is everybody's error. When the maker is cancelled, another of them makes it.
         """
         while True:
-            if (found := find()) is not None:
-                return found, True
+            if (value := find()) is not None:
+                return value, True
             if (flight := self._flights.get(name)) is None:
                 break
             await asyncio.wait((flight,))
@@ -360,7 +360,7 @@ class SqliteCache:
         try:
             yield
         except sqlite3.OperationalError as error:
-            if not any(each in str(error) for each in _SURROUNDINGS):
+            if not any(words in str(error) for words in _SURROUNDINGS):
                 raise self._damaged(_brief(error)) from error
             raise StoreError(
                 f"cannot use {self._path}: {error}. Finished work is saved: check disk space and "

@@ -123,7 +123,7 @@ def _swapped(node: Any) -> Any:  # noqa: ANN401 - pydantic's schemas are nested 
                 _read_content,
                 content,
                 serialization=core_schema.plain_serializer_function_ser_schema(
-                    _told_content, return_schema=content
+                    _written_content, return_schema=content
                 ),
             )
         case dict():
@@ -134,7 +134,7 @@ def _swapped(node: Any) -> Any:  # noqa: ANN401 - pydantic's schemas are nested 
             return node
 
 
-def _told_content(content: bytes) -> dict[str, str]:
+def _written_content(content: bytes) -> dict[str, str]:
     """The content of a file: text if it is, so that people can read it and secrets are found."""
     try:
         return {"text": content.decode()}
@@ -142,8 +142,8 @@ def _told_content(content: bytes) -> dict[str, str]:
         return {"base64": base64.b64encode(content).decode("ascii")}
 
 
-def _read_content(told: dict[str, str]) -> bytes:
-    match told:
+def _read_content(content: dict[str, str]) -> bytes:
+    match content:
         case {"text": text}:
             return text.encode()
         case {"base64": text}:

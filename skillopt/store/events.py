@@ -92,11 +92,11 @@ class LogReader:
         head = _HEAD.match(line)
         if head is None or not line.endswith(b"\n"):
             raise self._rewritten(position)
-        found = LineEnd(position, int(head["number"]), head["sum"].decode())
-        if self.last.position == position and self.last != found:
+        line_end = LineEnd(position, int(head["number"]), head["sum"].decode())
+        if self.last.position == position and self.last != line_end:
             raise self._rewritten(position)
         file.seek(position)
-        return found
+        return line_end
 
     def _rewritten(self, position: int) -> LogRewritten:
         return LogRewritten(

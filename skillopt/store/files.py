@@ -134,8 +134,8 @@ def write_new(files: Mapping[Path, bytes]) -> None:
 
 def read_tree(folder: Path, to: Path) -> dict[Path, bytes]:
     """All files below a folder, each under the path that it would have below another."""
-    found = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {to / path.relative_to(folder): path.read_bytes() for path in found}
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {to / path.relative_to(folder): path.read_bytes() for path in files}
 
 
 def _holds(path: Path, data: bytes) -> bool:

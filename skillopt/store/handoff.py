@@ -49,9 +49,11 @@ class FolderQueue:
 
 def _question(role: str, model: str, request: Request, name: str) -> str:
     """For a reader who knows nothing of us."""
-    said = "\n\n".join(f"===== {each.role} =====\n{each.text}" for each in request.messages)
+    messages = "\n\n".join(
+        f"===== {message.role} =====\n{message.text}" for message in request.messages
+    )
     return (
         f"Question to the {role} model {model!r}, stage {request.stage}.\n"
         f"Write what the assistant should say next, and nothing else, into {name}.answer.md "
-        f"in this folder.\n\n{said}\n"
+        f"in this folder.\n\n{messages}\n"
     )

@@ -35,8 +35,8 @@ class RolloutFolder:
 
 def run_folders(folder: Path) -> list[Path]:
     """The folder itself or those up to two levels below it that hold a run, in order of name."""
-    found = [path for depth in ("", "*/", "*/*/") for path in folder.glob(f"{depth}events.jsonl")]
-    return sorted(path.parent for path in found)
+    logs = [path for depth in ("", "*/", "*/*/") for path in folder.glob(f"{depth}events.jsonl")]
+    return sorted(path.parent for path in logs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ def check_folder(folder: Path) -> None:
         _check_links(folder)
         return
     layout = Layout(folder)
-    others = [each.name for each in sorted(folder.iterdir()) if not _ignored(each, layout)]
+    others = [path.name for path in sorted(folder.iterdir()) if not _ignored(path, layout)]
     if others:
         shown = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")
         raise StoreError(

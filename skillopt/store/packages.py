@@ -39,21 +39,21 @@ def skill_files(path: Path, skill: Skill) -> Iterator[tuple[Path, bytes]]:
     if skill.references:
         folder = path.with_suffix("")
         yield folder / MAIN, skill.main.render().encode()
-        for each in skill.references:
-            yield folder / each.path, each.text.encode()
+        for reference in skill.references:
+            yield folder / reference.path, reference.text.encode()
 
 
 def _read_package(folder: Path) -> Skill:
     if not (folder / MAIN).is_file():
         raise SkillError(f"there is no {MAIN} in this folder; a skill package has one")
-    found = sorted(path for path in (folder / FOLDER).glob("*.md") if not path.name.startswith("."))
-    if len(found) > MOST:
-        raise SkillError(f"{FOLDER}/ holds {len(found)} files; at most {MOST} are allowed")
-    _check(folder, [folder / MAIN, *found])
+    files = sorted(path for path in (folder / FOLDER).glob("*.md") if not path.name.startswith("."))
+    if len(files) > MOST:
+        raise SkillError(f"{FOLDER}/ holds {len(files)} files; at most {MOST} are allowed")
+    _check(folder, [folder / MAIN, *files])
     main = Skill.parse(_text(folder / MAIN, MAIN))
     if main.references:
         raise SkillError(f"{MAIN} holds marks of files; put each file into {FOLDER}/")
-    names = [f"{FOLDER}/{path.name}" for path in found]
+    names = [f"{FOLDER}/{path.name}" for path in files]
     references = [Reference(name, _text(folder / name, name)) for name in names]
     return Skill.of(main.front, main.parts, references)
 

@@ -161,8 +161,9 @@ def shares(events: Iterable[Event]) -> list[Share]:
     asking: set[str] = set()
     for fact in events:
         if isinstance(fact, Drafted):
-            found = [proposal for finding in fact.draft.findings for proposal in finding.proposals]
-            proposals = found or fact.draft.merged.proposals
+            proposals = [
+                proposal for finding in fact.draft.findings for proposal in finding.proposals
+            ] or fact.draft.merged.proposals
             proposed.update(proposal.by for proposal in proposals)
             asking |= {proposal.by for proposal in proposals if proposal.asked}
             if fact.decision is not None:
