@@ -22,12 +22,6 @@ DEFAULT_LIMIT: Final = 16384
 """Tokens of a reply where the settings name no limit: this API insists on one."""
 LEAST_BUDGET: Final = 1024
 _API: Final = "anthropic"
-_COUNTS: Final = (
-    "input_tokens",
-    "output_tokens",
-    "cache_read_input_tokens",
-    "cache_creation_input_tokens",
-)
 _MARK: Final = {"cache_control": {"type": "ephemeral"}}
 """All that comes before this mark, and it, is kept by the provider for a few minutes."""
 _STOPS: Final[dict[str, Stop]] = {
@@ -123,7 +117,7 @@ class Messages:
             case {"type": "message", "content": [*blocks], **rest}:
                 reason = rest.get("stop_reason")
                 stop = _STOPS.get(reason, "end") if isinstance(reason, str) else "end"
-                usage = usage_apart(rest.get("usage"), _COUNTS) or Usage(1)
+                usage = usage_apart(rest.get("usage")) or Usage(1)
                 return assemble(map(_piece, blocks), stop, usage, _API)
             case {"type": "error"} | {"error": _}:
                 raise MalformedReply("the server reports an error")

@@ -25,12 +25,6 @@ from skillopt.model.wire import usage_apart, usage_of
 _ASKS: Final = ("/chat/completions", "/responses", "/messages")
 _FREE: Final = ("/messages/count_tokens", "/models")
 """What may be asked besides, and costs nothing."""
-_ANTHROPIC: Final = (
-    "input_tokens",
-    "output_tokens",
-    "cache_read_input_tokens",
-    "cache_creation_input_tokens",
-)
 _PER_CALL: Final = 64
 _BYTES_PER_TOKEN: Final = 4
 
@@ -174,7 +168,7 @@ def _usage(end: str, answer: bytes) -> Usage | None:
         case "/responses":
             usage = usage_of(counts, "input_tokens", "output_tokens")
         case _:
-            usage = usage_apart(counts, _ANTHROPIC)
+            usage = usage_apart(counts)
     return usage if usage is not None and (usage.input or usage.output) else None
 
 

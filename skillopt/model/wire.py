@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from skillopt.core.chat import Message, Reply, Request, Stop, ToolCall, Usage
 from skillopt.core.intake import Json, read_json
@@ -114,10 +114,19 @@ def usage_of(counts: Json, sent: str, written: str) -> Usage:
             return Usage(1)
 
 
-def usage_apart(counts: Json, names: Sequence[str]) -> Usage | None:
+ANTHROPIC: Final = (
+    "input_tokens",
+    "output_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+)
+"""Names of new, produced, read and stored tokens."""
+
+
+def usage_apart(counts: Json, names: Sequence[str] = ANTHROPIC) -> Usage | None:
     """Tokens as Anthropic counts them: read from the cache and written to it apart from the rest.
 
-    `names` are those of new, produced, read and stored tokens; None: they are not counted.
+    None: they are not counted.
     """
     if not isinstance(counts, dict):
         return None

@@ -24,12 +24,6 @@ _QUIET: Final = {
     "CLAUDE_CODE_MAX_RETRIES": "0",  # retries are ours; it would try a wrong key for minutes
     "DISABLE_AUTOUPDATER": "1",
 }
-_PER_CALL: Final = (
-    "input_tokens",
-    "output_tokens",
-    "cache_read_input_tokens",
-    "cache_creation_input_tokens",
-)
 _PER_MODEL: Final = (
     "inputTokens",
     "outputTokens",
@@ -112,7 +106,7 @@ def _usage(result: dict[str, Json]) -> Usage | None:
         case dict(models) if models:
             counts = [usage_apart(used, _PER_MODEL) for used in models.values()]
         case _:
-            counts = [usage_apart(result.get("usage"), _PER_CALL)]
+            counts = [usage_apart(result.get("usage"))]
     total = Usage()
     for usage in counts:
         if usage is None:
