@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TypeGuard, cast
 
 from skillopt.app.costs import price_of
+from skillopt.app.models import ModelFactory, provider_model
 from skillopt.app.parts import NoSettings
 from skillopt.config.registry import Registry
 from skillopt.config.schema import Config, Role, settings_for
@@ -17,9 +20,10 @@ from skillopt.core.abilities import check_served, refuse_unserved
 from skillopt.core.chat import Model, Reply, Request, Usage
 from skillopt.core.episode import EpisodeNeed
 from skillopt.core.ports import Environment, Harness, Sandbox, TellsNeeds
-from skillopt.errors import Refused
+from skillopt.errors import ConfigError, Refused
 from skillopt.harness.base import HarnessContext, HarnessKind, SandboxKind
-from skillopt.model.budget import Budget
+from skillopt.model.proxy import ModelProxy
+from skillopt.model.remote import Remote
 
 
 def _is_kind(found: object) -> TypeGuard[HarnessKind]:
@@ -81,8 +85,8 @@ def check_harness(config: Config, environment: Environment, own: Harness | None)
         refuse_unserved(environment.name, needs, config.env.harness, served)
 
 
-def make_harness(config: Config, model: Model, budget: Budget) -> Harness:
-    role = config.model.role("target")
+def make_harness(config: Config, model: Model, factory: ModelFactory) -> Harness:
+    role, budget = config.model.role("target"), factory.budget
     price = price_of(role)
 
     async def charge(usage: Usage) -> None:
@@ -90,12 +94,31 @@ def make_harness(config: Config, model: Model, budget: Budget) -> Harness:
             usage = replace(usage, dollars=price.cost(usage))
         await budget.charge(usage, role="target", stage="rollout")
 
+    @asynccontextmanager
+    async def serve_model(owner: int | None) -> AsyncGenerator[Path, None]:
+        remote = provider_model(role, factory.secrets, factory.http).wire
+        if not isinstance(remote, Remote):
+            raise ConfigError(
+                f"env.harness: {config.env.harness} runs a program that asks the target over HTTP, "
+                f"and model.target_backend: {role.backend} has no HTTP API; choose another"
+            )
+        proxy = ModelProxy(
+            remote=remote,
+            model=role.model,
+            budget=budget,
+            price=price,
+            max_tokens=role.max_tokens,
+        )
+        async with proxy.serve(owner=owner) as path:
+            yield path
+
     context = HarnessContext(
         model=model,
         model_name=role.model,
         settings=settings_for(settings_class(config), config, also=config.env.own),
         check_budget=budget.check,
         charge=charge,
+        serve_model=serve_model,
         sandbox=partial(make_sandbox, config),
     )
     return harness_kind(config).create(context)

@@ -56,7 +56,7 @@ class RunResources:
 
     def harness(self, target: Model) -> Harness:
         own = self.parts.supplied.harness
-        return make_harness(self.parts.config, target, self.budget) if own is None else own
+        return make_harness(self.parts.config, target, self.factory) if own is None else own
 
     def runner(
         self,

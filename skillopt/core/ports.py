@@ -11,6 +11,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from skillopt.core.chat import Image, Model, Reply, Tool, ToolCall, Usage
@@ -167,6 +168,11 @@ class AsksModels(Protocol):
 class Sandbox(Protocol):
     """Runs programs that nobody vouches for, such as code that a model wrote."""
 
+    @property
+    def user(self) -> int | None:
+        """Who its programs are outside, for sockets that they may use; None: we ourselves."""
+        ...
+
     async def run(
         self,
         command: Sequence[str],
@@ -174,12 +180,14 @@ class Sandbox(Protocol):
         limits: SandboxLimits | None = None,
         *,
         network: bool = False,
+        sockets: Sequence[Path] = (),
     ) -> SandboxResult:
         """Run a program in a folder of its own with these files, and read out what it left there.
 
         It sees the programs of this machine, but neither its other files nor its processes and
-        variables. When this returns, no process of it is left. What the program does wrong is in
-        the result; a `ConfigError` means that there is no sandbox here.
+        variables; unix `sockets` it finds at the same path. When this returns, no process of it is
+        left. What the program does wrong is in the result; a `ConfigError` means that there is no
+        sandbox here.
         """
         ...
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from skillopt.core.chat import Model, Usage
@@ -27,6 +29,10 @@ class HarnessContext(Generic[S]):
 
     It is on disk when this returns. `BudgetSpent`: it exceeds a limit.
     """
+    serve_model: Callable[[int | None], AbstractAsyncContextManager[Path]]
+    """Serves the target on a unix socket, for programs of a user (`Sandbox.user`) that speak the
+    API of OpenAI or Anthropic. They need no key; what they spend is charged. `BudgetSpent` at the
+    end: a limit was reached. `ConfigError`: the target has no such API."""
     sandbox: Callable[[], Sandbox]
     """For code that a model wrote; `ConfigError` where there is none on this machine."""
 

@@ -46,11 +46,9 @@ class Bubblewrap:
 
     bwrap: str
     prlimit: str
-    readable: tuple[Path, ...] = ()
-    """More files, folders and unix sockets that programs see, at the same place as outside."""
 
     @classmethod
-    def create(cls, *, readable: Sequence[Path] = ()) -> Bubblewrap:
+    def create(cls) -> Bubblewrap:
         """Raises `ConfigError` where its programs are not installed."""
         programs = {name: shutil.which(name) for name in ("bwrap", "prlimit")}
         missing = [name for name, path in programs.items() if path is None]
@@ -59,11 +57,10 @@ class Bubblewrap:
                 f"code that a model wrote is run in a sandbox only, and {' and '.join(missing)} "
                 f"cannot be programs; {_INSTALL}"
             )
-        return cls(str(programs["bwrap"]), str(programs["prlimit"]), tuple(readable))
+        return cls(str(programs["bwrap"]), str(programs["prlimit"]))
 
     @property
     def user(self) -> int | None:
-        """Who programs run as outside of the sandbox; None: we ourselves."""
         return _NOBODY if os.geteuid() == 0 else None
 
     async def run(
@@ -73,6 +70,7 @@ class Bubblewrap:
         limits: SandboxLimits | None = None,
         *,
         network: bool = False,
+        sockets: Sequence[Path] = (),
     ) -> SandboxResult:
         """Run a program in a new sandbox, which is gone afterwards with all its processes."""
         files, limits = files or Workspace(), limits or SandboxLimits()
@@ -88,7 +86,7 @@ class Bubblewrap:
                 try:
                     process = await _started(
                         asyncio.create_subprocess_exec(
-                            *self._around(folder, writing_end, network=network),
+                            *self._around(folder, writing_end, sockets, network=network),
                             *_limited(self.prlimit, limits),
                             *command,
                             stdin=DEVNULL,
@@ -123,7 +121,9 @@ class Bubblewrap:
             ended_by=ended_by,
         )
 
-    def _around(self, folder: Path, status_fd: int, *, network: bool) -> Iterator[str]:
+    def _around(
+        self, folder: Path, status_fd: int, sockets: Sequence[Path], *, network: bool
+    ) -> Iterator[str]:
         """The command that makes the sandbox; the program follows it."""
         yield from (self.bwrap, "--unshare-all", "--unshare-user", "--die-with-parent")
         yield from ("--cap-drop", "ALL", "--clearenv")
@@ -141,7 +141,7 @@ class Bubblewrap:
         yield from ("--bind", f"{folder}/shm", "/dev/shm")  # noqa: S108
         yield from ("--bind", f"{folder}/tmp", "/tmp")  # noqa: S108
         yield from ("--bind", f"{folder}/work", _WORK, "--chdir", _WORK)
-        for path in map(str, self.readable):
+        for path in map(str, sockets):
             yield from ("--ro-bind", path, path)
         # What bubblewrap makes itself lies in memory, which is not limited.
         yield from ("--remount-ro", "/dev", "--remount-ro", "/")

@@ -58,11 +58,14 @@ class ModelProxy:
     stage: str = "rollout"
     calls: list[ProxiedCall] = field(default_factory=list[ProxiedCall])
     ended: BudgetSpent | None = None
-    """The limit that was reached; whoever started the program raises it when that is over."""
+    """The limit that was reached."""
 
     @asynccontextmanager
     async def serve(self, *, owner: int | None = None) -> AsyncGenerator[Path, None]:
-        """Listen at a path that only `owner` can reach, or else only we ourselves."""
+        """Listen at a path that only `owner` can reach, or else only we ourselves.
+
+        If a limit was reached meanwhile, `BudgetSpent` is raised at the end.
+        """
         runner = web.ServerRunner(web.Server(self._handle, access_log=None))
         with TemporaryDirectory(prefix="skillopt-") as folder:
             path = Path(folder) / "model"
@@ -73,6 +76,8 @@ class ModelProxy:
                     os.chown(path, owner, -1)
                     os.chown(folder, owner, -1)
                 yield path
+                if self.ended is not None:
+                    raise self.ended
             finally:
                 await runner.cleanup()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -17,7 +18,7 @@ from support_cli import Done, skillopt
 
 import skillopt as api
 from skillopt.core.chat import Image, Message, Reply, Request, Tool, ToolCall, Usage
-from skillopt.core.episode import EpisodeNeed
+from skillopt.core.episode import EpisodeNeed, Workspace
 from skillopt.core.ports import Episode
 from skillopt.core.rollout import Score, Trajectory
 from skillopt.core.skill import Skill
@@ -26,7 +27,7 @@ from skillopt.datasets.splits import Splits
 from skillopt.errors import ConfigError, StoreError
 from skillopt.harness.base import HarnessContext
 from skillopt.testing.model_server import ModelServer
-from skillopt.testing.wires import Call, Say
+from skillopt.testing.wires import SENT, Call, Say
 
 ROWS: list[dict[str, object]] = [{"input": f"say {n}", "answer": f"{n}!"} for n in range(12)]
 SETTINGS = {"num_epochs": 1, "batch_size": 4, "use_slow_update": False, "use_meta_skill": False}
@@ -392,3 +393,59 @@ def test_the_bare_prompt_of_a_check_has_the_images_and_tools_of_the_task() -> No
     first = [each for each in asked if each.messages[0].role == "user"]
     assert len(first) == 4, "two items, two turns each, without instructions and skill"
     assert all(each.messages[0].images == (PNG,) and each.tools for each in first)
+
+
+ASKING = """
+import http.client, json, socket, sys
+connection = http.client.HTTPConnection("target")
+connection.sock = socket.socket(socket.AF_UNIX)
+connection.sock.connect(sys.argv[1])
+body = {"messages": [{"role": "user", "content": open("task.txt").read()}]}
+connection.request("POST", "/v1/chat/completions", json.dumps(body))
+print(json.loads(connection.getresponse().read())["choices"][0]["message"]["content"])
+"""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program in a sandbox that asks the target."""
+
+    context: HarnessContext[object]
+    fingerprint: str = "program/1"
+
+    @classmethod
+    def create(cls, context: HarnessContext[object]) -> Program:
+        return cls(context)
+
+    async def run(self, episode: Episode, skill: Skill, *, replicate: int = 0) -> Trajectory:
+        files = {"main.py": ASKING.encode(), "task.txt": episode.brief.encode()}
+        sandbox = self.context.sandbox()
+        async with self.context.serve_model(sandbox.user) as path:
+            command = ["python3", "main.py", str(path)]
+            result = await sandbox.run(command, Workspace(files=files), sockets=[path])
+        return Trajectory((), result.stdout.strip(), exit_status=result.status)
+
+
+async def test_a_program_in_a_sandbox_asks_the_target_and_the_run_pays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed")
+    monkeypatch.setenv("OPENAI_COMPATIBLE_API_KEY", "sk-of-the-run")
+    async with ModelServer([Say("4!")], keys=frozenset(["sk-of-the-run"])) as server:
+        result = await api.evaluate_async(
+            "# Shout\n",
+            rows=ROWS[:6],
+            out=tmp_path / "run",
+            progress=False,
+            settings={
+                "env.harness": f"{__name__}:Program",
+                "model.target_backend": "openai_compatible",
+                "model.target": "m",
+                "model.target_base_url": f"{server.url}/v1",
+            },
+        )
+        assert {question.key for question in server.questions} == {"sk-of-the-run"}
+    assert result.whole.hard == pytest.approx(1 / 6)
+    assert result.spent.calls == 6 + 1  # and the first words to the target
+    assert result.spent.input == (6 + 1) * SENT

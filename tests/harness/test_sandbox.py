@@ -107,9 +107,8 @@ GREETED = "import socket; s = socket.socket(socket.AF_UNIX); s.connect({path!r})
 
 async def test_a_unix_socket_can_be_shown_to_programs() -> None:
     async with listening() as (path, _):
-        box = Bubblewrap.create(readable=[path])
         code = GREETED.format(path=str(path))
-        result = await box.run(["python3", "main.py"], script(code))
+        result = await BOX.run(["python3", "main.py"], script(code), sockets=[path])
     assert result.stdout == "b'hello'\n", result.stderr
 
 
@@ -192,8 +191,8 @@ async def test_a_cancelled_program_is_gone_too() -> None:
     mark = f"cancelled-{os.urandom(8).hex()}"
     async with listening() as (path, connected):
         code = f"{GREETED.format(path=str(path))}\nimport time; time.sleep(60)"
-        box = Bubblewrap.create(readable=[path])
-        task = asyncio.ensure_future(box.run(["python3", "main.py", mark], script(code)))
+        work = BOX.run(["python3", "main.py", mark], script(code), sockets=[path])
+        task = asyncio.ensure_future(work)
         await asyncio.wait_for(connected.wait(), 30)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -220,9 +219,8 @@ def test_without_bubblewrap_it_says_what_to_install(monkeypatch: pytest.MonkeyPa
 
 
 async def test_a_sandbox_that_cannot_be_made_is_no_fault_of_the_program() -> None:
-    box = Bubblewrap.create(readable=[Path("/no/such/folder")])
-    with pytest.raises(ConfigError, match=r"the sandbox cannot be made: .*no/such/folder"):
-        await box.run(["true"])
+    with pytest.raises(ConfigError, match=r"the sandbox cannot be made: .*no/such/socket"):
+        await BOX.run(["true"], sockets=[Path("/no/such/socket")])
 
 
 @dataclass(frozen=True)
