@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import signal
 import time
@@ -29,6 +30,7 @@ _SETTINGS: Final = ("alternatives", "group", "ld.so.cache", "localtime", "passwd
 _NETWORK_SETTINGS: Final = ("hosts", "nsswitch.conf", "resolv.conf")
 """Files of /etc that programs need; none of them holds a secret."""
 _NOBODY: Final = 65534
+_CHILD: Final = re.compile(rb'"child-pid": *(\d+)')
 _GONE_WITHIN: Final = 10.0
 """Seconds that the kernel may take to end the processes of a sandbox."""
 _INSTALL: Final = (
@@ -85,6 +87,7 @@ class Bubblewrap:
                 start = time.monotonic()
                 try:
                     process = await _started(
+                        reading_end,
                         asyncio.create_subprocess_exec(
                             *self._around(folder, writing_end, sockets, network=network),
                             *_limited(self.prlimit, limits),
@@ -98,11 +101,11 @@ class Bubblewrap:
                             group=self.user,
                             extra_groups=None if self.user is None else [],
                             start_new_session=True,
-                        )
+                        ),
                     )
                 finally:
                     os.close(writing_end)
-                stdout, stderr, ended_by = await _supervised(process, limits)
+                stdout, stderr, ended_by = await _supervised(process, reading_end, limits)
                 seconds = time.monotonic() - start
                 if not ended_by and b"exit-code" not in status.read():
                     raise ConfigError(
@@ -166,25 +169,39 @@ def _give_away(folder: Path) -> None:
             os.chown(path, _NOBODY, _NOBODY)
 
 
-async def _started(starting: Coroutine[object, object, Process]) -> Process:
+async def _started(status: int, starting: Coroutine[object, object, Process]) -> Process:
     """The process; whoever is cancelled meanwhile leaves none behind."""
     task = asyncio.ensure_future(starting)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        await _kill(await task)
+        await _kill(await task, status)
         raise
 
 
-async def _kill(process: Process) -> None:
-    """Kill the whole group: bubblewrap's child ends with it only once the sandbox is made."""
+async def _kill(process: Process, status: int) -> None:
+    """Kill what is left of a sandbox, and wait until all its processes are gone.
+
+    If its first process is killed, the kernel ends the others before bubblewrap hears of it. Before
+    bubblewrap names that one, no program runs, and what there is belongs to its process group.
+    """
+    if process.returncode is not None:
+        return
+    with suppress(ProcessLookupError, BlockingIOError):
+        os.set_blocking(status, False)
+        if named := _CHILD.search(os.read(status, 4096)):
+            os.kill(int(named[1]), signal.SIGKILL)
+            with suppress(TimeoutError):
+                await within(_GONE_WITHIN, process.wait())
     if process.returncode is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
 
 
-async def _supervised(process: Process, limits: SandboxLimits) -> tuple[str, str, EndedBy]:
+async def _supervised(
+    process: Process, status: int, limits: SandboxLimits
+) -> tuple[str, str, EndedBy]:
     """The output, and the limit that ended the program; all its processes are gone."""
     streams = {stream: bytearray() for stream in (process.stdout, process.stderr) if stream}
 
@@ -210,7 +227,7 @@ async def _supervised(process: Process, limits: SandboxLimits) -> tuple[str, str
     except _OutputLimit:
         ended_by = "output"
     finally:
-        await _kill(process)
+        await _kill(process, status)
         # The pipes are closed when the last process is gone, which may be after the first one.
         await within(_GONE_WITHIN, map_all(drain, list(streams)))
     stdout, stderr = (
