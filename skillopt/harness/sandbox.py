@@ -57,7 +57,7 @@ class Bubblewrap:
         if missing:
             raise ConfigError(
                 f"code that a model wrote is run in a sandbox only, and {' and '.join(missing)} "
-                f"cannot be programs; {_INSTALL}"
+                f"cannot be found; {_INSTALL}"
             )
         return cls(str(programs["bwrap"]), str(programs["prlimit"]))
 
