@@ -78,7 +78,7 @@ class Estimate:
     def dollars(self) -> Range | None:
         """Dollars of the whole run; None if a price is unknown."""
         found = [self.cost(line) for line in self.lines]
-        known = [each for each in found if each is not None]
+        known = [cost for cost in found if cost is not None]
         return sum(known, NONE) if len(known) == len(found) else None
 
     @property

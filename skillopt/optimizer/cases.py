@@ -39,7 +39,7 @@ def case_of(rollout: Rollout) -> Case | None:
     """The attempt as a case; None when it has no score."""
     if not isinstance(rollout.outcome, Score) or rollout.trajectory is None:
         return None
-    asked = [each.text for each in rollout.trajectory.messages if each.role == "user"]
+    asked = [message.text for message in rollout.trajectory.messages if message.role == "user"]
     score = rollout.outcome
     said = rollout.trajectory.answer.strip()
     right = said if score.passed else expected_in(score.feedback)
@@ -48,8 +48,8 @@ def case_of(rollout: Rollout) -> Case | None:
 
 def expected_in(feedback: str) -> str:
     """The reference in feedback such as `wrong answer: expected 'X', got 'Y'`; or nothing."""
-    _, found, rest = feedback.partition("expected '")
-    if not found:
+    _, mark, rest = feedback.partition("expected '")
+    if not mark:
         return ""
     quoted, closed, _ = rest.partition("', got '")
     return quoted if closed else rest.removesuffix("'")
@@ -92,12 +92,12 @@ class Group:
 def grouped(cases: Sequence[Case]) -> list[Group]:
     """The failed cases whose right answer is known, in groups; those with most failures first."""
     known = [case for case in cases if case.right]
-    found: list[Group] = []
-    for kind, some in split(known, lambda case: case.kind).items():
+    groups: list[Group] = []
+    for kind, part in split(known, lambda case: case.kind).items():
         name = "" if kind == "default" else kind
-        found += _pooled(name, _by_question(name, some))
-    found.sort(key=lambda group: -len(group.failed))
-    return found[:GROUPS]
+        groups += _pooled(name, _by_question(name, part))
+    groups.sort(key=lambda group: -len(group.failed))
+    return groups[:GROUPS]
 
 
 def shape_of(answer: str) -> str:
@@ -122,17 +122,21 @@ def _case(letters: re.Match[str]) -> str:
 def _by_question(name: str, cases: Sequence[Case]) -> list[Group]:
     """By a question that several cases ask, unless all of them do; the rest by shape alone."""
     asked = Counter(question_of(case.task) for case in cases)
-    usual = {each for each, times in asked.items() if times > 1} if len(asked) > 1 else set[str]()
+    usual = (
+        {question for question, times in asked.items() if times > 1}
+        if len(asked) > 1
+        else set[str]()
+    )
 
     def key(case: Case) -> str:
         question = question_of(case.task)
         return question if question in usual else ""
 
-    found: list[Group] = []
-    for question, some in split(cases, key).items():
+    groups: list[Group] = []
+    for question, part in split(cases, key).items():
         label = ", ".join(filter(None, (name, f'"{question}"' if question else "")))
-        found += _by_shape(label, some)
-    return found
+        groups += _by_shape(label, part)
+    return groups
 
 
 def _by_shape(name: str, cases: Sequence[Case]) -> list[Group]:
@@ -142,8 +146,8 @@ def _by_shape(name: str, cases: Sequence[Case]) -> list[Group]:
         return [_group(name or "one of a few labels", cases)]
     shapes = split(cases, lambda case: shape_of(case.right))
     return [
-        _group(", ".join(filter(None, (name, f"answer like {shape}"))), some)
-        for shape, some in shapes.items()
+        _group(", ".join(filter(None, (name, f"answer like {shape}"))), part)
+        for shape, part in shapes.items()
     ]
 
 
@@ -167,5 +171,5 @@ def contrasting(cases: Sequence[Case], most: int) -> list[Case]:
     """So many cases, with as many different right answers as possible; order of appearance."""
     by_answer = list(split(cases, lambda case: case.right).values())
     rounds = max(map(len, by_answer), default=0)
-    chosen = [some[n] for n in range(rounds) for some in by_answer if n < len(some)][:most]
+    chosen = [alike[n] for n in range(rounds) for alike in by_answer if n < len(alike)][:most]
     return [case for case in cases if case in chosen]

@@ -110,7 +110,7 @@ class AttemptFiles:
         """The file that a name means; its number is enough."""
         number = _NUMBER.match(name.strip().removeprefix("./"))
         return next(
-            (each for key, each in self.files.items() if number and key.startswith(number[0])), None
+            (file for key, file in self.files.items() if number and key.startswith(number[0])), None
         )
 
 
@@ -376,8 +376,8 @@ def _findings(
             source: Source = "success" if all(ids[task] for task in tasks) else "failure"
             made[source].append(Proposal(edit.change(), source, tasks, edit.why, by="explore"))
     patterns = tuple(
-        Pattern(each.name, each.count, each.description, known(each.tasks))
-        for each in answer.patterns
+        Pattern(pattern.name, pattern.count, pattern.description, known(pattern.tasks))
+        for pattern in answer.patterns
     )
     first = replace(
         finding("failure", made["failure"]),

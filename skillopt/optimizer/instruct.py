@@ -87,9 +87,13 @@ class Instruct:
             return said
 
         said = await map_all(sample, range(self.samples))
-        read = [instruction_in(each, shown) for each in said]
-        rules = dict.fromkeys(each.rule for each in read if not each.problem)
-        unused = [f"not used, {each.problem}: {each.rule!r}" for each in read if each.problem]
+        read = [instruction_in(reply, shown) for reply in said]
+        rules = dict.fromkeys(instruction.rule for instruction in read if not instruction.problem)
+        unused = [
+            f"not used, {instruction.problem}: {instruction.rule!r}"
+            for instruction in read
+            if instruction.problem
+        ]
         tasks = tuple(sorted(case.id for case in group.failed))
         pattern = Pattern(f"wrong: {group.name}", len(group.failed), "", tasks)
         return Finding(

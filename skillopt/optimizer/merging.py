@@ -160,9 +160,9 @@ class Several:
         sizes = [proposer_size(proposer, size) for proposer in self.proposers]
         return replace(
             size,
-            findings=sum(each.findings for each in sizes),
-            proposals=sum(each.proposals for each in sizes),
-            deletions=any(each.deletions for each in sizes),
+            findings=sum(part.findings for part in sizes),
+            proposals=sum(part.proposals for part in sizes),
+            deletions=any(part.deletions for part in sizes),
         )
 
     async def __call__(

@@ -45,7 +45,7 @@ class MetaReflect:
         """At most `budget` higher-level edits, applied; asks nothing where nothing was tried."""
         tried = memory.of_epoch(epoch)
         if budget == 0 or not any(
-            each.accepted or each.rejected or each.undecided for each in tried.steps
+            entry.accepted or entry.rejected or entry.undecided for entry in tried.steps
         ):
             return Draft(budget=budget)
         question = PromptQuestion(
@@ -63,10 +63,12 @@ class MetaReflect:
             return Draft(budget=budget, merged=ProposalSet(problems=(str(answer),)))
         repeat_filter = RepeatFilter.of(memory)
         proposals = tuple(
-            Proposal(each.change(), "failure", why=each.why, by="meta_reflect")
-            for each in answer.edits[:budget]
+            Proposal(edit.change(), "failure", why=edit.why, by="meta_reflect")
+            for edit in answer.edits[:budget]
         )
-        reasoning = "\n".join([answer.reasoning, *(f"- {each}" for each in answer.directions)])
+        reasoning = "\n".join(
+            [answer.reasoning, *(f"- {direction}" for direction in answer.directions)]
+        )
         merged = repeat_filter.bundle(ProposalSet(proposals, reasoning.strip()))
         chosen = Selection(merged.proposals)
         applied = await self.update(skill, chosen, memory) if merged.proposals else None

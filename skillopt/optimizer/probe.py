@@ -48,10 +48,16 @@ class Probing:
 
     async def __call__(self, skill: Skill, batches: Batches) -> Mapping[str, Probe]:
         """Probes of the attempts that were chosen, by task; all at the same time."""
-        rollouts = [each for batch in batches async for each in batch]
+        rollouts = [rollout for batch in batches async for rollout in batch]
         chosen = [
-            *spread([each for each in rollouts if passed(each) is False], self.failures, self.seed),
-            *spread([each for each in rollouts if passed(each)], self.successes, self.seed),
+            *spread(
+                [rollout for rollout in rollouts if passed(rollout) is False],
+                self.failures,
+                self.seed,
+            ),
+            *spread(
+                [rollout for rollout in rollouts if passed(rollout)], self.successes, self.seed
+            ),
         ]
         with self.asker.sink.phase("deep_reflect", len(chosen)) as progress:
 
@@ -61,7 +67,7 @@ class Probing:
                 return probe
 
             probes = await map_all(look_into, chosen)
-        return {each.task: each for each in probes}
+        return {probe.task: probe for probe in probes}
 
     async def _look_into(self, skill: Skill, rollout: Rollout) -> Probe:
         turns: list[Turn] = []
@@ -85,8 +91,8 @@ class Probing:
                 return ""
             if not left:
                 return 'no turns are left; "probe" must be "conclude".'
-            found = self.target_probe.leaked_reference(rollout, move.text)
-            return f"{found!r} is not for the agent's eyes; say it without." if found else ""
+            leaked = self.target_probe.leaked_reference(rollout, move.text)
+            return f"{leaked!r} is not for the agent's eyes; say it without." if leaked else ""
 
         sections = [
             skill_section(skill),
@@ -122,10 +128,10 @@ def passed(rollout: Rollout) -> bool | None:
 def spread(rollouts: Sequence[Rollout], count: int, seed: int) -> list[Rollout]:
     """Some attempts: one of each pattern in turn, the most frequent pattern first."""
     piles: dict[tuple[str, str], list[Rollout]] = {}
-    for each in shuffled(rollouts, seed):
-        piles.setdefault(_pattern(each), []).append(each)
+    for rollout in shuffled(rollouts, seed):
+        piles.setdefault(_pattern(rollout), []).append(rollout)
     rounds = zip_longest(*sorted(piles.values(), key=len, reverse=True))
-    return [each for some in rounds for each in some if each is not None][:count]
+    return [rollout for one_each in rounds for rollout in one_each if rollout is not None][:count]
 
 
 def _pattern(rollout: Rollout) -> tuple[str, str]:

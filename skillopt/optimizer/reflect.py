@@ -148,8 +148,10 @@ class _Reflection:
             finding,
             reasoning=answer.reasoning,
             patterns=tuple(
-                Pattern(each.name, each.count, each.description, _shown(each.tasks, tasks))
-                for each in answer.patterns
+                Pattern(
+                    pattern.name, pattern.count, pattern.description, _shown(pattern.tasks, tasks)
+                )
+                for pattern in answer.patterns
             ),
             proposals=tuple(
                 Proposal(item.change(), source, _shown(item.tasks, tasks), item.why)

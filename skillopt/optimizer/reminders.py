@@ -45,7 +45,7 @@ class Reminders:
     ) -> ReminderUpdate:
         """The appendix with what is new and not disproved."""
         disproved = memory.disproved
-        said = [note for each in findings for note in each.notes]
+        said = [note for finding in findings for note in finding.notes]
         new = [note for note in said if meaning_of_note(note) not in disproved]
         added = new_reminders(new, skill.notes)
         after = (*skill.notes, *added)

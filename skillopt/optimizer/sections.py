@@ -93,7 +93,7 @@ def proposals_section(proposals: Sequence[Proposal]) -> str:
 
 
 def notes_section(notes: Sequence[str]) -> str:
-    return "<notes>\n" + "\n".join(f"- {each}" for each in notes) + "\n</notes>"
+    return "<notes>\n" + "\n".join(f"- {note}" for note in notes) + "\n</notes>"
 
 
 def turns_section(turns: Sequence[Turn]) -> str:
@@ -107,8 +107,8 @@ def probe_section(probe: Probe) -> str:
 
 def attempt_sections(rollouts: Sequence[Rollout], digest: Digest) -> list[str]:
     """The attempts of a prompt, each shortened to its share of the space."""
-    rooms = digest.rooms([estimate(attempt_section(each)) for each in rollouts])
-    return [attempt_section(each, room) for each, room in zip(rollouts, rooms, strict=True)]
+    rooms = digest.rooms([estimate(attempt_section(rollout)) for rollout in rollouts])
+    return [attempt_section(rollout, room) for rollout, room in zip(rollouts, rooms, strict=True)]
 
 
 def attempt_section(rollout: Rollout, room: int | None = None) -> str:
@@ -127,7 +127,7 @@ def attempt_section(rollout: Rollout, room: int | None = None) -> str:
 def pair_sections(pairs: Sequence[Pair], digest: Digest) -> list[str]:
     """The same tasks with two skills; tasks without a failure are shown by their scores only."""
     told = [pair for pair in pairs if pair.change != "stable_success"]
-    both = [each for pair in told for each in (pair.before, pair.after)]
+    both = [rollout for pair in told for rollout in (pair.before, pair.after)]
     shown = iter(attempt_sections(both, digest))
     return [_pair(pair, shown) for pair in pairs]
 
@@ -153,7 +153,9 @@ _NOUNS = {"suggest": "suggestion", "rewrite": "rewrite"}
 
 def _files_note(skill: Skill) -> str:
     """What a model must know about a skill of several files."""
-    listed = "\n".join(f"- {path}" for path in (MAIN, *(each.path for each in skill.references)))
+    listed = "\n".join(
+        f"- {path}" for path in (MAIN, *(reference.path for reference in skill.references))
+    )
     return (
         f"<files>\n{listed}\n\nThis skill has several files. {MAIN} comes first; each other file "
         "stands between two `<!-- ... FILE ... -->` marks, which belong to no file. Give each edit "
@@ -222,14 +224,14 @@ def _history(memory: Memory) -> str:
     told = [f"({older} earlier steps are not listed.)"] if older > 0 else []
     told += [_step(entry) for entry in memory.steps[-RECENT:]]
     patterns = [
-        f"  pattern ({each.pattern.count}x, last in step {each.last}): {each.pattern.name}"
-        for each in memory.patterns
+        f"  pattern ({seen.pattern.count}x, last in step {seen.last}): {seen.pattern.name}"
+        for seen in memory.patterns
     ]
     told += _fitting("Failures seen, the latest first:", patterns, "older or rarer ones")
     edits = [
-        f"  rejected {_NOUNS.get(each.edit.op, 'edit')} ({each.times}x, last in step {each.last}"
-        f"{', alone' if each.alone else ''}): {json.dumps(_cut(each.edit), ensure_ascii=False)}"
-        for each in memory.rejections
+        f"  rejected {_NOUNS.get(one.edit.op, 'edit')} ({one.times}x, last in step {one.last}"
+        f"{', alone' if one.alone else ''}): {json.dumps(_cut(one.edit), ensure_ascii=False)}"
+        for one in memory.rejections
     ]
     told += _fitting("Rejected, most often rejected first:", edits, "others")
     open_ended = dict.fromkeys(edit for entry in memory.steps for edit in entry.undecided)
@@ -262,7 +264,7 @@ def _step(entry: MemoryEntry) -> str:
 
 def _spared(entry: MemoryEntry) -> str:
     """The rules that were removed, so that they are not proposed again."""
-    texts = [each.target[:100] for each in entry.accepted if isinstance(each, Delete)]
+    texts = [edit.target[:100] for edit in entry.accepted if isinstance(edit, Delete)]
     if not texts:
         return ""
     return f" Nothing was missed without: {json.dumps(texts[:10], ensure_ascii=False)}."

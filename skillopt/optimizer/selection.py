@@ -35,7 +35,9 @@ class RepeatFilter:
 
     def findings(self, findings: Sequence[Finding]) -> tuple[Finding, ...]:
         """The same findings without proposals that repeat a disproved one."""
-        return tuple(replace(each, proposals=self._new(each.proposals)) for each in findings)
+        return tuple(
+            replace(finding, proposals=self._new(finding.proposals)) for finding in findings
+        )
 
     def bundle(self, bundle: ProposalSet) -> ProposalSet:
         """The same set without them: a merge may have put one together again."""
@@ -43,9 +45,9 @@ class RepeatFilter:
 
     def _new(self, proposals: Iterable[Proposal]) -> tuple[Proposal, ...]:
         given = list(proposals)
-        again = [each for each in given if meaning(each.edit) in self.disproved]
+        again = [proposal for proposal in given if meaning(proposal.edit) in self.disproved]
         self.held += again
-        return tuple(each for each in given if each not in again)
+        return tuple(proposal for proposal in given if proposal not in again)
 
 
 ZERO = "the learning rate of this step is 0"
@@ -122,10 +124,10 @@ def _chosen(
     merged: ProposalSet, indices: Sequence[int], why: str, reasoning: str = ""
 ) -> Selection:
     """The proposals at these places; the others are left out for a reason."""
-    others = [each for n, each in enumerate(merged.proposals) if n not in indices]
+    others = [proposal for n, proposal in enumerate(merged.proposals) if n not in indices]
     return Selection(
         tuple(merged.proposals[n] for n in indices),
         reasoning,
         tuple(indices),
-        dropped=tuple(Dropped(each, why) for each in others),
+        dropped=tuple(Dropped(proposal, why) for proposal in others),
     )

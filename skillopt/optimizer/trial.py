@@ -55,12 +55,14 @@ class Trial:
     ) -> Selection:
         """At most `budget` proposals: deletions, then rules, those that repaired most first."""
         if budget == 0 or not merged.proposals:
-            return Selection(dropped=tuple(Dropped(each, ZERO) for each in merged.proposals))
+            return Selection(
+                dropped=tuple(Dropped(proposal, ZERO) for proposal in merged.proposals)
+            )
         rejected = {edit for entry in memory.steps for edit in entry.rejected}
         with self.sink.phase("trial") as progress:
             trial_run = _TrialRun(self, progress, skill, merged.proposals, budget)
-            for n, each in enumerate(merged.proposals):
-                if each.edit in rejected:
+            for n, proposal in enumerate(merged.proposals):
+                if proposal.edit in rejected:
                     trial_run.drop(n, "it was part of a candidate that the gate rejected")
             kept = await trial_run.choose()
         return Selection(
@@ -68,8 +70,8 @@ class Trial:
             trial_run.told,
             tuple(kept),
             dropped=tuple(
-                Dropped(each, trial_run.dropped[n])
-                for n, each in enumerate(merged.proposals)
+                Dropped(proposal, trial_run.dropped[n])
+                for n, proposal in enumerate(merged.proposals)
                 if n not in kept
             ),
         )
@@ -91,8 +93,8 @@ class _TrialRun:
 
     @property
     def told(self) -> str:
-        each = "; ".join(f"{n}: repaired {len(it)}" for n, it in sorted(self.repaired.items()))
-        return f"tried on their own tasks: {each or 'nothing repaired one'}"
+        repairs = "; ".join(f"{n}: repaired {len(it)}" for n, it in sorted(self.repaired.items()))
+        return f"tried on their own tasks: {repairs or 'nothing repaired one'}"
 
     def drop(self, number: int, reason: str) -> None:
         """Leave a proposal out; the first reason counts."""
@@ -128,7 +130,7 @@ class _TrialRun:
         if passed:
             self.repaired[number] = passed
         else:
-            scored = sum(isinstance(each.outcome, Score) for each in rollouts)
+            scored = sum(isinstance(rollout.outcome, Score) for rollout in rollouts)
             unscored = f" ({len(tasks) - scored} without a score)" if scored < len(tasks) else ""
             self.drop(number, f"alone it repaired none of {len(tasks)} tasks{unscored}")
         self.progress.tick("done" if passed else "failed")
@@ -222,5 +224,7 @@ class _TrialRun:
 
 def _passed(rollouts: Sequence[Rollout]) -> set[str]:
     return {
-        each.task for each in rollouts if isinstance(each.outcome, Score) and each.outcome.passed
+        rollout.task
+        for rollout in rollouts
+        if isinstance(rollout.outcome, Score) and rollout.outcome.passed
     }

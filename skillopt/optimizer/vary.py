@@ -74,9 +74,12 @@ def _subsets(chosen: Selection, merged: ProposalSet) -> Iterator[tuple[str, Sele
         (f"without {at + 1}", Selection((*given[:at], *given[at + 1 :])))
         for at in reversed(range(len(given)))
     ]
-    alone = [(f"only {at}", Selection((each,))) for at, each in enumerate((*given, *rest), start=1)]
+    alone = [
+        (f"only {at}", Selection((proposal,)))
+        for at, proposal in enumerate((*given, *rest), start=1)
+    ]
     for pair in zip_longest(without, alone):
-        yield from (each for each in pair if each is not None)
+        yield from (selection for selection in pair if selection is not None)
 
 
 def deal(batches: Batches, seed: int) -> list[Dealt]:

@@ -60,7 +60,7 @@ class Asker:
         assistant. A small model copies an example from its instructions, but follows one that is
         an earlier turn.
         """
-        told, *turns = (each.strip() for each in _RULED.split(self.prompts.text(prompt)))
+        told, *turns = (part.strip() for part in _RULED.split(self.prompts.text(prompt)))
         speakers: list[Speaker] = ["user", "assistant"]
         shown = [Message(speakers[n % 2], text) for n, text in enumerate(turns)]
         request = Request(
@@ -141,7 +141,7 @@ def _read(text: str, question: PromptQuestion[T]) -> T | str:
         answer = question.shape.model_validate(found)
     except ValidationError as errors:
         return "; ".join(
-            f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in errors.errors()[:5]
+            f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in errors.errors()[:5]
         )
     if too_long := [keys[name] for name, value in answer if _length(value) > EDIT_CHARS]:
         return f"{', '.join(too_long)}: longer than {EDIT_CHARS} characters."
@@ -154,7 +154,7 @@ def _length(value: object) -> int:
         case str():
             return len(value)
         case BaseModel():
-            return max((_length(each) for _, each in value), default=0)
+            return max((_length(field) for _, field in value), default=0)
         case list() | tuple():
             return max(map(_length, cast("Sequence[object]", value)), default=0)
         case _:

@@ -31,7 +31,11 @@ def read_object(text: str, required: Set[str]) -> dict[str, object] | None:
     """
     text = without_thoughts(text)
     for candidates in (_strict(text), _mended(text)):
-        fitting = [each for each in candidates if required <= each.keys() and not too_deep(each)]
+        fitting = [
+            candidate
+            for candidate in candidates
+            if required <= candidate.keys() and not too_deep(candidate)
+        ]
         if fitting:
             return cast("dict[str, object]", clean_json(fitting[-1]))
     return None
@@ -80,10 +84,9 @@ def _mended(text: str) -> Iterator[dict[str, Json]]:
         if len(piece) > _MENDED_CHARS or marks > _MENDED_MARKS:
             continue
         try:
-            value = repair_json(piece, return_objects=True, skip_json_loads=True)
+            mended = repair_json(piece, return_objects=True, skip_json_loads=True)
         except (ValueError, RecursionError):
             continue
-        found = cast("list[object]", value) if isinstance(value, list) else [value]
-        for each in found:
-            if isinstance(each, dict):
-                yield cast("dict[str, Json]", each)
+        for value in cast("list[object]", mended) if isinstance(mended, list) else [mended]:
+            if isinstance(value, dict):
+                yield cast("dict[str, Json]", value)

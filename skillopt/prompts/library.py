@@ -29,7 +29,7 @@ class Library:
                 raise ConfigError(f"env.prompts: {folder} is not a folder")
             for path in sorted(folder.glob("*.md")):
                 if path.stem not in known:
-                    files = [f"{each}.md" for each in sorted(known)]
+                    files = [f"{name}.md" for name in sorted(known)]
                     hint = did_you_mean(path.name, files) or f"known: {', '.join(files)}"
                     raise ConfigError(f"{path} replaces no prompt of ours; {hint}")
         return cls(tuple(folders))
