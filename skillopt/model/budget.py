@@ -238,13 +238,13 @@ class Budget:
 
     def _used(self, limit: _Limit) -> str:
         spent = limit.show(limit.of(self.meter.total))
-        told = f"{limit.show(limit.cap)} allowed, {spent} were {limit.verb}"
+        text = f"{limit.show(limit.cap)} allowed, {spent} were {limit.verb}"
         if self.overrun and limit.name != "calls":
-            told += f" (replies took up to {self.overrun:,} tokens more than max_tokens allows)"
+            text += f" (replies took up to {self.overrun:,} tokens more than max_tokens allows)"
         if self.interrupted.calls:
             lost = limit.show(limit.of(self.interrupted))
-            told += f", {lost} count as {limit.verb} by calls under way when a process was stopped"
-        return told
+            text += f", {lost} count as {limit.verb} by calls under way when a process was stopped"
+        return text
 
 
 class _Limit(NamedTuple):

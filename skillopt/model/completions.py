@@ -209,14 +209,13 @@ class QwenChat(HttpBackend):
     @classmethod
     def wire(cls, settings: ModelSettings) -> Completions:
         mode = _qwen_thinking(settings)
-        sent = {"chat_template_kwargs": {"enable_thinking": mode == "enabled"}}
+        switch = {"chat_template_kwargs": {"enable_thinking": mode == "enabled"}}
+        newer_name = _switch(settings, "QWEN_CHAT", "use_max_completion_tokens")
         return Completions(
             settings,
-            "max_completion_tokens"
-            if _switch(settings, "QWEN_CHAT", "use_max_completion_tokens")
-            else "max_tokens",
+            "max_completion_tokens" if newer_name else "max_tokens",
             thinks_aloud=True,
-            additions={} if mode == "server_default" else sent,
+            additions={} if mode == "server_default" else switch,
         )
 
     @classmethod
@@ -309,8 +308,8 @@ class MiniMax(Completions):
     def reply(self, data: Json) -> Reply:
         """Take an answer apart; an error may come with the status of a good answer."""
         match data:
-            case {"base_resp": {"status_code": int(code), **told}} if code != 0:
-                reason = told.get("status_msg", "no reason given")
+            case {"base_resp": {"status_code": int(code), **details}} if code != 0:
+                reason = details.get("status_msg", "no reason given")
                 raise ErrorReply(_MINIMAX_STATUSES.get(code, 400), f"{reason} (code {code})")
             case _:
                 return super().reply(data)

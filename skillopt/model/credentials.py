@@ -18,7 +18,7 @@ _EARLY = 300.0
 
 
 class Credentials(Protocol):
-    """Opens a server's door."""
+    """What a server asks for before it answers."""
 
     async def headers(self) -> Mapping[str, str]:
         """What goes with the next request."""
@@ -79,7 +79,7 @@ class BearerTokens:
         try:
             token = await self.fetch()
         except ModelError:
-            # What may pass is no reason to stop while the old token still opens the door.
+            # What may pass is no reason to stop while the old token is still valid.
             if old is None or self.clock() >= old.expires:
                 raise
             return old

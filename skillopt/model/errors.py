@@ -146,22 +146,22 @@ def classify(answer: HttpAnswer, caller: Caller) -> ModelError | AccessError:
     """The error that an answer other than 200 stands for."""
     status = answer.status
     said = caller.quote(answer)
-    told = f"HTTP {status}: {said}" if said else f"HTTP {status}"
+    quoted = f"HTTP {status}: {said}" if said else f"HTTP {status}"
     error, message = _complaint(answer)
     mistake = _mistake(error, message)
     refusable = status in (400, 422) and mistake != "request"
     parameter = _parameter(error, message) if refusable else None
     if problem := _no_access(status, mistake, parameter, caller):
-        return AccessError(caller.say(f"{problem} ({told})"))
+        return AccessError(caller.say(f"{problem} ({quoted})"))
     if status in _WAITING_HELPS or status >= 500:
         after = retry_after(answer.headers)
         if status >= 500:
-            return Down(caller.say(told), after)
-        return ModelError(caller.say(told), retryable=True, retry_after=after)
+            return Down(caller.say(quoted), after)
+        return ModelError(caller.say(quoted), retryable=True, retry_after=after)
     if parameter is None:
-        return Refused(caller.say(f"the server refused the request ({told})"))
+        return Refused(caller.say(f"the server refused the request ({quoted})"))
     advice = f"check model.{_SETTINGS[parameter].format(role=caller.role)}"
-    what = f"the server does not take {parameter!r}; {advice} ({told})"
+    what = f"the server does not take {parameter!r}; {advice} ({quoted})"
     return (Refused if parameter in _LIMITS else AccessError)(caller.say(what))
 
 

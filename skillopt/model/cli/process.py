@@ -122,11 +122,11 @@ def temporary_home(owner: Owner, folder: str, credentials: Iterable[str]) -> Gen
     A program that renews a credential writes through the link; if it puts a new file in place of
     the link, that file becomes the user's, whose old one may no longer be valid.
     """
-    with TemporaryDirectory(prefix="skillopt-", ignore_cleanup_errors=True) as made:
-        root = Path(made)
+    with TemporaryDirectory(prefix="skillopt-", ignore_cleanup_errors=True) as path:
+        root = Path(path)
         place = Place(root, root / "home" / folder, owner)
-        for each in (place.folder, place.work, place.side, root / "tmp"):
-            each.mkdir(parents=True, mode=0o700)
+        for directory in (place.folder, place.work, place.side, root / "tmp"):
+            directory.mkdir(parents=True, mode=0o700)
         _link(owner.home / _KEYCHAINS, root / "home" / _KEYCHAINS)
         lent = [(owner.folder / name, place.folder / name) for name in credentials]
         for own, here in lent:

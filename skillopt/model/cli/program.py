@@ -231,10 +231,10 @@ class TextProgram:
                 f"{program.backend} has no temperature; remove it from the {settings.role} model"
             )
         if settings.effort and settings.effort not in program.efforts:
-            known = ", ".join(program.efforts) or "none at all"
+            efforts = ", ".join(program.efforts) or "none at all"
             raise ConfigError(
-                f"{program.backend} has no reasoning effort {settings.effort!r} (known: {known}); "
-                f"change it for the {settings.role} model"
+                f"{program.backend} has no reasoning effort {settings.effort!r} "
+                f"(known: {efforts}); change it for the {settings.role} model"
             )
         fingerprint = f"{program.backend}/{settings.name}/effort={settings.effort or None}"
         if profile := settings.extra.get("profile"):
@@ -289,8 +289,8 @@ def classify(
     for secret in secrets:
         words = hidden(words, secret)
     said = shortened(" ".join(words.split()))
-    told = f' (it says: "{said}")' if said else ""
-    return kind(message.format(who=who, login=login) + told)
+    quoted = f' (it says: "{said}")' if said else ""
+    return kind(message.format(who=who, login=login) + quoted)
 
 
 def _text(value: object) -> str:
