@@ -82,6 +82,11 @@ def _events(facts: tuple[type[Fact], ...]) -> Codec[Event]:
     return Codec(TypeAdapter[Event](kinds))
 
 
+def reason(error: OSError | ValueError) -> str:
+    """Why a file could not be read, on one line."""
+    return error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+
+
 def unknown_kind(error: ValueError) -> str:
     """The kind of an event that could not be read because no such kind is known; else empty."""
     if isinstance(error, ValidationError):

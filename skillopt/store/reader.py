@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias
+
+from pydantic import TypeAdapter
 
 from skillopt.core.chat import Usage
 from skillopt.core.facts import Stepped
@@ -19,6 +20,7 @@ from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.errors import StoreError
 from skillopt.store.cache import SqliteCache
+from skillopt.store.codec import reason
 from skillopt.store.events import LoggedEvent, LogReader
 from skillopt.store.layout import Layout
 from skillopt.store.ledger import PrefetchCount
@@ -166,12 +168,11 @@ class RunReader(RunHistory):
         """The settings of the latest start."""
         place = self.layout.config
         try:
-            settings = json.loads(place.read_bytes())
+            return TypeAdapter(dict[str, object]).validate_json(place.read_bytes())
         except (OSError, ValueError) as error:
-            raise _unread(place, str(error)) from error
-        if not isinstance(settings, dict):
-            raise _unread(place, "it holds no settings")
-        return cast("dict[str, object]", settings)
+            raise StoreError(
+                f"{place} cannot be read ({reason(error)}); `skillopt train` writes it again"
+            ) from error
 
     @cached_property
     def places(self) -> Mapping[str, str]:
@@ -220,10 +221,6 @@ def _not_begun(layout: Layout) -> StoreError:
         f"{layout.root} holds no run that has begun: it has no {layout.events.name} with a "
         "measured initial skill. Name the directory of a run (out_root)."
     )
-
-
-def _unread(place: Path, why: str) -> StoreError:
-    return StoreError(f"{place} cannot be read ({why}); `skillopt train` writes it again")
 
 
 def _read_skill(path: Path, last: int) -> Skill:

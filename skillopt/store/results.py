@@ -142,8 +142,8 @@ def read_evaluation(folder: Path) -> EvaluationReport:
         rows = [TypeAdapter(_Row).validate_json(line) for line in lines]
     except (OSError, ValueError) as error:
         raise StoreError(
-            f"{layout.evaluation} or {results.name} cannot be read ({error}); the same "
-            "`skillopt eval` writes them again, without paying twice"
+            f"{layout.evaluation} or {results.name} cannot be read ({codec.reason(error)}); the "
+            "same `skillopt eval` writes them again, without paying twice"
         ) from error
     cache = SqliteCache(layout.cache, read_only=True)
     spent = spent_under(cache, summary["booked"])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TypeAlias
 
 from skillopt.core.chat import Message
 from skillopt.core.rollout import Evaluation, Failure, Rollout, Score, Trajectory
-from skillopt.store.files import Json, json_bytes, json_row
+from skillopt.store.files import Json, given, json_bytes, json_row
 from skillopt.store.layout import RolloutFolder
 
 Files: TypeAlias = Iterator[tuple[Path, bytes]]
@@ -58,22 +59,17 @@ def _prompts(trajectory: Trajectory) -> tuple[dict[str, str], Sequence[Message]]
 def _talk(messages: Sequence[Message]) -> Iterator[Json]:
     turn = 1
     for message in messages:
-        row: Json = {
+        yield {
             "type": "message",
             "turn": turn,
             "role": message.role,
             "content": message.text,
+            **given(
+                tool_calls=[asdict(call) for call in message.calls],
+                tool_call_id=message.answers,
+                images=[image.media_type for image in message.images],
+            ),
         }
-        if message.calls:
-            row["tool_calls"] = [
-                {"id": call.id, "name": call.name, "arguments": call.arguments}
-                for call in message.calls
-            ]
-        if message.answers:
-            row["tool_call_id"] = message.answers
-        if message.images:
-            row["images"] = [image.media_type for image in message.images]
-        yield row
         turn += message.role == "assistant"
 
 
@@ -93,16 +89,15 @@ def _row(task: str, score: Score, rollout: Rollout | None) -> Json:
 
 def _ending(trajectory: Trajectory) -> Json:
     """How an agent ended and what it left, as far as there is anything to tell."""
-    fields: Json = {}
-    if trajectory.reached_limit:
-        fields["reached_limit"] = trajectory.reached_limit
-    if trajectory.exit_status is not None:
-        fields["exit_status"] = trajectory.exit_status
-    if trajectory.skill_opened is not None:
-        fields["skill_opened"] = trajectory.skill_opened
-    if trajectory.files:
-        fields["files"] = {path: len(content) for path, content in trajectory.files.items()}
-    return fields
+    status: Json = {
+        "exit_status": trajectory.exit_status,
+        "skill_opened": trajectory.skill_opened,
+    }
+    return {
+        **given(reached_limit=trajectory.reached_limit),
+        **{name: value for name, value in status.items() if value is not None},
+        **given(files={path: len(content) for path, content in trajectory.files.items()}),
+    }
 
 
 def _replicates(task: str, evaluation: Evaluation) -> Json:
@@ -115,16 +110,11 @@ def _replicates(task: str, evaluation: Evaluation) -> Json:
 def _cause(task: str, evaluation: Evaluation) -> Json:
     """Why an attempt counts as 0, where it failed only with this skill."""
     own = evaluation.own_failures.get(task)
-    return {} if own is None else {"agent_ok": False, "error": _error(own)}
+    return {} if own is None else {"agent_ok": False, "error": asdict(own)}
 
 
 def _failed(task: str, failure: Failure) -> Json:
-    error = _error(failure)
-    return {"id": task, "hard": None, "soft": None, "agent_ok": False, "error": error}
-
-
-def _error(failure: Failure) -> Json:
-    return {"kind": failure.kind, "message": failure.message}
+    return {"id": task, "hard": None, "soft": None, "agent_ok": False, "error": asdict(failure)}
 
 
 def _response(trajectory: Trajectory) -> str:
