@@ -11,8 +11,11 @@ from extension.review import Remark, Reviewed, review
 from extension.review_files import KIND
 from support_store import FIRST, INITIAL, RULE, VAL, fill, measured, story
 
+from skillopt.cli.formatting import became
+from skillopt.cli.progress import line_for
 from skillopt.core.events import Begun, Decision
 from skillopt.core.state import replay
+from skillopt.gates.compared import Metric
 from skillopt.store.cache import SqliteCache
 from skillopt.store.events import EventFile
 from skillopt.store.kinds import register
@@ -63,6 +66,11 @@ def test_it_changes_the_state_as_every_fact_does() -> None:
     (entry,) = state.memory.steps
     assert (entry.kind, entry.accepted, entry.score_before) == ("review", (RULE,), 0.5)
     assert (FACT.edits, FACT.gist) == (1, "- Answer in capitals.")
+
+
+def test_the_command_line_names_it_by_its_operation() -> None:
+    assert line_for(FACT, 4, Metric()).plain == "review epoch 1"
+    assert became(FACT)[0] == "accepted, new best"
 
 
 async def test_its_files_are_written_when_it_happens_and_again_when_they_are_lost(
