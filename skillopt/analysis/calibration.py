@@ -34,7 +34,6 @@ class Terms:
 
     @property
     def level(self) -> float:
-        """The chance of a false accept of one decision."""
         return self.alpha / (max(1, self.decisions) * self.shares)
 
     @property

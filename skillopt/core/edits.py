@@ -88,9 +88,7 @@ class Found(NamedTuple):
 class Locate(Protocol):
     """Find a target in a text; None when it is not there, or not surely enough."""
 
-    def __call__(self, text: str, target: str) -> Found | None:
-        """Look for the first place."""
-        ...
+    def __call__(self, text: str, target: str) -> Found | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,8 +357,6 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A whole new body."""
-
     title: str
     summary: tuple[str, ...]
     """What is different, change by change."""

@@ -60,7 +60,6 @@ class Score:
 
     @property
     def passed(self) -> bool:
-        """Whether the attempt got full marks."""
         return self.hard >= FULL_MARKS
 
 
@@ -77,12 +76,9 @@ Outcome: TypeAlias = Score | Failure
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollout:
-    """One attempt."""
-
     task: str
     """The task's id."""
     kind: str = "default"
-    """The task's kind."""
     skill: str
     """The skill's digest."""
     outcome: Outcome
@@ -93,7 +89,6 @@ class Rollout:
 
 
 def failure_of(error: RolloutError) -> Failure:
-    """The outcome of an attempt that an error has ended."""
     return Failure(type(error).__name__, str(error))
 
 
@@ -128,7 +123,6 @@ class RolloutSpec:
         trajectory: Trajectory | None = None,
         details: Mapping[str, object] | None = None,
     ) -> Rollout:
-        """The attempt with what came of it."""
         return Rollout(
             task=self.task.id,
             kind=self.task.kind,

@@ -29,7 +29,6 @@ class Task:
 
     @property
     def digest(self) -> str:
-        """Hash of its content."""
         text = json.dumps([self.id, self.kind, self.data], sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

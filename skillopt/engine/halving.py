@@ -53,7 +53,6 @@ class HalveByGain:
         return gainers[: max(2, _half(gains))]
 
     def halved(self, gains: Mapping[str, float]) -> list[str]:
-        """The better half."""
         return _ranked(gains)[: _half(gains)]
 
     def most_compared(self, candidates: int) -> int:
@@ -71,7 +70,6 @@ class HalveByGain:
 
 
 def _ranked(gains: Mapping[str, float]) -> list[str]:
-    """The best first; of equals, whoever was named first."""
     return sorted(gains, key=lambda name: -gains[name])
 
 
@@ -89,8 +87,6 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class HalvingResult:
-    """How a race ended."""
-
     ahead: str | None
     """Who is to meet the gate; None: nobody is worth it."""
     rounds: tuple[Round, ...] = ()
@@ -185,7 +181,6 @@ class ParetoParents:
     seed: int = 42
 
     def __call__(self, pool: Sequence[Measured], step: int) -> Measured:
-        """Depends on the pool and the step alone."""
         wins = self._wins(pool)
         if not any(wins):
             return pool[-1]

@@ -86,7 +86,6 @@ class FinalTest:
 
     @property
     def digest(self) -> str:
-        """Name of exactly these tasks."""
         return digest(self.tasks)
 
     def settled(self, state: State) -> bool:
@@ -107,8 +106,6 @@ def _never(epoch: int) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSettings:
-    """The settings that lay out a run."""
-
     epochs: int
     batch: int
     accumulation: int = 1
@@ -204,7 +201,6 @@ class Plan:
         return 0 < self.patience <= state.memory.fruitless + more
 
     def left(self, state: State) -> list[Move]:
-        """The moves that are still to be made."""
         out_of_patience = self.out_of_patience(state)
 
         def done(move: Move) -> bool:
@@ -215,7 +211,6 @@ class Plan:
         return [move for move in self.moves if not done(move)]
 
     def next(self, state: State) -> Move | None:
-        """The first move that is still to be made."""
         return next(iter(self.left(state)), None)
 
 
@@ -228,6 +223,5 @@ def _steps(
 
 
 def digest(tasks: Sequence[Task]) -> str:
-    """Name of exactly these tasks, in this order."""
     text = "\n".join(task.digest for task in tasks)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

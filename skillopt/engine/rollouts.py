@@ -106,7 +106,6 @@ class FailureCounter:
             self.halt(Unmeasurable(text))
 
     def wait(self, error: Pending) -> None:
-        """One more attempt waits for an answer."""
         self.pending = error if self.pending is None else self.pending + error
 
     def finish(self) -> None:
@@ -160,7 +159,6 @@ class RolloutGroup:
     async def start(
         self, batches: Sequence[Sequence[RolloutSpec]]
     ) -> AsyncGenerator[list[Attempts], None]:
-        """Start batches of attempts, each to be read in order; all are done at the end."""
         self.failures.started += sum(map(len, batches))
         async with TaskGroup() as group:
             yield [

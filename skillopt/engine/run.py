@@ -71,7 +71,6 @@ class TrainingRun:
         return self.runner.sink
 
     def enter(self, move: str) -> None:
-        """What follows is done for this move."""
         self.sink.enter(move)
         self.runner.cache.enter(move)
 
@@ -104,7 +103,6 @@ class TrainingRun:
         return self.speculation.of(following, self.parent(state, following.number).skill)
 
     def parent(self, state: State, step: int) -> Measured:
-        """The skill that a step sets out from."""
         return self.parents(state.pool, step)
 
     async def fit(self, state: State, draft: Draft) -> Draft:
@@ -205,7 +203,6 @@ class TrainingRun:
         return self.plan.gated(steps=bool(self.gate.alpha), guidance=bool(self.slow_gate.alpha))
 
     def begin(self, initial: Measured) -> State:
-        """Write down where the run starts."""
         begun = Begun(initial, self.identity, len(self._gates()), self.soft_weight)
         self.sink.fact(begun)
         return State.after(begun)

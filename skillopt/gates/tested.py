@@ -190,12 +190,10 @@ def _over(rounds: tuple[Mapping[str, Score], ...]) -> Evaluation:
 
 
 def _fewest(enough: Callable[[int], bool]) -> int | None:
-    """The smallest number that is enough; None: no number is."""
     return next((number for number in range(1, _MOST_WINS) if enough(number)), None)
 
 
 def _first(sums: list[float], level: float) -> int | None:
-    """Where a bettor has won enough."""
     return next((at for at, owned in enumerate(sums) if owned * level >= 1), None)
 
 

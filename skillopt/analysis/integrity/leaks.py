@@ -225,6 +225,5 @@ def _long(answer: Sequence[str]) -> bool:
 
 
 def _quotes(text: str, item: Item) -> bool:
-    """Whether some words in a row of the brief stand in the text."""
     grams = (item.words[k : k + _SHARED] for k in range(len(item.words) - _SHARED + 1))
     return any(f" {' '.join(gram)} " in text for gram in grams)
