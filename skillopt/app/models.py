@@ -234,7 +234,7 @@ class ModelFactory:
             model = Limited(model, Endpoint(role.role, concurrency=concurrency))
         model = NonEmpty(model, role.role)
         retrying = Retrying(model, tries=role.retries + 1, server=endpoint.breaker)
-        return self._kept(retrying, role)
+        return Recorded(retrying, role.role, self.cache)
 
     def adopt(self, model: Model, role: RoleModel) -> Model:
         """A model of the caller's own, in a role: no server, so there is little to wait for."""
@@ -245,14 +245,11 @@ class ModelFactory:
             first_wait=_OWN_WAIT,
             max_wait=_OWN_MAX_WAIT,
         )
-        return self._kept(retrying, role)
+        return Recorded(retrying, role.role, self.cache)
 
     def _metered(self, model: Model, role: RoleModel, price: Tariff | None) -> Model:
         cleaned = Cleaned(model, self.secrets.hide_values)
         return Metered(cleaned, role.role, self.budget, price, role.max_tokens)
-
-    def _kept(self, model: Model, role: RoleModel) -> Model:
-        return Recorded(model, role.role, self.cache)
 
     def _endpoint(self, role: RoleModel, connection: ProviderModel) -> Endpoint:
         limits = role.max_concurrency, role.requests_per_minute, role.tokens_per_minute
