@@ -11,6 +11,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -247,7 +248,7 @@ def version(system: System) -> str:
 def systems(options: argparse.Namespace) -> list[System]:
     config = dict(pair.split("=", 1) for pair in options.config)
     found: list[System] = []
-    for name in options.systems.split(","):
+    for name in filter(None, options.systems.split(",")):
         match name:
             case "ours":
                 found.append(Ours("ours", config))
@@ -259,7 +260,7 @@ def systems(options: argparse.Namespace) -> list[System]:
                 raise SystemExit(f"no such system: {name}")
     for variant in options.variant:
         name, _, pairs = variant.partition(":")
-        settings = dict(pair.split("=", 1) for pair in pairs.split(","))
+        settings = dict(pair.split("=", 1) for pair in re.split(r",(?![^\[]*\])", pairs))
         found.append(Ours(name, {**config, **settings}))
     return found
 

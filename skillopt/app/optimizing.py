@@ -18,7 +18,7 @@ from skillopt.config.parts import (
     UPDATE_MODE,
     PartKey,
 )
-from skillopt.config.schema import Config
+from skillopt.config.schema import Config, settings_for
 from skillopt.config.sections import GradientSection
 from skillopt.core.chat import Reply, Request
 from skillopt.core.events import Event, Signal
@@ -28,6 +28,7 @@ from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.engine.plan import PlanSettings
 from skillopt.engine.target_probe import LiveTargetProbe
+from skillopt.gates.compared import MetricSettings
 from skillopt.optimizer.learning_rate import Fixed, unbounded
 from skillopt.optimizer.merging import Portfolio, Several
 from skillopt.optimizer.meta_reflect import MetaReflect
@@ -123,7 +124,9 @@ class _Nobody:
     async def retry(self, rollout: Rollout, skill: Skill, instruction: str) -> Rollout:
         raise RuntimeError("a part asks the target before the run has begun")
 
-    async def try_out(self, skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
+    async def try_out(
+        self, skill: Skill, tasks: Sequence[str], replicate: int = 0
+    ) -> list[Rollout]:
         raise RuntimeError("a part asks the target before the run has begun")
 
 
@@ -164,6 +167,8 @@ def _tools(config: Config, asker: Asker, target_probe: LiveTargetProbe | None) -
         attempt=(target_probe or _Nobody()).try_out,
         reminders=reminders if optimizer.use_skill_aware_reflection else None,
         probing=probing if gradient.use_deep_reflect else None,
+        mark=settings_for(MetricSettings, config, "evaluation").metric.of,
+        seed=config.train.seed,
         rewrite_tokens=model.rewrite_max_completion_tokens,
         rewrite_effort=model.rewrite_reasoning_effort or None,
     )
@@ -248,5 +253,6 @@ def plan_settings(config: Config) -> PlanSettings:
         prune_sample=optimizer.prune_tasks,
         forgets=make(MEMORY, config),
         patience=config.train.patience,
+        repeat_solved=config.train.repeat_solved,
         seed=config.train.seed,
     )

@@ -16,7 +16,7 @@ from skillopt.core.callables import Anything, identify, reference
 TOOLS: Final = frozenset(
     (
         *("asker", "sink", "form", "reminders", "probing", "attempt"),
-        *("rewrite_tokens", "rewrite_effort", "marks", "seed"),
+        *("rewrite_tokens", "rewrite_effort", "mark", "marks", "seed"),
     )
 )
 """Fields of a dataclass that are no settings: what the part gets from the run."""

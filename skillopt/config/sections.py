@@ -109,6 +109,8 @@ class TrainSection(Section):
     """micro-batches per step"""
     patience: Annotated[Count, _MAY_CHANGE] = 0
     """stop after this many steps in a row without a change; 0 = never"""
+    repeat_solved: bool = True
+    """attempt tasks that have passed again in later epochs"""
     seed: int = 42
     """random seed for orders and samples"""
 
@@ -162,9 +164,12 @@ class OptimizerSection(Section):
     lr_control_mode: Annotated[object, PlainValidator(CONTROL.check)] = "fixed"
     """fixed: as scheduled | autonomous: optimizer decides | none: no limit | volatility"""
     select_mode: Annotated[object, PlainValidator(SELECTOR.check)] = "ranking"
-    """ranking: by the optimizer | trial: each proposal is tried on a few of its tasks"""
+    """ranking: by the optimizer | trial: each proposal is tried on a few of its tasks | credit: all
+    are tried together, then without each of them in turn"""
     trial_tasks: Positive = 4
-    """trial: training tasks per proposal"""
+    """trial, credit: training tasks per proposal"""
+    trial_probes: Count = 8
+    """credit: solved training tasks that proposals must not break"""
     candidates: Positive = 1
     """candidates per step; above 1, screening and a race select the one for the gate"""
     candidate_shuffles: Count = 0

@@ -133,6 +133,11 @@ class Fact:
         return False
 
     @property
+    def practice(self) -> Mapping[str, bool]:
+        """Training tasks that were attempted with the current skill, and whether they passed."""
+        return {}
+
+    @property
     def evaluations(self) -> tuple[Evaluation, ...]:
         """What was newly measured, each skill once."""
         return () if self.decision is None else (self.decision.candidate.evaluation,)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal
 
 from skillopt.core.edits import Change as Edit
@@ -78,6 +80,13 @@ class Stepped(Drafted):
     @property
     def is_step(self) -> bool:
         return True
+
+    @property
+    def practice(self) -> Mapping[str, bool]:
+        if self.parent:
+            return {}
+        scores = chain(*(batch.evaluation.scores.items() for batch in self.batches))
+        return {task: score.passed for task, score in scores}
 
     @property
     def evaluations(self) -> tuple[Evaluation, ...]:

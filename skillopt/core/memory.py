@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeAlias
@@ -110,9 +111,17 @@ class Memory:
     """How much of what recent candidates changed was for the worse, 0 to 1."""
     fruitless: int = 0
     """Steps in a row that did not change the skill; epochs do not break the row."""
+    solved: frozenset[str] = frozenset()
+    """Training tasks that passed when they were last attempted in a step."""
 
-    def after_step(self, *, accepted: bool) -> Memory:
-        return replace(self, fruitless=0 if accepted else self.fruitless + 1)
+    def after_step(self, *, accepted: bool, practice: Mapping[str, bool]) -> Memory:
+        """Count a step, in which training tasks passed or failed."""
+        passed = {task for task, passed in practice.items() if passed}
+        return replace(
+            self,
+            fruitless=0 if accepted else self.fruitless + 1,
+            solved=(self.solved - practice.keys()) | passed,
+        )
 
     def remember(self, entry: MemoryEntry) -> Memory:
         return replace(self, steps=(*self.steps, entry))

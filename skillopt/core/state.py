@@ -55,7 +55,8 @@ class State:
             return replace(self, final_test=fact)
         memory, decision = self.memory, fact.decision
         if fact.is_step:
-            memory = memory.after_step(accepted=decision is not None and decision.accepted)
+            accepted = decision is not None and decision.accepted
+            memory = memory.after_step(accepted=accepted, practice=fact.practice)
         if (entry := fact.memory) is not None:
             memory = self._remember(memory, entry, fact)
         state = replace(self, memory=memory, closed=self.closed | {fact.move})._decide(decision)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import TypeAlias
 
@@ -29,6 +29,11 @@ class Step:
     @property
     def id(self) -> str:
         return f"step_{self.number:04d}"
+
+    def without(self, tasks: Set[str]) -> Step:
+        """The same step without some of its tasks."""
+        left = (tuple(task for task in batch if task.id not in tasks) for batch in self.batches)
+        return replace(self, batches=tuple(batch for batch in left if batch))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +132,8 @@ class PlanSettings:
     """Whether the optimizer forgets the steps so far at the end of an epoch."""
     patience: int = 0
     """After how many steps in a row that changed nothing training ends; 0: never."""
+    repeat_solved: bool = True
+    """Whether tasks that passed are attempted again in later epochs."""
     seed: int = 42
 
     def steps_per_epoch(self, tasks: int) -> int:
@@ -140,6 +147,8 @@ class Plan:
     moves: tuple[Move, ...]
     patience: int = 0
     """After so many steps in a row that changed nothing, only the final test is left; 0: never."""
+    repeat_solved: bool = True
+    """Whether steps attempt tasks again that have passed."""
 
     @classmethod
     def build(
@@ -176,7 +185,7 @@ class Plan:
             )
         if test is not None:
             moves.append(FinalTest(tuple(test)))
-        return cls(tuple(moves), shape.patience)
+        return cls(tuple(moves), shape.patience, shape.repeat_solved)
 
     def gated(self, *, steps: bool, guidance: bool) -> list[str]:
         """The moves that may bring a candidate before a gate that asks for a gain.
@@ -191,7 +200,12 @@ class Plan:
         ]
 
     def after(self, move: Move) -> Move | None:
-        return next(iter(self.moves[self.moves.index(move) + 1 :]), None)
+        ids = [other.id for other in self.moves]
+        return next(iter(self.moves[ids.index(move.id) + 1 :]), None)
+
+    def due(self, step: Step, state: State) -> Step:
+        """The step with the tasks that it has to attempt."""
+        return step if self.repeat_solved else step.without(state.memory.solved)
 
     def out_of_patience(self, state: State, more: int = 0) -> bool:
         """Whether so little has come of the last steps that only the final test is left.
@@ -206,9 +220,12 @@ class Plan:
         def done(move: Move) -> bool:
             if isinstance(move, FinalTest):
                 return move.settled(state)
-            return out_of_patience or move.id in state.closed
+            if out_of_patience or move.id in state.closed:
+                return True
+            return isinstance(move, Step) and not self.due(move, state).batches
 
-        return [move for move in self.moves if not done(move)]
+        left = (move for move in self.moves if not done(move))
+        return [self.due(move, state) if isinstance(move, Step) else move for move in left]
 
     def next(self, state: State) -> Move | None:
         return next(iter(self.left(state)), None)

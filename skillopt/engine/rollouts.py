@@ -369,9 +369,12 @@ class RolloutRunner:
         scores = {**again.scores, **dict.fromkeys(own, Score(0, 0))}
         return Evaluation(skill.digest, split, scores, lost, own_failures=own)
 
-    async def try_out(self, skill: Skill, tasks: Sequence[Task]) -> list[Rollout]:
+    async def try_out(
+        self, skill: Skill, tasks: Sequence[Task], replicate: int = 0
+    ) -> list[Rollout]:
         """Attempts at a few tasks, outside of any evaluation; failures are the caller's to read."""
-        return [rollout for rollout, _ in await map_all(self.attempt, self.specs(skill, tasks))]
+        specs = self.specs(skill, tasks, [replicate])
+        return [rollout for rollout, _ in await map_all(self.attempt, specs)]
 
     async def attempt(self, spec: RolloutSpec) -> tuple[Rollout, bool]:
         """One attempt in a place of the pool, and whether it was finished before."""

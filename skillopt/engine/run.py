@@ -100,7 +100,8 @@ class TrainingRun:
         following = None if self.plan.out_of_patience(state, more=1) else self.plan.after(move)
         if self.speculation is None or not isinstance(following, Step):
             return nullcontext()
-        return self.speculation.of(following, self.parent(state, following.number).skill)
+        due = self.plan.due(following, state)
+        return self.speculation.of(due, self.parent(state, due.number).skill)
 
     def parent(self, state: State, step: int) -> Measured:
         return self.parents(state.pool, step)

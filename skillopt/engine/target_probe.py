@@ -34,9 +34,11 @@ class LiveTargetProbe:
     target: Model
     tasks: Mapping[str, Task]
 
-    async def try_out(self, skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
+    async def try_out(
+        self, skill: Skill, tasks: Sequence[str], replicate: int = 0
+    ) -> list[Rollout]:
         """Attempts at training tasks with another skill."""
-        return await self.runner.try_out(skill, [self.tasks[task] for task in tasks])
+        return await self.runner.try_out(skill, [self.tasks[task] for task in tasks], replicate)
 
     def leaked_reference(self, rollout: Rollout, text: str) -> str:
         """What the text would tell the target of the reference; empty when nothing."""

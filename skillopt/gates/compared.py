@@ -188,6 +188,16 @@ class Always(Strict):
     forced: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class NotWorse(Strict):
+    """Accept a mean that is not lower: for candidates whose repairs were confirmed before.
+
+    That is what selector `credit` does. A rule that no validation task needs can enter only so.
+    """
+
+    ties: bool = True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoRegressionSettings(MetricSettings):
     must_pass: tuple[str, ...] = ()

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from skillopt.core.edits import Placement
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Finding, ProposalSet, Rate, Rewritten, Selection
-from skillopt.core.rollout import Batches, Change, Rollout
+from skillopt.core.rollout import Batches, Change, Rollout, Score
 from skillopt.core.sink import EventSink
 from skillopt.core.skill import Skill
 from skillopt.optimizer.probe import Probing
@@ -27,7 +28,9 @@ from skillopt.prompts.ask import Asker
 class TriesSkills(Protocol):
     """Attempts at training tasks with a skill, from finished work where possible."""
 
-    async def __call__(self, skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
+    async def __call__(
+        self, skill: Skill, tasks: Sequence[str], replicate: int = 0
+    ) -> list[Rollout]:
         """One rollout per task, in order."""
         ...
 
@@ -45,6 +48,9 @@ class Tools:
     """The form of proposals, as the update mode has it: edits, suggestions or whole texts."""
     reminders: Reminders | None = None
     probing: Probing | None = None
+    mark: Callable[[Score], float] = attrgetter("hard")
+    """A score in the metric of the run."""
+    seed: int = 42
     rewrite_tokens: int | None = None
     """Maximum tokens of a reply with a whole body."""
     rewrite_effort: str | None = None
@@ -58,11 +64,25 @@ class Merger(Protocol):
     ) -> ProposalSet: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the proposals of a step were drawn from."""
+
+    findings: Sequence[Finding] = ()
+    rollouts: Sequence[Rollout] = ()
+
+
 class Selector(Protocol):
     """The best proposals within a budget: `optimizer.select_mode`."""
 
     async def __call__(
-        self, skill: Skill, merged: ProposalSet, memory: Memory, *, budget: int | None
+        self,
+        skill: Skill,
+        merged: ProposalSet,
+        memory: Memory,
+        *,
+        budget: int | None,
+        evidence: Evidence,
     ) -> Selection:
         """Choose; without a budget, all of them."""
         ...

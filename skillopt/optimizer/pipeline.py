@@ -23,7 +23,7 @@ from skillopt.core.proposal import (
 from skillopt.core.rollout import Batches
 from skillopt.core.skill import Skill
 from skillopt.optimizer.learning_rate import Fixed
-from skillopt.optimizer.parts import Merger, RateControl, Selector, Update, UpdateMode
+from skillopt.optimizer.parts import Evidence, Merger, RateControl, Selector, Update, UpdateMode
 from skillopt.optimizer.reflect import proposer_cost, proposer_size
 from skillopt.optimizer.reminders import Reminders
 from skillopt.optimizer.selection import RepeatFilter
@@ -94,7 +94,9 @@ class Pipeline:
             rate = await self.rate(skill, batches, merged, memory, scheduled=budget)
         if rate is not None:
             budget = rate.value
-        chosen = await self.select(skill, merged, memory, budget=budget)
+        rollouts = [rollout for batch in batches async for rollout in batch]
+        evidence = Evidence(findings, rollouts)
+        chosen = await self.select(skill, merged, memory, budget=budget, evidence=evidence)
         return _Choice(findings, merged, rate, budget, chosen, tuple(repeat_filter.held))
 
     async def _candidate(

@@ -11,6 +11,7 @@ from skillopt.core.memory import Meaning, Memory, meaning
 from skillopt.core.proposal import Dropped, Finding, Proposal, ProposalSet, Selection
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
+from skillopt.optimizer.parts import Evidence
 from skillopt.optimizer.replies import EDITS, Form, Reasoned
 from skillopt.optimizer.sections import (
     budget_section,
@@ -69,7 +70,13 @@ class Select:
             yield PartCost("ranking", MAYBE, f"ranking{self.form.suffix}", 2000)
 
     async def __call__(
-        self, skill: Skill, merged: ProposalSet, memory: Memory, *, budget: int | None
+        self,
+        skill: Skill,
+        merged: ProposalSet,
+        memory: Memory,
+        *,
+        budget: int | None,
+        evidence: Evidence,
     ) -> Selection:
         """At most `budget` proposals; without a usable ranking, those with most support."""
         if budget is None or len(merged.proposals) <= budget:
@@ -108,7 +115,13 @@ class OneBody:
     """The best supported body that has words: only one can be taken."""
 
     async def __call__(
-        self, skill: Skill, merged: ProposalSet, memory: Memory, *, budget: int | None
+        self,
+        skill: Skill,
+        merged: ProposalSet,
+        memory: Memory,
+        *,
+        budget: int | None,
+        evidence: Evidence,
     ) -> Selection:
         """Asks nothing; without words in any of them, the first stands for all."""
         worded = [

@@ -15,7 +15,7 @@ from skillopt.core.rollout import Rollout, Score
 from skillopt.core.sink import EventSink, Phase
 from skillopt.core.skill import Skill
 from skillopt.optimizer.locate import forgiving
-from skillopt.optimizer.parts import TriesSkills
+from skillopt.optimizer.parts import Evidence, TriesSkills
 from skillopt.optimizer.selection import ZERO
 from skillopt.optimizer.update import edits_in
 
@@ -51,7 +51,13 @@ class Trial:
         yield PartCost("trial", Range(0, most, 0.05 * most), edits=size.used)
 
     async def __call__(
-        self, skill: Skill, merged: ProposalSet, memory: Memory, *, budget: int | None
+        self,
+        skill: Skill,
+        merged: ProposalSet,
+        memory: Memory,
+        *,
+        budget: int | None,
+        evidence: Evidence,
     ) -> Selection:
         """At most `budget` proposals: deletions, then rules, those that repaired most first."""
         if budget == 0 or not merged.proposals:

@@ -12,6 +12,7 @@ from skillopt.core.skill import Skill
 from skillopt.errors import ModelError
 from skillopt.model.scripted import Scripted
 from skillopt.optimizer.learning_rate import Constant, Cosine, Linear
+from skillopt.optimizer.parts import Evidence
 from skillopt.optimizer.selection import Select
 from skillopt.optimizer.update import Patch
 from skillopt.prompts.ask import Asker
@@ -28,7 +29,7 @@ def sink() -> EventSink:
 
 async def selected(reply: str, budget: int) -> Selection:
     select = Select(asker=Asker(Scripted(lambda _: reply), Library(), sink()))
-    return await select(Skill.parse("a"), MERGED, Memory(), budget=budget)
+    return await select(Skill.parse("a"), MERGED, Memory(), budget=budget, evidence=Evidence())
 
 
 async def test_the_ranking_decides_order_and_unknown_or_repeated_indices_are_ignored() -> None:
@@ -43,9 +44,11 @@ async def test_within_the_budget_nothing_is_asked_and_budget_zero_chooses_nothin
 
     select = Select(asker=Asker(Scripted(never), Library(), sink()))
     for budget in (4, 5):
-        chosen = await select(Skill.parse("a"), MERGED, Memory(), budget=budget)
+        chosen = await select(
+            Skill.parse("a"), MERGED, Memory(), budget=budget, evidence=Evidence()
+        )
         assert chosen.proposals == MERGED.proposals
-    nothing = await select(Skill.parse("a"), MERGED, Memory(), budget=0)
+    nothing = await select(Skill.parse("a"), MERGED, Memory(), budget=0, evidence=Evidence())
     assert nothing.proposals == ()
     assert [each.proposal for each in nothing.dropped] == list(MERGED.proposals)
 

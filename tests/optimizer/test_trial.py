@@ -11,6 +11,7 @@ from skillopt.core.proposal import Proposal, ProposalSet, Selection
 from skillopt.core.rollout import Failure, Rollout, Score
 from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
+from skillopt.optimizer.parts import Evidence
 from skillopt.optimizer.trial import Trial
 
 SKILL = Skill.parse("Start.\n")
@@ -33,7 +34,7 @@ REPAIRS = {"good": 1, "better": 3, "other": 2, "bad": 0}
 TRIED: list[tuple[int, int]] = []
 
 
-async def attempt(skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
+async def attempt(skill: Skill, tasks: Sequence[str], replicate: int = 0) -> list[Rollout]:
     right = max((REPAIRS[word] for word in REPAIRS if f"- {word}" in skill.body), default=0)
     TRIED.append((right, len(tasks)))
     down = Failure("ModelError", "down")
@@ -45,7 +46,9 @@ async def selected(
     *proposals: Proposal, budget: int = 4, memory: Memory | None = None
 ) -> Selection:
     trial = Trial(attempt=attempt, sink=EventSink(MemoryLog(), Seen()))
-    return await trial(SKILL, ProposalSet(proposals), memory or Memory(), budget=budget)
+    return await trial(
+        SKILL, ProposalSet(proposals), memory or Memory(), budget=budget, evidence=Evidence()
+    )
 
 
 async def test_a_rule_is_kept_if_it_repairs_what_no_better_one_does_and_the_rest_is_told() -> None:
@@ -61,7 +64,7 @@ async def test_a_rule_is_kept_if_it_repairs_what_no_better_one_does_and_the_rest
 
 
 async def test_two_rules_for_one_reason_are_both_kept_if_each_repairs_tasks_of_its_own() -> None:
-    async def apart(skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
+    async def apart(skill: Skill, tasks: Sequence[str], replicate: int = 0) -> list[Rollout]:
         right = {"a": "- one" in skill.body, "b": "- two" in skill.body}
         return [
             Rollout(task=each, skill="d", outcome=Score(float(right[each]), 0)) for each in tasks
@@ -71,19 +74,19 @@ async def test_two_rules_for_one_reason_are_both_kept_if_each_repairs_tasks_of_i
         Proposal(Append(f"- {text}"), "failure", ("a", "b"), "dates") for text in ("one", "two")
     )
     trial = Trial(attempt=apart, sink=EventSink(MemoryLog(), Seen()))
-    chosen = await trial(SKILL, ProposalSet((one, two)), Memory(), budget=4)
+    chosen = await trial(SKILL, ProposalSet((one, two)), Memory(), budget=4, evidence=Evidence())
     assert chosen.proposals == (one, two)
     assert chosen.dropped == ()
 
 
 async def test_a_rule_that_misses_its_first_task_is_still_tried_on_the_others() -> None:
-    async def late(skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
+    async def late(skill: Skill, tasks: Sequence[str], replicate: int = 0) -> list[Rollout]:
         marks = {each: float(each != "a" and "- rule" in skill.body) for each in tasks}
         return [Rollout(task=each, skill="d", outcome=Score(marks[each], 0)) for each in tasks]
 
     rule = proposal(Append("- rule"), "dates")
     trial = Trial(attempt=late, sink=EventSink(MemoryLog(), Seen()))
-    chosen = await trial(SKILL, ProposalSet((rule,)), Memory(), budget=4)
+    chosen = await trial(SKILL, ProposalSet((rule,)), Memory(), budget=4, evidence=Evidence())
     assert chosen.proposals == (rule,)
 
 
@@ -106,15 +109,17 @@ async def test_what_was_rejected_before_is_not_tried_again() -> None:
 
 
 async def test_a_rule_that_a_line_stands_against_is_tried_again_without_the_line() -> None:
-    async def contradicted(skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
+    async def contradicted(skill: Skill, tasks: Sequence[str], replicate: int = 0) -> list[Rollout]:
         right = float("- rule" in skill.body and "Start." not in skill.body)
         return [Rollout(task=each, skill="d", outcome=Score(right, right)) for each in tasks]
 
     rule, clearing = proposal(Append("- rule"), "dates"), proposal(Delete("Start."), "wordy")
     trial = Trial(attempt=contradicted, sink=EventSink(MemoryLog(), Seen()))
-    chosen = await trial(SKILL, ProposalSet((rule, clearing)), Memory(), budget=4)
+    chosen = await trial(
+        SKILL, ProposalSet((rule, clearing)), Memory(), budget=4, evidence=Evidence()
+    )
     assert chosen.proposals == (clearing, rule)
-    alone = await trial(SKILL, ProposalSet((clearing,)), Memory(), budget=4)
+    alone = await trial(SKILL, ProposalSet((clearing,)), Memory(), budget=4, evidence=Evidence())
     assert alone.proposals == ()
 
 
@@ -135,7 +140,7 @@ async def test_why_a_rule_was_not_even_tried_is_told_as_well() -> None:
 
 
 async def test_what_breaks_the_repairs_of_others_stays_out() -> None:
-    async def jealous(skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
+    async def jealous(skill: Skill, tasks: Sequence[str], replicate: int = 0) -> list[Rollout]:
         """The greedy rule takes over every task once it is there."""
         greedy, modest = "- greedy" in skill.body, "- modest" in skill.body
         right = {"g": greedy, "m": modest and not greedy}
@@ -146,12 +151,14 @@ async def test_what_breaks_the_repairs_of_others_stays_out() -> None:
     modest = Proposal(Append("- modest"), "failure", ("m1", "m2", "m3"), "dates")
     greedy = Proposal(Append("- greedy"), "failure", ("g1", "g2"), "teams")
     trial = Trial(attempt=jealous, sink=EventSink(MemoryLog(), Seen()))
-    chosen = await trial(SKILL, ProposalSet((greedy, modest)), Memory(), budget=4)
+    chosen = await trial(
+        SKILL, ProposalSet((greedy, modest)), Memory(), budget=4, evidence=Evidence()
+    )
     assert chosen.proposals == (modest,)
 
 
 async def test_a_rule_that_spoils_another_is_exchanged_for_its_pattern_s_next() -> None:
-    async def crowded(skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
+    async def crowded(skill: Skill, tasks: Sequence[str], replicate: int = 0) -> list[Rollout]:
         """The loud rule is right alone, but drowns the rule for dates."""
         loud, quiet, dates = (f"- {word}" in skill.body for word in ("loud", "quiet", "dates"))
         right = {"t": loud or quiet, "d": dates and not loud}
@@ -166,18 +173,22 @@ async def test_a_rule_that_spoils_another_is_exchanged_for_its_pattern_s_next() 
     loud, quiet = (rule(text, "teams", "t1", "t2") for text in ("loud", "quiet"))
     poor = rule("poor", "dates", "d1", "d2")
     trial = Trial(attempt=crowded, sink=EventSink(MemoryLog(), Seen()))
-    chosen = await trial(SKILL, ProposalSet((dates, poor, loud, quiet)), Memory(), budget=4)
+    chosen = await trial(
+        SKILL, ProposalSet((dates, poor, loud, quiet)), Memory(), budget=4, evidence=Evidence()
+    )
     assert chosen.proposals == (dates, quiet)
 
 
 async def test_a_line_that_no_rule_needs_gone_stays() -> None:
-    async def harmless(skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
+    async def harmless(skill: Skill, tasks: Sequence[str], replicate: int = 0) -> list[Rollout]:
         right = float("- rule" in skill.body)
         return [Rollout(task=each, skill="d", outcome=Score(right, right)) for each in tasks]
 
     rule, clearing = proposal(Append("- rule"), "dates"), proposal(Delete("Start."), "wordy")
     trial = Trial(attempt=harmless, sink=EventSink(MemoryLog(), Seen()))
-    chosen = await trial(SKILL, ProposalSet((rule, clearing)), Memory(), budget=4)
+    chosen = await trial(
+        SKILL, ProposalSet((rule, clearing)), Memory(), budget=4, evidence=Evidence()
+    )
     assert chosen.proposals == (rule,)
 
 
@@ -185,13 +196,13 @@ async def test_trying_rules_together_reports_progress_like_trying_them_alone() -
     seen = Seen()
     one, two = (Proposal(Append(f"- {text}"), "failure", TASKS[:2], "d") for text in ("one", "two"))
 
-    async def apart(skill: Skill, tasks: Sequence[str]) -> list[Rollout]:
+    async def apart(skill: Skill, tasks: Sequence[str], replicate: int = 0) -> list[Rollout]:
         right = {"a": "- one" in skill.body, "b": "- two" in skill.body}
         return [
             Rollout(task=each, skill="d", outcome=Score(float(right[each]), 0)) for each in tasks
         ]
 
     trial = Trial(attempt=apart, sink=EventSink(MemoryLog(), seen))
-    chosen = await trial(SKILL, ProposalSet((one, two)), Memory(), budget=4)
+    chosen = await trial(SKILL, ProposalSet((one, two)), Memory(), budget=4, evidence=Evidence())
     assert chosen.proposals == (one, two)
     assert sum(isinstance(each, Ticked) for each in seen.events) == 3

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+
+from support import Seen
+
+from skillopt.core.edits import Append, Delete, Edit
+from skillopt.core.memory import Memory
+from skillopt.core.proposal import Finding, Proposal, ProposalSet, Selection
+from skillopt.core.rollout import Failure, Rollout, Score
+from skillopt.core.sink import EventSink, MemoryLog
+from skillopt.core.skill import Skill
+from skillopt.optimizer.credit import Credit
+from skillopt.optimizer.parts import Evidence
+
+SKILL = Skill.parse("Start.\n\n- old\n")
+SOLVED = tuple(f"solved {n}" for n in range(8))
+FAILED = tuple(f"{kind} {n}" for kind in "abc" for n in range(4))
+
+
+def passes(text: str, task: str) -> bool:
+    """Tasks of kind a need `- rule a`, those of kind c two rules; `- harm` spoils every second."""
+    lines = set(text.splitlines())
+    kind, _, number = task.partition(" ")
+    if "- harm" in lines and int(number) % 2:
+        return False
+    needs = {"solved": set[str](), "a": {"- rule a"}, "b": {"- rule b"}}
+    return needs.get(kind, {"- rule c", "- rule d"}) <= {line.split(",")[0] for line in lines}
+
+
+class Target:
+    """Attempts that are scored by a rule, and counted."""
+
+    def __init__(self, rule: Callable[[str, str], bool | None] = passes) -> None:
+        self.rule = rule
+        self.calls = 0
+
+    def rollout(self, skill: Skill, task: str, replicate: int = 0) -> Rollout:
+        passed = self.rule(skill.render() + (f"\n{replicate}" if replicate else ""), task)
+        down = Failure("ModelError", "down")
+        outcome = down if passed is None else Score(float(passed), float(passed))
+        return Rollout(task=task, skill="d", outcome=outcome)
+
+    async def __call__(
+        self, skill: Skill, tasks: Sequence[str], replicate: int = 0
+    ) -> list[Rollout]:
+        self.calls += len(tasks)
+        return [self.rollout(skill, task, replicate) for task in tasks]
+
+
+def proposal(edit: Edit | str, *tasks: str) -> Proposal:
+    change = Append(f"- {edit}") if isinstance(edit, str) else edit
+    return Proposal(change, "failure", tasks)
+
+
+def tasks_of(kind: str) -> tuple[str, ...]:
+    return tuple(task for task in FAILED if task.startswith(kind))
+
+
+RULE_A, RULE_B = proposal("rule a", *tasks_of("a")), proposal("rule b", *tasks_of("b"))
+RULE_C, RULE_D = proposal("rule c", *tasks_of("c")), proposal("rule d", *tasks_of("c"))
+HARM, EMPTY = proposal("harm", "a 0", "a 2"), proposal("nothing", "b 0", "b 1")
+
+
+async def selected(
+    *proposals: Proposal, target: Target | None = None, budget: int | None = None
+) -> Selection:
+    target = target or Target()
+    credit = Credit(attempt=target, sink=EventSink(MemoryLog(), Seen()))
+    finding = Finding(source="failure", batch=0, number=0, tasks=FAILED)
+    return await credit(
+        SKILL,
+        ProposalSet(proposals),
+        Memory(),
+        budget=budget,
+        evidence=Evidence([finding], [target.rollout(SKILL, task) for task in (*SOLVED, *FAILED)]),
+    )
+
+
+async def test_empty_and_harmful_edits_of_a_better_bundle_are_left_out_with_the_reason() -> None:
+    chosen = await selected(EMPTY, RULE_A, HARM, RULE_B)
+    assert chosen.proposals == (RULE_A, RULE_B)
+    assert chosen.indices == (1, 3)
+    reasons = {dropped.proposal: dropped.reason for dropped in chosen.dropped}
+    assert reasons[HARM] == "it breaks 4 tasks that the skill solves"
+    assert reasons[EMPTY] == "1 of 1 repaired tasks are repaired without it as well"
+
+
+async def test_rules_that_only_work_together_are_both_kept() -> None:
+    assert (await selected(RULE_C, RULE_A, RULE_D)).proposals == (RULE_C, RULE_A, RULE_D)
+
+
+async def test_of_several_wordings_of_a_rule_one_is_kept() -> None:
+    again = proposal("rule a, said otherwise", *tasks_of("a"))
+    same = proposal("Rule a.", *tasks_of("a"))
+    chosen = await selected(RULE_A, again, same, RULE_B)
+    assert chosen.proposals == (RULE_A, RULE_B)
+    reasons = {dropped.proposal: dropped.reason for dropped in chosen.dropped}
+    assert reasons[same] == "proposal 0 says the same"
+
+
+async def test_a_rule_that_names_the_wrong_tasks_gets_credit_from_others_of_its_minibatch() -> None:
+    misnamed = proposal("rule a", "b 0", "b 1")
+    assert (await selected(misnamed, RULE_C)).proposals == (misnamed,)
+
+
+async def test_a_deletion_gets_credit_like_any_other_edit() -> None:
+    def spoilt(text: str, task: str) -> bool:
+        return task in SOLVED or ("- old" not in text.splitlines() and task in tasks_of("a"))
+
+    deletion = proposal(Delete("- old"), "a 0", "a 1")
+    assert (await selected(deletion, RULE_B, target=Target(spoilt))).proposals == (deletion,)
+
+
+async def test_one_lucky_task_is_not_enough_where_broken_tasks_recover() -> None:
+    """By chance, task `a 0` fails without the empty edit; all else goes as the rules say."""
+
+    def lucky(text: str, task: str) -> bool:
+        return passes(text, task) and not (task == "a 0" and "- nothing" not in text)
+
+    def noisy(text: str, task: str) -> bool:
+        draw = hashlib.sha256(f"{text}/{task}".encode()).digest()[0] / 256
+        return lucky(text, task) and (task not in SOLVED or "rule" not in text or draw < 0.6)
+
+    empty = proposal("nothing", "a 0", "a 1", "a 2")
+    assert empty in (await selected(empty, RULE_A, RULE_B, target=Target(lucky))).proposals
+    chosen = await selected(empty, RULE_A, RULE_B, target=Target(noisy))
+    assert chosen.proposals == (RULE_A, RULE_B)
+
+
+async def test_tasks_that_were_solved_by_luck_accuse_nobody() -> None:
+    """Three of the solved tasks pass with the skill as it is and with no other text."""
+
+    def lucky(text: str, task: str) -> bool:
+        return passes(text, task) and (task not in SOLVED[:3] or text == SKILL.render())
+
+    proposals = (EMPTY, RULE_A, HARM, RULE_B, RULE_C, RULE_D)
+    chosen = await selected(*proposals, target=Target(lucky))
+    assert chosen.proposals == (RULE_A, RULE_B, RULE_C, RULE_D)
+
+
+async def test_attempts_without_a_score_are_no_evidence() -> None:
+    def down(text: str, task: str) -> bool | None:
+        return None if "- rule a" in text and task not in SOLVED else passes(text, task)
+
+    chosen = await selected(RULE_A, target=Target(down))
+    assert not chosen.proposals
+    assert chosen.dropped[0].reason == "with it none of 8 tasks was repaired"
+
+
+async def test_beyond_the_learning_rate_those_are_kept_that_repaired_most() -> None:
+    chosen = await selected(RULE_A, RULE_B, budget=1)
+    assert chosen.proposals == (RULE_A,)
+    assert chosen.dropped[0].reason == "the learning rate allows 1 edits in this step"
+
+
+async def test_nothing_is_tried_where_nothing_may_be_used() -> None:
+    target = Target()
+    assert not (await selected(RULE_A, target=target, budget=0)).proposals
+    assert target.calls == 0
+
+
+async def test_credit_costs_a_few_attempts_an_edit() -> None:
+    target = Target()
+    await selected(RULE_A, RULE_B, RULE_C, RULE_D, target=target)
+    assert target.calls <= 8 + 4 * 4
