@@ -25,7 +25,7 @@ from skillopt.core.proposal import Finding, ProposalSet, Rate, Selection
 from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.errors import ConfigError, StoreError
-from skillopt.optimizer.parts import Tools, Update
+from skillopt.optimizer.parts import Evidence, Tools, Update
 from skillopt.store.reader import RunReader
 
 MODE = "support_update_mode:Listed"
@@ -122,7 +122,7 @@ async def all_of_them(skill: Skill, findings: Sequence[Finding], memory: Memory)
 
 
 async def first_one(
-    skill: Skill, merged: ProposalSet, memory: Memory, *, budget: int | None
+    skill: Skill, merged: ProposalSet, memory: Memory, *, budget: int | None, evidence: Evidence
 ) -> Selection:
     return Selection(merged.proposals[:1])
 
