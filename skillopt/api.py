@@ -132,7 +132,6 @@ def prepare(config: ConfigLike = None, **inputs: Unpack[Inputs]) -> RunSpec:
 
     The result can be given to `train`, `estimate` and `calibrate` instead of a configuration.
     """
-    check_names(inputs, Inputs)
     return prepared(config, inputs)
 
 
@@ -156,7 +155,6 @@ async def train_async(
     Raises:
         SkilloptError: The message says what to do. Finished work is saved.
     """
-    check_names(inputs, Inputs)
     spec, secrets = prepared(config, inputs), secrets_of(config, inputs)
     with in_use(inputs), _reporting(watch, progress=progress) as (report, tell):
 
@@ -180,7 +178,6 @@ async def estimate_async(config: ConfigLike | RunSpec = None, **inputs: Unpack[I
     `estimate` is the synchronous version. Arguments as in `train`. Calls no model and writes no
     file.
     """
-    check_names(inputs, Inputs)
     return await run_estimate(prepared(config, inputs))
 
 
@@ -233,7 +230,6 @@ async def check_async(
         watch: Called with every event, if the target is called.
         inputs: As in `train`.
     """
-    check_names(inputs, Inputs)
     document = given_skill(trained)
     if (folder := _folder(config)) is not None:
         return await check_run(folder, document)
@@ -276,7 +272,6 @@ async def calibrate_async(
         progress: As in `train`.
         inputs: As in `train`.
     """
-    check_names(inputs, Inputs)
     spec = prepared(config, inputs)
     with in_use(inputs), _reporting(watch, progress=progress) as (report, _):
         return await measure_noise(spec, report, inputs.get("secrets"), effect=effect, power=power)
@@ -363,8 +358,8 @@ async def doctor_async(
     """
     secrets = secrets or secrets_of(config, {})
     settled = None if config is None and not settings else loaded(config, settings)
-    found = await find_problems(settled, secrets, offline=offline)
-    return [*(check_machine(secrets) if machine else []), *found]
+    findings = check_machine(secrets) if machine else []
+    return [*findings, *await find_problems(settled, secrets, offline=offline)]
 
 
 def effective_config(
@@ -445,7 +440,9 @@ class LocalModel:
 def local_models(secrets: Secrets | None = None) -> list[LocalModel]:
     """List the models that can be downloaded, and which of them are on this machine."""
     folder = _model_folder(secrets)
-    return [LocalModel(each, folder.place(each), folder.has(each)) for each in CATALOGUE]
+    return [
+        LocalModel(weights, folder.place(weights), folder.has(weights)) for weights in CATALOGUE
+    ]
 
 
 def fetch_model(

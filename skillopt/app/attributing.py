@@ -36,7 +36,7 @@ class AttributionPlan:
     """Each rule with the skill without it."""
     tasks: Sequence[Task]
     replicates: range
-    known: int
+    cached: int
     """Attempts that are finished already."""
     spent: Usage
     """What the attempts of this run have cost so far."""
@@ -55,7 +55,7 @@ class AttributionPlan:
     @property
     def new(self) -> int:
         """Those of them that are still to be made."""
-        return self.attempts - self.known
+        return self.attempts - self.cached
 
     @property
     def cost(self) -> Usage:
@@ -84,10 +84,10 @@ def plan_attribution(config: Config, reader: RunReader, count: int) -> Attributi
         rules={rule: without(skill, [rule]) for rule in rules_in(skill)},
         tasks=shuffled(val, config.train.seed)[:count],
         replicates=range(config.evaluation.replicates),
-        known=0,
+        cached=0,
         spent=_spent(reader),
     )
-    return replace(plan, known=sum(_known(reader, plan, skill) for skill in plan.skills))
+    return replace(plan, cached=sum(_cached(reader, plan, skill) for skill in plan.skills))
 
 
 async def attribute(
@@ -125,7 +125,7 @@ async def attribute(
     return attribution
 
 
-def _known(reader: RunReader, plan: AttributionPlan, skill: Skill) -> int:
+def _cached(reader: RunReader, plan: AttributionPlan, skill: Skill) -> int:
     wanted = {task.id for task in plan.tasks}
     return len(
         {

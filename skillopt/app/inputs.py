@@ -98,6 +98,7 @@ def configured(
     config: ConfigLike, inputs: Inputs, rows: Rows | None = None
 ) -> tuple[Config, SuppliedParts]:
     """The configuration, and the objects that were given; `rows` are tasks for an evaluation."""
+    check_names(inputs, Inputs)
     _check_kinds(inputs)
     settings = dict(inputs.get("settings") or {})
     environment, harness = inputs.get("environment"), inputs.get("harness")
@@ -151,11 +152,11 @@ def secrets_of(config: object, inputs: EvalInputs) -> Secrets:
     return inputs.get("secrets") or Secrets.load(project=beside)
 
 
-def check_names(inputs: Mapping[str, object], known: type[EvalInputs]) -> None:
+def check_names(inputs: Mapping[str, object], arguments: type[EvalInputs]) -> None:
     """Refuse an argument that a function does not take, as Python does."""
     for name in inputs:
-        if name not in known.__annotations__:
-            hint = did_you_mean(name, sorted(known.__annotations__)) or "see docs/python.md"
+        if name not in arguments.__annotations__:
+            hint = did_you_mean(name, sorted(arguments.__annotations__)) or "see docs/python.md"
             raise TypeError(f"unexpected argument {name!r}; {hint}")
 
 

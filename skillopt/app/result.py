@@ -102,9 +102,9 @@ class Result:
     def _repr_html_(self) -> str:
         """A table for notebooks."""
         rows = "".join(
-            f"<tr><th>{name}</th><td>{found.mean:.3f}</td>"
-            f"<td>[{found.low:.3f}, {found.high:.3f}]</td></tr>"
-            for name, found in (("before", self.before), ("after", self.after))
+            f"<tr><th>{name}</th><td>{score.mean:.3f}</td>"
+            f"<td>[{score.low:.3f}, {score.high:.3f}]</td></tr>"
+            for name, score in (("before", self.before), ("after", self.after))
         )
         return (
             f"<table><tr><th>{self.split}</th><th>score</th><th>95 % interval</th></tr>{rows}"

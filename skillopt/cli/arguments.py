@@ -75,12 +75,12 @@ def _config(ctx: click.Context) -> Path | None:
 
 def _own_options(command: click.Command, ctx: click.Context) -> dict[str, bool]:
     """The command's own options, each with whether a value follows it."""
-    found: dict[str, bool] = {}
+    options: dict[str, bool] = {}
     for param in command.get_params(ctx):
         if isinstance(param, click.Option):
             takes = not (param.is_flag or param.count)
-            found |= dict.fromkeys([*param.opts, *param.secondary_opts], takes)
-    return found
+            options |= dict.fromkeys([*param.opts, *param.secondary_opts], takes)
+    return options
 
 
 @dataclass(slots=True)
@@ -118,14 +118,14 @@ class _Walk:
             self.rest.append(self.left.popleft())
 
     def _take_overrides(self, option: str, first: str | None) -> None:
-        found = [] if first is None else [first]
+        words = [] if first is None else [first]
         while self.left and "=" in self.left[0] and not self.left[0].startswith("-"):
-            found.append(self.left.popleft())
-        if not found:
+            words.append(self.left.popleft())
+        if not words:
             raise click.BadOptionUsage(
                 option, f"Option '{option}' needs at least one KEY=VALUE.", self.ctx
             )
-        for word in found:
+        for word in words:
             self._override(word)
 
     def _override(self, word: str) -> None:
@@ -135,7 +135,7 @@ class _Walk:
         self.overrides.append(word)
         parts = word.partition("=")[0].strip().split(".")
         key = resolve(parts) if len(parts) <= 2 else None
-        for name in [each for each in self.flags if NAMES[each] == key]:
+        for name in [flag for flag in self.flags if NAMES[flag] == key]:
             del self.flags[name]
 
     def _take_flag(self, written: str, value: str | None) -> None:
@@ -145,8 +145,8 @@ class _Walk:
         name = written[2:].replace("-", "_")
         key = NAMES.get(name)
         if key is None or names_secret(name):
-            known = [*NAMES, *(each[2:] for each in self.own)]
-            raise _unknown(written, name, known, self.ctx)
+            options = [*NAMES, *(option[2:] for option in self.own)]
+            raise _unknown(written, name, options, self.ctx)
         if value is None:
             value = self._next_value(written, key)
         self.flags[name] = value
@@ -193,7 +193,7 @@ def _variable_for(flag: str) -> str:
 
 
 def _unknown(
-    written: str, name: str, known: Sequence[str], ctx: click.Context
+    written: str, name: str, options: Sequence[str], ctx: click.Context
 ) -> click.NoSuchOption:
     from skillopt.config.redaction import names_secret
 
@@ -210,6 +210,6 @@ def _unknown(
             f"No such option '{written}'; write a dotted key without dashes: {name}=VALUE.",
             ctx=ctx,
         )
-    near = nearest(name, [each.replace("-", "_") for each in known])
+    near = nearest(name, [option.replace("-", "_") for option in options])
     hint = f"; did you mean '--{near}'?" if near else "; `skillopt config` lists all settings."
     return click.NoSuchOption(written, f"No such option '{written}'{hint}", ctx=ctx)

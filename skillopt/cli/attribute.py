@@ -52,7 +52,7 @@ def _foreseen(plan: AttributionPlan) -> str:
     tried = f"{count(len(plan.rules), 'rule')}, each removed on {len(plan.tasks)} val tasks"
     if not plan.new:
         return f"{tried}: {plan.attempts} attempts, all cached, no cost"
-    cached = f"{plan.known} cached, " if plan.known else ""
+    cached = f"{plan.cached} cached, " if plan.cached else ""
     cost = f", about {consumed(plan.cost)}" if plan.spent.calls else ""
     return f"{tried}: {plan.attempts} attempts, {cached}{plan.new} new{cost}"
 
@@ -113,8 +113,8 @@ def _tally(attribution: Attribution) -> str:
 
 
 def show_blame(path: Path, run: Path | None) -> None:
-    screen, found = Screen(), blame(path, run)
-    for file, lines in groupby(found.lines, lambda line: line.file):
+    screen, blamed = Screen(), blame(path, run)
+    for file, lines in groupby(blamed.lines, lambda line: line.file):
         if file != MAIN:
             screen.show(Text(f"\n{file}", style="bold"))
         screen.show(
@@ -126,9 +126,9 @@ def show_blame(path: Path, run: Path | None) -> None:
                 rows=map(_annotated, lines),
             )
         )
-    if not found.measured and found.is_best:
-        screen.tell(f"to measure effects: skillopt attribute {quoted(found.run)}", "dim")
-    elif not found.measured:
+    if not blamed.measured and blamed.is_best:
+        screen.tell(f"to measure effects: skillopt attribute {quoted(blamed.run)}", "dim")
+    elif not blamed.measured:
         screen.tell("no effects shown: they are measured for the best skill of a run only")
 
 

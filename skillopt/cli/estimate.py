@@ -30,39 +30,39 @@ _CALLS, _TOKENS, _SECONDS = 2.0, 3.0, 3.0
 def show_estimate(session: Session) -> None:
     command = Command(session)
     spec = prepare(command.config())
-    found, screen = estimate(spec), command.screen
-    for warning in found.warnings:
+    costs, screen = estimate(spec), command.screen
+    for warning in costs.warnings:
         screen.warn(warning)
-    bounds = f"At least and at most: {spans(found.calls, found.tokens, found.dollars)}."
-    screen.show(_phases(found), "", bounds, "", _note(spec), "", _time(spec, found))
-    for note in _price_notes(spec, found):
+    bounds = f"At least and at most: {spans(costs.calls, costs.tokens, costs.dollars)}."
+    screen.show(_phases(costs), "", bounds, "", _note(spec), "", _time(spec, costs))
+    for note in _price_notes(spec, costs):
         screen.show("", note)
     screen.tell(f"next: {session.given.command('train', {})}")
 
 
-def _phases(found: Estimate) -> Table:
+def _phases(costs: Estimate) -> Table:
     """One row per phase, then one per role."""
-    numbers = ["calls", "tokens in", "tokens out", *(["dollars"] if _costs(found) else [])]
+    numbers = ["calls", "tokens in", "tokens out", *(["dollars"] if _is_priced(costs) else [])]
     table = Table("phase", "role", *numbers, right=numbers)
-    for line in found.lines:
-        table.add_row(*_cells(line, found))
-    for line in found.roles:
-        table.add_row(*_cells(line, found), style="bold")
+    for line in costs.lines:
+        table.add_row(*_cells(line, costs))
+    for line in costs.roles:
+        table.add_row(*_cells(line, costs), style="bold")
     return table
 
 
-def _costs(found: Estimate) -> bool:
+def _is_priced(costs: Estimate) -> bool:
     """Whether there is a price to tell: one is known and not all are free."""
-    return any(role not in found.free for role in found.prices) or bool(
-        found.free and found.unpriced
+    return any(role not in costs.free for role in costs.prices) or bool(
+        costs.free and costs.unpriced
     )
 
 
-def one_line(found: Estimate) -> str:
+def one_line(costs: Estimate) -> str:
     """`about 12 min, 312-700 calls, 400k-1.6M tokens, $0.10-$0.40`: the likely ranges."""
-    dollars = None if found.dollars is None else found.dollars.likely(_TOKENS)
-    likely = spans(found.calls.likely(_CALLS), found.tokens.likely(_TOKENS), dollars)
-    return f"about {duration(found.seconds.expected)}, {likely}"
+    dollars = None if costs.dollars is None else costs.dollars.likely(_TOKENS)
+    likely = spans(costs.calls.likely(_CALLS), costs.tokens.likely(_TOKENS), dollars)
+    return f"about {duration(costs.seconds.expected)}, {likely}"
 
 
 def _note(spec: RunSpec) -> str:
@@ -72,8 +72,8 @@ def _note(spec: RunSpec) -> str:
     return _NOTE.format(share=f"{100 * CANDIDATES:.0f} %", answers=answers)
 
 
-def _time(spec: RunSpec, found: Estimate) -> str:
-    likely = found.seconds.likely(_SECONDS)
+def _time(spec: RunSpec, costs: Estimate) -> str:
+    likely = costs.seconds.likely(_SECONDS)
     expected, low, high = map(duration, (likely.expected, likely.low, likely.high))
     speeds = {role: _speed(speed_of(spec.config.model.role(role)), spec) for role in spec.roles}
     assumed = [
@@ -110,26 +110,26 @@ def spans(calls: Range, tokens: Range, dollars: Range | None) -> str:
     return f"{size}, {_span(dollars, _money(dollars))}" if dollars.high else size
 
 
-def _price_notes(spec: RunSpec, found: Estimate) -> list[str]:
+def _price_notes(spec: RunSpec, costs: Estimate) -> list[str]:
     """Where prices come from, which are missing, and how to give them."""
-    paid = {role: price for role, price in found.prices.items() if role not in found.free}
+    paid = {role: price for role, price in costs.prices.items() if role not in costs.free}
     known = [f"{role}: {price.source}" for role, price in paid.items()]
     notes = [f"Price sources: {'; '.join(known)}."] if known else []
-    if found.free:
-        notes.append(f"Free: {', '.join(found.free)}.")
-    if found.unpriced:
-        notes.append(f"Dollars unknown: {missing_prices(spec.config, found.unpriced)}")
+    if costs.free:
+        notes.append(f"Free: {', '.join(costs.free)}.")
+    if costs.unpriced:
+        notes.append(f"Dollars unknown: {missing_prices(spec.config, costs.unpriced)}")
     return notes
 
 
-def _cells(line: CostLine, found: Estimate) -> list[str]:
+def _cells(line: CostLine, costs: Estimate) -> list[str]:
     return [
         line.phase or "all",
         line.role,
         _with_span(line.calls.likely(_CALLS), _whole),
         _with_span(line.input.likely(_TOKENS), _rounded),
         _with_span(line.output.likely(_TOKENS), _rounded),
-        *([_likely_dollars(found.cost(line))] if _costs(found) else []),
+        *([_likely_dollars(costs.cost(line))] if _is_priced(costs) else []),
     ]
 
 

@@ -154,7 +154,7 @@ def gain(worth: Worth) -> str:
 
 def train_score(fact: Stepped) -> float | None:
     """The mean hard score of a step's own attempts."""
-    marks = [score.hard for each in fact.batches for score in each.evaluation.scores.values()]
+    marks = [score.hard for batch in fact.batches for score in batch.evaluation.scores.values()]
     return sum(marks) / len(marks) if marks else None
 
 

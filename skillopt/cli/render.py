@@ -13,6 +13,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
+from skillopt.cli.tables import folded
 from skillopt.core.controls import escaped
 
 _WIDE = 200
@@ -83,8 +84,8 @@ class Screen:
 
     def show(self, *results: RenderableType) -> None:
         """A result."""
-        for each in results:
-            self.out.print(_fitted(each, self.out), soft_wrap=True)
+        for result in results:
+            self.out.print(_fitted(result, self.out), soft_wrap=True)
 
     def tell(self, text: str | Text, style: str = "") -> None:
         """Progress, for good."""
@@ -110,31 +111,22 @@ class Screen:
 
 
 def _fitted(result: RenderableType, console: Console) -> RenderableType:
-    """Text folded between words where a terminal would cut them; commands stay whole, to be copied.
-
-    Continued lines keep the indentation of their first one.
-    """
+    """Text folded between words where a terminal would cut it; commands stay whole for copying."""
     if not isinstance(result, str | Text) or not console.is_terminal:
         return result
     lines: list[Text] = []
     for line in (Text(result) if isinstance(result, str) else result).split("\n", allow_blank=True):
-        body = line.plain.lstrip(" ")
-        if line.cell_len <= console.width or body.startswith("skillopt "):
-            lines.append(line)
-            continue
-        margin = len(line.plain) - len(body)
-        for part in line[margin:].wrap(console, console.width - margin):
-            part.rstrip()
-            lines.append(Text.assemble(" " * margin, part))
+        is_command = line.plain.lstrip(" ").startswith("skillopt ")
+        lines += [line] if is_command else folded(console, line, console.width)
     return Text("\n").join(lines)
 
 
 def indented(text: str | Text, style: str = "") -> Text:
     """Lines moved to the right, to stand below a heading."""
     lines = Text(text) if isinstance(text, str) else text
-    made = Text("\n").join(Text.assemble("    ", line) for line in lines.split("\n"))
-    made.stylize(style)
-    return made
+    moved = Text("\n").join(Text.assemble("    ", line) for line in lines.split("\n"))
+    moved.stylize(style)
+    return moved
 
 
 def _channel(stream: TextIO) -> Console:

@@ -60,10 +60,10 @@ def scores(state: State, *, last: bool = False) -> Table:
             colour = "green" if change > 0 else "red" if change < 0 else ""
             table.add_row(
                 f"{split} {metric.name}",
-                *(spread(mean(each, metric)) for each in evaluations),
+                *(spread(mean(evaluation, metric)) for evaluation in evaluations),
                 Text(f"{change:+.3f} [{interval.low:+.2f}, {interval.high:+.2f}]", style=colour),
-                _alike(each.n for each in evaluations),
-                _alike(len(each.failures) for each in evaluations),
+                _alike(evaluation.n for evaluation in evaluations),
+                _alike(len(evaluation.failures) for evaluation in evaluations),
             )
     return table
 
@@ -237,8 +237,9 @@ def cost(reader: RunReader) -> Group:
 
 def _interrupted(spent: Usage) -> str:
     """What counts against limits without an answer; empty when nothing does."""
-    told = f"under way when a process was stopped, and counted at their most: {paid(spent)}"
-    return told if spent.calls else ""
+    if not spent.calls:
+        return ""
+    return f"under way when a process was stopped, and counted at their most: {paid(spent)}"
 
 
 def _prefetched(attempts: PrefetchCount) -> str:

@@ -149,23 +149,23 @@ _COLOURS: dict[Status, str] = {"finished": "green", "running": "cyan", "crashed"
 def runs(session: Session, folder: Path, *, as_json: bool) -> None:
     if not folder.is_dir():
         raise StoreError(f"{folder} is not a directory; name one with run directories in it")
-    screen, found = Screen(), list_runs(folder)
+    screen, listed = Screen(), list_runs(folder)
     if as_json:
-        document = {"runs": [_document(run) for run in found]}
+        document = {"runs": [_document(run) for run in listed]}
         screen.show(session.hide(json.dumps(document, indent=2)))
-    elif found:
-        screen.show(_table(found))
+    elif listed:
+        screen.show(_table(listed))
     else:
         screen.tell(f"no runs in {folder}, nor up to two levels below it")
 
 
-def _table(found: list[Run]) -> Table:
+def _table(listed: list[Run]) -> Table:
     numbers = ["calls", "tokens", "cost"]
     table = Table(
         "run", "status", "benchmark", "target", "optimizer", "split",
         "before [95 %]", "after [95 %]", *numbers, right=numbers,
     )  # fmt: skip
-    for run in found:
+    for run in listed:
         spent = run.result.spent
         table.add_row(
             str(run.out),

@@ -49,8 +49,10 @@ _SHOWN = 2000
 
 def attempts_at(reader: RunReader, item: str) -> Iterator[RenderableType]:
     """Each kept attempt with its conversation and feedback, and each failed one with its reason."""
-    evaluations = [(fact, each) for fact in reader.facts for each in fact.evaluations]
-    items = {task for _, each in evaluations for task in (*each.scores, *each.failures)}
+    measured = [(fact, evaluation) for fact in reader.facts for evaluation in fact.evaluations]
+    items = {
+        task for _, evaluation in measured for task in (*evaluation.scores, *evaluation.failures)
+    }
     rollouts = reader.rollouts(task=item)
     if item not in items and not rollouts:
         example = f"items are called like {min(items, default='')!r}"
@@ -63,7 +65,7 @@ def attempts_at(reader: RunReader, item: str) -> Iterator[RenderableType]:
         yield from _attempt(
             rollout, names.get(rollout.skill, "a skill that is not in the event log")
         )
-    for fact, evaluation in evaluations:
+    for fact, evaluation in measured:
         for failures in (evaluation.failures, evaluation.own_failures):
             if failure := failures.get(item):
                 told = f"{failure.kind}: {failure.message}"
@@ -133,7 +135,7 @@ def _title(text: str) -> Text:
 def _evidence(fact: Stepped) -> Iterator[RenderableType]:
     score = train_score(fact)
     evaluations = [batch.evaluation for batch in fact.batches]
-    scores = [item for each in evaluations for item in each.scores.items()]
+    scores = [mark for evaluation in evaluations for mark in evaluation.scores.items()]
     wrong = [task for task, mark in scores if mark.hard < FULL_MARKS]
     yield f"attempts  {len(scores)} scored, mean {'n/a' if score is None else f'{score:.3f}'}"
     if wrong:
@@ -195,9 +197,10 @@ def _edits(fact: Stepped) -> Iterator[RenderableType]:
         for proposal in chosen.proposals:
             yield Text(f"{_kind(proposal.edit)}  {_evidence_for(proposal)}")
             yield from _content(proposal)
-    for each in chosen.dropped:
-        yield Text(f"left out  {_evidence_for(each.proposal)}: {each.reason}", style="yellow")
-        yield indented(_in_one_line(each.proposal.edit), "dim")
+    for left_out in chosen.dropped:
+        proposal = left_out.proposal
+        yield Text(f"left out  {_evidence_for(proposal)}: {left_out.reason}", style="yellow")
+        yield indented(_in_one_line(proposal.edit), "dim")
     if leading.rewritten is not None:
         yield from _rewritten(leading.rewritten)
 
@@ -258,7 +261,7 @@ def _reminders(reminders: ReminderUpdate | None) -> Iterator[RenderableType]:
 def _race(fact: Stepped) -> Iterator[RenderableType]:
     if not fact.rounds:
         return
-    attempts = sum(each.attempts for each in fact.rounds)
+    attempts = sum(round_.attempts for round_ in fact.rounds)
     compared = f"compared by {count(attempts, 'attempt')}"
     yield _title(f"\ncandidates: {len(fact.draft.candidates)}, {compared}")
     for round_ in fact.rounds:
@@ -318,10 +321,10 @@ def _verdict(fact: Stepped, entry: HistoryEntry) -> Iterator[RenderableType]:
     metric = metric_of(entry.before)
     yield f"current    val {scored(old, metric)}"
     if decision.bounded:
-        found = f"{metric.name} {rated(decision)} (upper bound), {sample(new)}"
+        score = f"{metric.name} {rated(decision)} (upper bound), {sample(new)}"
     else:
-        found = scored(new, metric)
-    yield f"candidate  val {found}  (digest {new.skill})"
+        score = scored(new, metric)
+    yield f"candidate  val {score}  (digest {new.skill})"
     yield f"reason     {decision.reason}"
     both = [task for task in new.scores if task in old.scores]
     changes = {task: metric.difference(new.scores[task], old.scores[task]) for task in both}

@@ -47,22 +47,26 @@ class Table:
 
     def add_row(self, *cells: str | Text, style: str = "") -> None:
         """Add one row; a cell may have several lines."""
-        made = [each.copy() if isinstance(each, Text) else Text(each) for each in cells]
-        for each in made:
-            each.stylize_before(style)
-        self._rows.append(tuple(made))
+        row = tuple(cell.copy() if isinstance(cell, Text) else Text(cell) for cell in cells)
+        for cell in row:
+            cell.stylize_before(style)
+        self._rows.append(row)
 
     def lines(self, console: Console, width: int | None) -> list[Text]:
         """The lines of the table on a screen of so many columns; None: no limit."""
+        margin = " " * self._indent
         room = None if width is None else max(1, width - self._indent)
+        return [Text.assemble(margin, line) for line in self._fitted(console, room)]
+
+    def _fitted(self, console: Console, room: int | None) -> list[Text]:
+        natural = self._natural
         for gap in _GAPS:
-            widths = self._natural
-            if room is None or sum(widths) + gap * (len(widths) - 1) <= room:
-                return self._indented(self._side_by_side(console, widths, gap))
-        widths = self._shared(room or 1)
-        if widths is not None:
-            return self._indented(self._side_by_side(console, widths, _GAPS[-1]))
-        return self._indented(self._blocks(console, room or 1))
+            if room is None or sum(natural) + gap * (len(natural) - 1) <= room:
+                return self._side_by_side(console, natural, gap)
+        shared = self._shared(room or 1)
+        if shared is not None:
+            return self._side_by_side(console, shared, _GAPS[-1])
+        return self._blocks(console, room or 1)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width if console.is_terminal else None
@@ -70,7 +74,7 @@ class Table:
 
     @property
     def _grid(self) -> list[tuple[Text, ...]]:
-        head = [tuple(Text(each, style="bold") for each in self._columns)] if self._header else []
+        head = [tuple(Text(name, style="bold") for name in self._columns)] if self._header else []
         return [*head, *self._rows]
 
     @property
@@ -99,9 +103,9 @@ class Table:
         return widths if waiting and left >= 0 else None
 
     def _side_by_side(self, console: Console, widths: Sequence[int], gap: int) -> list[Text]:
-        made: list[Text] = []
+        lines: list[Text] = []
         for row in self._grid:
-            cells = [_folded(console, cell, w) for cell, w in zip(row, widths, strict=True)]
+            cells = [folded(console, cell, w) for cell, w in zip(row, widths, strict=True)]
             for parts in zip_longest(*cells, fillvalue=Text("")):
                 line = Text("")
                 for k, part in enumerate(parts):
@@ -109,19 +113,19 @@ class Table:
                     padded = (blank, part) if k in self._right else (part, blank)
                     line = Text.assemble(line, " " * gap if k else "", *padded)
                 line.rstrip()
-                made.append(line)
-        return made
+                lines.append(line)
+        return lines
 
     def _blocks(self, console: Console, room: int) -> list[Text]:
         others = [k for k in range(len(self._columns)) if k != self._title]
         names = max((cell_len(self._columns[k]) for k in others), default=0)
         names = names + 2 if names and room - _INDENT - names - 2 >= _NARROWEST else 0
-        made: list[Text] = []
+        lines: list[Text] = []
         for row in self._rows:
             name = f"{self._columns[self._title]} " if self._header else ""
             title = Text.assemble((name.lstrip(), "dim"), row[self._title])
             title.stylize_before("bold")
-            made += _folded(console, title, room)
+            lines += folded(console, title, room)
             for name, cell in ((self._columns[k], row[k]) for k in others):
                 if not cell.plain.strip():
                     continue
@@ -129,25 +133,25 @@ class Table:
                 first = " " * _INDENT + label
                 hang = " " * (_INDENT + names)
                 narrow = max(1, room - max(len(first), len(hang)))
-                for number, line in enumerate(_folded(console, cell, narrow)):
-                    made.append(Text.assemble((hang if number else first, "dim"), line))
-        return made
-
-    def _indented(self, lines: Iterable[Text]) -> list[Text]:
-        return [Text.assemble(" " * self._indent, line) for line in lines]
+                for number, line in enumerate(folded(console, cell, narrow)):
+                    lines.append(Text.assemble((hang if number else first, "dim"), line))
+        return lines
 
 
-def _folded(console: Console, cell: Text, width: int) -> list[Text]:
-    """The lines of a cell, broken between words, or within a word that is too long."""
-    made: list[Text] = []
-    for line in cell.split("\n", allow_blank=True):
+def folded(console: Console, text: Text, width: int) -> list[Text]:
+    """The lines of a text, broken between words, or within a word that is too long.
+
+    Continued lines keep the indentation of their first one.
+    """
+    lines: list[Text] = []
+    for line in text.split("\n", allow_blank=True):
         if cell_len(line.plain) <= width:
-            made.append(line)
+            lines.append(line)
             continue
         hang = len(line.plain) - len(line.plain.lstrip(" "))
         hang = hang if width - hang >= _NARROWEST else 0
         body = line[hang:]
         for part in body.wrap(console, width - hang, overflow="fold"):
             part.rstrip()
-            made.append(Text.assemble(" " * hang, part))
-    return made
+            lines.append(Text.assemble(" " * hang, part))
+    return lines
