@@ -137,8 +137,8 @@ async def models(url: str, backend: str) -> AsyncGenerator[tuple[Model, Model]]:
     role = load_config(overrides=overrides).model.role("target")
     secrets = Secrets(KEYS)
     async with Http() as http:
-        board = ModelFactory(secrets, http, MemoryCache(), Budget(Meter()))
-        yield provider_model(role, secrets, http).wire, board.connect(role)
+        factory = ModelFactory(secrets, http, MemoryCache(), Budget(Meter()))
+        yield provider_model(role, secrets, http).wire, factory.connect(role)
 
 
 async def cpu_per_call(model: Model, calls: int, at_once: int, first: int) -> float:

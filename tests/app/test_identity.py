@@ -61,8 +61,8 @@ async def identity(
     own = [f"env.data_path={make_rows(folder)}", "env.name=custom", "env.skill_init=blank"]
     brief = prepare(load_config(overrides=[*own, *overrides]), secrets=secrets)
     async with Http() as http:
-        board = ModelFactory(secrets, http, MemoryCache(), Budget(Meter()))
-        models = board.models_for(brief.config, brief.roles, {})
+        factory = ModelFactory(secrets, http, MemoryCache(), Budget(Meter()))
+        models = factory.models_for(brief.config, brief.roles, {})
         return dict(identity_of(brief, Chat(models["target"]), models))
 
 

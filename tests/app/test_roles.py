@@ -25,8 +25,8 @@ HELLO = Request(stage="test", messages=(Message("user", "hello"),))
 async def ask(role: Role, variables: dict[str, str], *settings: str) -> Meter:
     meter = Meter()
     async with Http() as http:
-        board = ModelFactory(Secrets(variables), http, MemoryCache(), Budget(meter))
-        model = board.connect(load_config(overrides=settings).model.role(role))
+        factory = ModelFactory(Secrets(variables), http, MemoryCache(), Budget(meter))
+        model = factory.connect(load_config(overrides=settings).model.role(role))
         await model.complete(HELLO)
     return meter
 
@@ -91,8 +91,8 @@ async def test_a_key_named_by_the_configuration_is_not_sent_where_an_env_file_sa
     (tmp_path / ".env").write_text("OPENAI_BASE_URL=https://elsewhere.example\n", "utf-8")
     role = load_config(overrides=["model.api_key_env=MY_OWN"]).model.role("target")
     async with Http() as http:
-        board = ModelFactory(Secrets.load(tmp_path), http, MemoryCache(), Budget(Meter()))
+        factory = ModelFactory(Secrets.load(tmp_path), http, MemoryCache(), Budget(Meter()))
         with pytest.raises(ConfigError, match="MY_OWN comes from the environment, but OPENAI_BASE"):
-            board.connect(role)
+            factory.connect(role)
         confirmed = ["model.api_key_env=MY_OWN", "model.base_url=https://elsewhere.example"]
-        board.connect(load_config(overrides=confirmed).model.role("target"))
+        factory.connect(load_config(overrides=confirmed).model.role("target"))

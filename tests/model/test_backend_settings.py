@@ -31,8 +31,8 @@ def connect(
     http: Http, variables: Mapping[str, str], *overrides: str, role: Role = "target"
 ) -> Model:
     config = load_config(overrides=list(overrides))
-    board = ModelFactory(Secrets(variables), http, MemoryCache(), Budget(Meter()))
-    return board.connect(config.model.role(role))
+    factory = ModelFactory(Secrets(variables), http, MemoryCache(), Budget(Meter()))
+    return factory.connect(config.model.role(role))
 
 
 async def sent(
@@ -286,9 +286,9 @@ async def test_two_roles_on_different_servers_share_no_limits() -> None:
         ]
     )
     async with Http() as http:
-        board = ModelFactory(Secrets({}), http, MemoryCache(), Budget(Meter()))
-        board.connect(config.model.role("optimizer"))
-        board.connect(config.model.role("target"))
-        assert len(board.endpoints) == 2
-        board.connect(config.model.role("target"))
-        assert len(board.endpoints) == 2
+        factory = ModelFactory(Secrets({}), http, MemoryCache(), Budget(Meter()))
+        factory.connect(config.model.role("optimizer"))
+        factory.connect(config.model.role("target"))
+        assert len(factory.endpoints) == 2
+        factory.connect(config.model.role("target"))
+        assert len(factory.endpoints) == 2
