@@ -19,16 +19,16 @@ from skillopt.core.memory import Memory
 from skillopt.core.ports import CompleteGate, Episode
 from skillopt.core.proposal import Candidate, Draft, Selection
 from skillopt.core.rollout import Evaluation, Rollout, Score, Trajectory
-from skillopt.core.seeds import blocks, shuffled
 from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
 from skillopt.engine.candidate_evaluation import Replication
-from skillopt.engine.halving import SuccessiveHalving
+from skillopt.engine.halving import HalveByGain, SuccessiveHalving
 from skillopt.engine.loop import train
 from skillopt.engine.plan import Plan, PlanSettings
 from skillopt.engine.rollouts import RolloutRunner
 from skillopt.engine.run import TrainingRun
+from skillopt.gates.compared import Metric
 from skillopt.model.scripted import Scripted
 from skillopt.optimizer.slow_update import LookBack
 from skillopt.prompts.ask import Asker
@@ -127,23 +127,14 @@ class Counted:
                 pass
 
 
-class Freely:
+class Freely(HalveByGain):
     """Lets every candidate run on validation tasks; then the better half goes on, to the end."""
-
-    def __init__(self, block: int) -> None:
-        self._block = block
 
     def screening(self, known: Evaluation) -> list[list[str]]:
         return [list(known.scores)]
 
-    def blocks(self, tasks: Sequence[str], step: int) -> list[Sequence[str]]:
-        return blocks(shuffled(tasks, step), self._block)
-
     def screened(self, gains: Mapping[str, float]) -> list[str]:
         return list(gains)
-
-    def halved(self, gains: Mapping[str, float]) -> list[str]:
-        return sorted(gains, key=lambda name: -gains[name])[: (len(gains) + 1) // 2]
 
 
 async def toss(
@@ -174,7 +165,11 @@ async def toss(
         gate=gate,
         slow_gate=gate,
         replication=replace(replication, block=runner.workers),
-        race=SuccessiveHalving(runner=runner, schedule=Freely(val // 2), gate=gate)
+        race=SuccessiveHalving(
+            runner=runner,
+            schedule=Freely(marks=Metric().marks, screen=0, block=val // 2),
+            gate=gate,
+        )
         if candidates > 1
         else None,
     )
