@@ -104,6 +104,7 @@ class TrainingRun:
         return self.speculation.of(due, self.parent(state, due.number).skill)
 
     def parent(self, state: State, step: int) -> Measured:
+        """The skill that a step sets out from."""
         return self.parents(state.pool, step)
 
     async def fit(self, state: State, draft: Draft) -> Draft:
