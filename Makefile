@@ -72,12 +72,12 @@ test-agents: $(VENV)/.developing agents ## run the tests with the real programs 
 
 LOWEST := .venv-lowest
 
-test-lowest: $(VENV)/.developing ## run the tests with the lowest allowed version of each dependency
+test-lowest: $(VENV)/.developing ## run the tests with the lowest allowed version of each dependency; QUICK=1: those of single packages
 	$(BIN)/python -m pip install --quiet uv
 	rm -rf $(LOWEST)
 	$(PYTHON) -m venv $(LOWEST)
 	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable '.[dev]'
-	SKILLOPT_LOWEST=1 $(LOWEST)/bin/python -m pytest -q -m 'not slow and not weights and not agents' -n $(JOBS)
+	SKILLOPT_LOWEST=1 $(LOWEST)/bin/python -m pytest -q -m 'not slow and not weights and not agents' -n $(JOBS) $(if $(QUICK),$(PARTS) $(addprefix tests/,model cli/test_main.py cli/test_widths.py test_floors.py))
 
 check: format lint types coverage ## run format, lint, types and coverage
 
