@@ -74,8 +74,8 @@ class WorkerProcess:
         try:
             yield RemoteExecutor(self.pipes.exchange, budget)
         finally:
-            if process.returncode is None:
-                process.kill()
+            assert process.stdin is not None
+            process.stdin.close()  # at the end of its input it removes its folder and ends
             await process.wait()
             await reading
 
