@@ -90,7 +90,7 @@ lint: $(VENV)/.developing ## run ruff
 types: $(VENV)/.developing ## run pyright in strict mode
 	$(BIN)/pyright
 
-MEASURING := $(addprefix tests/,analysis core engine gates modes durability optimizer store)
+MEASURING := $(addprefix tests/,analysis core engine gates modes durability optimizer store app/test_scorer_trials.py app/test_handoff.py)
 
 coverage: $(VENV)/.developing ## require 95 % branch coverage of core, engine, store, gates and analysis
 	$(BIN)/coverage erase
