@@ -44,9 +44,9 @@ class Codec(Generic[T]):
     def encode(self, value: T) -> bytes:
         """JSON on one line; a lone surrogate, which UTF-8 cannot hold, becomes `?`."""
         try:
-            return self._serializer.to_json(value)
+            return self._serializer.to_json(value, warnings=False)
         except PydanticSerializationError:
-            plain: object = self._serializer.to_python(value, mode="json")
+            plain: object = self._serializer.to_python(value, mode="json", warnings=False)
             return json.dumps(plain, ensure_ascii=False).encode(errors="replace")
 
     def without(self, value: T, hide: Callable[[str], str]) -> T:
@@ -85,6 +85,16 @@ def _events(facts: tuple[type[Fact], ...]) -> Codec[Event]:
 def reason(error: OSError | ValueError) -> str:
     """Why a file could not be read, on one line."""
     return error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+
+
+def problem(error: ValueError) -> str:
+    """What is wrong with a value, on one line: the field and what it should be."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors(include_url=False)[0]
+    field = ".".join(map(str, first["loc"]))
+    what = first["msg"].replace("Input should", "should")
+    return f"{field}: {what}" if field else what
 
 
 def unknown_kind(error: ValueError) -> str:

@@ -128,7 +128,15 @@ class EventFile:
 
     def append(self, event: Event) -> None:
         """Record before returning: a fact durably, a note at least beyond this process."""
-        line, last = _line(codec.events().encode(event), self._last)
+        payload = codec.events().encode(event)
+        try:
+            codec.events().decode(payload)
+        except ValueError as error:
+            raise StoreError(
+                f"{self._path}: {type(event).__name__} is not written, because it could not be "
+                f"read back: {codec.problem(error)}"
+            ) from error
+        line, last = _line(payload, self._last)
         try:
             self._write(line, durable=isinstance(event, Fact))
         except OSError as error:

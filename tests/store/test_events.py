@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import resource
 from pathlib import Path
@@ -192,8 +193,9 @@ def test_a_record_of_a_newer_version_is_refused_with_the_way_out(tmp_path: Path)
 
 def test_a_sound_line_with_unknown_content_is_refused_by_its_number(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    log = EventFile(path)
-    log.append(Timed("m", "p", float("nan")))
+    payload = b'{"type":"timed","move":"m","phase":"p","seconds":null}'
+    checksum = hashlib.sha256(b"/1/" + payload).hexdigest()[:16]
+    path.write_bytes(b'{"v":2,"seq":1,"sum":"%b",%b\n' % (checksum.encode(), payload[1:]))
     with pytest.raises(StoreError, match="line 1"):
         read_log(path)
 
@@ -240,3 +242,17 @@ def test_the_state_after_reading_is_the_state_after_writing(tmp_path: Path) -> N
 def test_text_that_utf8_cannot_hold_is_replaced_not_lost_with_the_rest() -> None:
     data = codec.codec_of(Reply).encode(Reply(text="a\ud800b"))
     assert codec.codec_of(Reply).decode(data) == Reply(text="a?b")
+
+
+def test_an_event_that_could_not_be_read_back_is_refused_and_nothing_is_written(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "events.jsonl"
+    log = EventFile(path)
+    log.append(Timed("step", "total", 1.0))
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match=r"Timed is not written.*seconds: should be a valid num"):
+        log.append(Timed("step", "total", float("nan")))
+    assert path.read_bytes() == before
+    log.append(Timed("step", "total", 2.0))
+    assert len(read_log(path)) == 2
