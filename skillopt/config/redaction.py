@@ -41,8 +41,9 @@ _AFTER: Final = tuple(
     re.compile(pattern)
     for pattern in (
         r"(?i)(authorization[\"']?\s*[:=]\s*[\"']?(?:(?:bearer|basic|token)\s+)?)[^\s\"',}]+",
-        # Our own complaint about such a setting is no secret.
-        r"(?i)((?<![A-Za-z0-9])api[-_]key[\"']?\s*[:=]\s*(?!should be )[\"']?)[^\s\"',}&]+",
+        # Our own complaint about such a setting is no secret, nor is what is hidden already.
+        r"(?i)((?<![A-Za-z0-9])api[-_]key[\"']?\s*[:=]\s*"
+        r"(?!should be |unknown key\b|\[redacted\][)\]]*(?:\s|\Z))[\"']?)[^\s\"',}&]+",
         r"(?i)(\bbearer\s+)[A-Za-z0-9._~+/=-]{8,}",
         # `Basic` is also an English word: what follows must look encoded.
         r"(?i)(\bbasic\s+)(?=\S*(?:[0-9=+/]|(?-i:[a-z][A-Z])))[A-Za-z0-9+/=]{8,}",

@@ -65,6 +65,18 @@ def test_a_key_on_the_command_line_is_not_repeated(call: Call, tmp_path: Path) -
     assert "sk-abc" not in done.err
 
 
+@pytest.mark.parametrize("value", ["sk-abcdefghijkl", "hunter2hunter2", "sk-abcdefghijkl!hunter2"])
+def test_the_refusal_of_a_key_as_a_setting_is_plain(value: str, call: Call, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("", encoding="utf-8")
+    done = call("train", "c.yaml", f"model.api_key={value}", cwd=tmp_path)
+    assert (
+        "model.api_key: unknown key; did you mean 'model.api_key_env'? "
+        "[command line (model.api_key=[redacted])]" in done.err
+    )
+    assert "hunter2" not in done.err
+    assert "sk-abc" not in done.err
+
+
 def test_all_mistakes_of_a_configuration_are_listed(call: Call, tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("train: {num_epoch: 2}\n", encoding="utf-8")
     done = call("train", "c.yaml", "modle.x=1", cwd=tmp_path)

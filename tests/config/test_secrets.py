@@ -72,6 +72,8 @@ def test_what_looks_like_a_secret_is_hidden(text: str, secret: str) -> None:
         "https://host:8000/v1/chat?a=b@c",
         "api_key_env: OPENAI_API_KEY",
         "model.azure_openai_api_key: should be the name of an environment variable",
+        "model.api_key: unknown key; did you mean 'model.api_key_env'?",
+        "[command line (model.api_key=[redacted])]",
         "npm_config_registry, hf_hub, sk-learn",
         "a basic arithmetic error; basic 12",
         "mail me@host.org at 10:30",
