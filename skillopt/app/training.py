@@ -92,7 +92,8 @@ class Training:
     async def go(self) -> State:
         """Train to the end of the plan, from wherever the event log ends."""
         spec, run = self.spec, self.run
-        before = replay(run.sink.record.events())
+        history = RunHistory.of(run.sink.record.events())
+        before = history.state
         unfinished = before is None or run.plan.next(before) is not None
         if unfinished:
             run.enter("preflight")
@@ -114,7 +115,7 @@ class Training:
             raise
         if exceeded := self.budget.exceeded:
             self.warn([exceeded])
-        if unfinished:
+        if unfinished or not history.finished:  # its note may be lost: the last line was cut
             run.sink.note(Finished(_now()))
         return state
 

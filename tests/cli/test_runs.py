@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 from support_cli import Call, Trained
+from support_cli import skillopt as program
 
 import skillopt
 from skillopt.core.events import Stopped
@@ -81,6 +83,17 @@ def test_a_run_without_a_note_of_its_end_is_crashed(last: str, own_copy: Path) -
     events.write_bytes(b"".join(lines[: ends[-1] + 1]))
     (run,) = skillopt.list_runs(own_copy)
     assert (run.status, run.why) == ("crashed", "")
+
+
+async def test_a_finished_run_whose_last_line_was_cut_is_finished_again(own_copy: Path) -> None:
+    events = own_copy / "run" / "events.jsonl"
+    os.truncate(events, events.stat().st_size - 20)
+    assert skillopt.describe_run(own_copy / "run").status == "crashed"
+    for _ in range(2):
+        done = await program("train", "c.yaml", cwd=own_copy)
+        assert done.code == 0, done
+        assert skillopt.describe_run(own_copy / "run").status == "finished"
+        assert events.read_bytes().count(b'"type":"finished"') == 1
 
 
 def test_a_run_whose_settings_are_lost_is_listed_all_the_same(call: Call, own_copy: Path) -> None:
