@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING  # noqa: TID251 - for laziness, not for a cycle
 if TYPE_CHECKING:
     from skillopt.api import *  # noqa: F403 - `skillopt.api.__all__` lists the names
 
-__version__ = "0.3.0"
+__version__ = "0.4.0.dev0"
 
 
 def __getattr__(name: str) -> object:

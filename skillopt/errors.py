@@ -49,6 +49,10 @@ class StoreError(SkilloptError):
     """A run directory is damaged, locked or belongs to another run."""
 
 
+class OldFormat(StoreError):
+    """A run directory was written by an earlier version, in a format that is no longer read."""
+
+
 class LogRewritten(StoreError):
     """An event log no longer has the event at a position from which reading was to go on."""
 

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 from skillopt.core.chat import Reply, Usage
 from skillopt.core.rollout import Failure, Rollout, Score
-from skillopt.errors import StoreError
+from skillopt.errors import OldFormat, StoreError
 from skillopt.store import codec
 from skillopt.store.files import unwritable
 from skillopt.store.ledger import (
@@ -66,6 +66,8 @@ _SURROUNDINGS = (
     "interrupted",
 )
 """Words of SQLite about the disk, permissions and other processes; any other is about the file."""
+_USER_VERSION = slice(60, 64)
+"""Where `user_version` stands in a file of SQLite."""
 # Keys are hashes, so rows land all over the index: rare checkpoints write each page fewer times.
 _PAGES_IN_WAL = 4000
 _KEEP_ROLLOUT = "INSERT OR IGNORE INTO rollouts VALUES (?,?,?,?,?,?,?,?,?)"
@@ -320,6 +322,7 @@ class SqliteCache:
     def _open(self) -> sqlite3.Connection:
         mode = "ro" if self._read_only else "rwc"
         with self._explained():
+            check_cache_format(self._path)
             uri = f"{self._path.absolute().as_uri()}?mode={mode}"
             db = sqlite3.connect(uri, uri=True, isolation_level=None)
             try:
@@ -332,17 +335,7 @@ class SqliteCache:
     def _prepare(self, db: sqlite3.Connection) -> None:
         """Check a file and set it up for writing."""
         (version,) = db.execute("PRAGMA user_version").fetchone()
-        if version > SCHEMA:
-            raise StoreError(
-                f"{self._path} was written by a newer version of skillopt (format {version}, "
-                f"this one reads {SCHEMA}). Upgrade skillopt to use it."
-            )
-        if 0 < version < SCHEMA:
-            raise StoreError(
-                f"{self._path} was written by an earlier version of skillopt (format {version}, "
-                f"this one reads {SCHEMA}). Choose another directory (env.out_root), or continue "
-                "with skillopt 0.3.0."
-            )
+        _check_version(self._path, version)
         if self._read_only:
             return
         if version == 0:
@@ -378,6 +371,34 @@ class SqliteCache:
             f"{self._path} is damaged: {reason}. Restore it from a copy, or move it away (with the "
             f"files {self._path.name}-wal and -shm beside it) and run the same command again: the "
             "record in events.jsonl stays valid, and only work that is needed again is paid again."
+        )
+
+
+def check_cache_format(path: Path) -> None:
+    """Refuse a file of another format, and leave it as it is.
+
+    SQLite would take what is in its log (`-wal`) into the file when it closes it.
+    """
+    try:
+        with path.open("rb") as file:
+            start = file.read(_USER_VERSION.stop)
+    except OSError:
+        return  # told when it is opened
+    if start.startswith(b"SQLite format 3\0") and len(start) == _USER_VERSION.stop:
+        _check_version(path, int.from_bytes(start[_USER_VERSION], "big", signed=True))
+
+
+def _check_version(path: Path, version: int) -> None:
+    if version > SCHEMA:
+        raise StoreError(
+            f"{path} was written by a newer version of skillopt (format {version}, "
+            f"this one reads {SCHEMA}). Upgrade skillopt to use it."
+        )
+    if 0 < version < SCHEMA:
+        raise OldFormat(
+            f"{path} was written by an earlier version of skillopt (format {version}, this one "
+            f"reads {SCHEMA}). Only the version that wrote it (0.3.0 or earlier) can show or "
+            "finish what is there; with this one, choose another directory (env.out_root)."
         )
 
 

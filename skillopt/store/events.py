@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from skillopt.core.events import Event, Fact
-from skillopt.errors import LogRewritten, StoreError
+from skillopt.errors import LogRewritten, OldFormat, StoreError
 from skillopt.store import codec
 from skillopt.store.files import sync_folder, unwritable
 
 FORMAT = 2
 
 _HEAD = re.compile(rb'\{"v":\d+,"seq":(?P<number>\d{1,18}),"sum":"(?P<sum>[0-9a-f]{16})",')
-_VERSION = re.compile(rb'\{"v":(\d{1,9}),')
+_VERSION = re.compile(rb'\{"v":(\d{1,9})(?:,|\Z)')
 _BLOCK = 64 * 1024
 """Bytes that are read at once on the way back to the start of a line."""
 
@@ -66,6 +66,8 @@ class LogReader:
             return []
         except OSError as error:
             raise StoreError(f"cannot read {self._path}: {error.strerror}") from error
+        if not after:
+            _check_version(self._path, data)  # also of a first line that is torn
         lines = data.split(b"\n")
         torn = lines.pop()
         if lines and not torn and not _parses(lines[-1]):
@@ -108,6 +110,15 @@ class LogReader:
 def read_log(path: Path) -> tuple[Event, ...]:
     """All events of a log, verified; a torn last line is left out."""
     return tuple(entry.event for entry in LogReader(path).read())
+
+
+def check_log_format(path: Path) -> None:
+    """Refuse a log of another format, by its first bytes; what it holds is not looked at."""
+    try:
+        with path.open("rb") as file:
+            _check_version(path, file.read(32))
+    except OSError:
+        return  # told when it is read
 
 
 class EventFile:
@@ -213,11 +224,11 @@ def _check_version(path: Path, line: bytes) -> None:
             f"this one reads {FORMAT}). Upgrade skillopt to continue this run."
         )
     if version < FORMAT:
-        raise StoreError(
+        raise OldFormat(
             f"{path} was written by an earlier version of skillopt (record format {version}, this "
-            f"one reads {FORMAT}). Finish or show this run with skillopt 0.3.0, or train into "
-            "another directory (env.out_root), for example from its best_skill.md "
-            "(env.skill_init)."
+            f"one reads {FORMAT}). Only the version that wrote it (0.3.0 or earlier) can show or "
+            "finish this run; with this one, train into another directory (env.out_root), for "
+            "example from its best_skill.md (env.skill_init)."
         )
 
 

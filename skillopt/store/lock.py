@@ -12,6 +12,8 @@ from typing import Final
 
 from skillopt.core.paths import not_a_folder
 from skillopt.errors import StoreError
+from skillopt.store.cache import check_cache_format
+from skillopt.store.events import check_log_format
 from skillopt.store.files import unwritable
 from skillopt.store.layout import Layout
 
@@ -27,7 +29,8 @@ _FIRST_PAGE: Final = 4096
 def check_folder(folder: Path) -> None:
     """Refuse a folder that holds something and that skillopt has not made, and a file.
 
-    A folder of ours is refused where what is written in it would be written somewhere else.
+    A folder of ours is refused where what is written in it would be written somewhere else, and
+    where it was written in a format that is not read here.
     """
     if why := not_a_folder(folder):
         raise StoreError(
@@ -35,10 +38,12 @@ def check_folder(folder: Path) -> None:
         )
     if not folder.is_dir():
         return
+    layout = Layout(folder)
     if is_ours(folder):
+        check_log_format(layout.events)
+        check_cache_format(layout.cache)
         _check_links(folder)
         return
-    layout = Layout(folder)
     others = [path.name for path in sorted(folder.iterdir()) if not _ignored(path, layout)]
     if others:
         shown = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")

@@ -1,17 +1,19 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from pathlib import Path
 
 import pytest
 from support_cli import make_project, skillopt
 from support_runs import Job, make_data
+from support_store import keep_reply
 
 from skillopt.core.chat import Reply
 from skillopt.datasets.manifests import write_manifest
 from skillopt.datasets.rows import read_rows
 from skillopt.datasets.splits import by_ratio
-from skillopt.errors import DataError, StoreError
+from skillopt.errors import DataError, OldFormat, StoreError
 from skillopt.store.cache import SqliteCache
 from skillopt.store.lock import RunLock
 from skillopt.testing.simulator import Simulator
@@ -72,6 +74,36 @@ async def test_a_name_that_no_folder_can_have_is_told_with_the_reason(tmp_path: 
             assert "bug" not in done.err
         done = await skillopt("doctor", "c.yaml", "--offline", long, cwd=tmp_path)
         assert "xxx cannot be a folder: File name too long" in done.out, done
+
+
+@pytest.mark.parametrize(
+    "log", [b'{"v":1,"seq":1,"sum":"fd6', b'{"v":1', b'{"v":1,"seq":1,"sum":"fd6\n', b"", None]
+)
+async def test_a_refused_start_in_a_run_of_an_earlier_version_changes_nothing(
+    tmp_path: Path, log: bytes | None
+) -> None:
+    run = tmp_path / "run"
+    cache = SqliteCache(run / "cache.sqlite")
+    await keep_reply(cache, "k")
+    cache.close()
+    database = sqlite3.connect(run / "cache.sqlite")
+    database.execute("PRAGMA user_version = 1")
+    database.close()
+    database = sqlite3.connect(run / "cache.sqlite", isolation_level=None)
+    database.execute("DELETE FROM calls")  # stands in the -wal
+    killed = tmp_path / "killed"
+    shutil.copytree(run, killed)
+    database.close()
+    assert (killed / "cache.sqlite-wal").stat().st_size
+    (killed / ".lock").write_text("pid 1 on host since long ago\n", encoding="utf-8")
+    if log is not None:
+        (killed / "events.jsonl").write_bytes(log)
+    before = content(killed)
+    async with Simulator() as simulator:
+        data = make_data(tmp_path / "data", (8, 6, 4))
+        with pytest.raises(OldFormat, match=r"0\.3\.0 or earlier"):
+            await Job(url=simulator.url, data=data, out=killed).here()
+    assert content(killed) == before
 
 
 async def test_no_command_that_writes_overwrites_a_folder_of_the_user(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support_runs import Job, make_data
 
+import skillopt
 from skillopt.core.rollout import RolloutSpec
 from skillopt.core.skill import MAIN, MOST, Reference, Skill, Text
 from skillopt.core.task import Task
@@ -124,7 +125,11 @@ async def test_a_run_of_an_earlier_format_is_refused_unchanged_with_the_way_out(
     layout.root.mkdir()
     old = (GOLDEN / "events.jsonl").read_bytes()
     layout.events.write_bytes(old)
-    way_out = r"earlier version of skillopt \(record format 1, .*best_skill.md"
+    way_out = (
+        r"earlier version of skillopt \(record format 1, .*"
+        r"Only the version that wrote it \(0\.3\.0 or earlier\) can .*best_skill.md"
+    )
+    assert skillopt.__version__.partition(".dev")[0] not in {"0.3.0", "0.2.0", "0.1.0"}
     with pytest.raises(StoreError, match=way_out):
         RunReader(layout.root)
     async with Simulator(seed=1) as sim:
