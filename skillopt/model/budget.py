@@ -108,6 +108,7 @@ class Budget:
         An answer must be paid, by calling what is given with its usage, before the block ends; or
         else it is recorded apart (`record`), and the reservation goes.
         """
+        _check(worst)
         what = f"{role}, {stage.replace('_', ' ')}"
         while (reason := self._refusal or self._against(worst, what)) is not None:
             if not self.held.calls:
@@ -257,6 +258,12 @@ class _Limit(NamedTuple):
 
 def _advice(limit: _Limit) -> str:
     return f"{_KEPT}; to resume, raise limits.{limit.name} and run the same command again."
+
+
+def _check(worst: Usage) -> None:
+    """Refuse a reservation that would give room to others."""
+    if not all(part >= 0 for part in (worst.calls, worst.input, worst.output, worst.dollars)):
+        raise ValueError(f"a call cannot take less than nothing: {worst}")
 
 
 def worst_case(request: Request, max_tokens: int) -> Usage:

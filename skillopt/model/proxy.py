@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from aiohttp import web
 
@@ -17,16 +17,80 @@ from skillopt.core.chat import Usage
 from skillopt.core.intake import BODY_BYTES, Json, read_json
 from skillopt.errors import BudgetSpent, SkilloptError
 from skillopt.model.budget import Budget
+from skillopt.model.completions import Completions
 from skillopt.model.prices import Tariff
 from skillopt.model.provider import HttpAnswer
 from skillopt.model.remote import Remote
 from skillopt.model.wire import usage_apart, usage_of
 
-_ASKS: Final = ("/chat/completions", "/responses", "/messages")
-_FREE: Final = ("/messages/count_tokens", "/models")
-"""What may be asked besides, and costs nothing."""
-_PER_CALL: Final = 64
+_Wire: TypeAlias = Literal["/chat/completions", "/responses", "/messages", "/messages/count_tokens"]
+_Path: TypeAlias = _Wire | Literal["/models"]
+
+_ASKS: Final[tuple[_Wire, ...]] = ("/chat/completions", "/responses", "/messages")
+_LIST: Final = "/models"
+_PATHS: Final[tuple[_Path, ...]] = (*_ASKS, "/messages/count_tokens", _LIST)
 _BYTES_PER_TOKEN: Final = 4
+
+
+def _names(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+_MOST_ASKED: Final = 10**9
+"""Tokens; whoever asks for more makes a mistake."""
+_MOST_CHOICES: Final = 16
+_PER_CALL: Final = 64
+_PER_IMAGE: Final = 6000
+_FIELDS: Final[Mapping[_Wire, frozenset[str]]] = {
+    "/chat/completions": _names(
+        """chat_template_kwargs frequency_penalty function_call functions logit_bias logprobs
+        messages metadata min_p n parallel_tool_calls presence_penalty prompt_cache_key
+        reasoning_effort reasoning_split repetition_penalty response_format seed stop stream
+        temperature thinking tool_choice tools top_k top_logprobs top_p user verbosity"""
+    ),
+    "/responses": _names(
+        """include input instructions metadata parallel_tool_calls prompt_cache_key reasoning
+        stream temperature text tool_choice tools top_logprobs top_p truncation user"""
+    ),
+    "/messages": _names(
+        """messages metadata output_config stop_sequences stream system temperature thinking
+        tool_choice tools top_k top_p"""
+    ),
+    "/messages/count_tokens": _names("messages system thinking tool_choice tools"),
+}
+"""Fields that ask for nothing but an answer of the model, from what is in the request.
+
+Others name further models, dearer service, or what lies at the server or elsewhere.
+"""
+_LOCAL_TOOLS: Final = (
+    *("function", "custom", "local_shell", "apply_patch"),
+    *("bash_", "text_editor_", "memory_", "computer_"),
+)
+"""How the types of tools begin that the program runs itself; any other is run by the server."""
+_PARTS: Final = _names(
+    """message text input_text output_text refusal image image_url input_image summary_text
+    reasoning reasoning_text thinking redacted_thinking function_call function_call_output
+    custom_tool_call custom_tool_call_output local_shell_call local_shell_call_output
+    apply_patch_call apply_patch_call_output tool_use tool_result"""
+)
+"""Types of what messages are made of; files, recordings and results of a server are not."""
+_FOREIGN: Final = _names("image_url file_id file_url file source input_audio audio_url video_url")
+"""What a part may hold instead of text."""
+_SPOKEN: Final = ("messages", "input", "system", "instructions")
+
+
+class _BadRequest(ValueError):
+    """A program asks for something that it cannot have."""
+
+
+@dataclass(frozen=True, slots=True)
+class _CheckedRequest:
+    """A request as it is sent."""
+
+    body: bytes
+    worst: Usage
+    """The most that it can take, without its price."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +117,7 @@ class ModelProxy:
     budget: Budget
     price: Tariff | None = None
     max_tokens: int
-    """The longest answer where a request does not say."""
+    """The longest answer; a request may ask for a shorter one."""
     role: str = "target"
     stage: str = "rollout"
     calls: list[ProxiedCall] = field(default_factory=list[ProxiedCall])
@@ -82,8 +146,8 @@ class ModelProxy:
                 await runner.cleanup()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        end = next((each for each in (*_FREE, *_ASKS) if request.path.endswith(each)), "")
-        if not end or request.method not in ("GET", "POST"):
+        ends: list[_Path] = [each for each in _PATHS if request.path.endswith(each)]
+        if not ends or request.method != ("GET" if ends[0] == _LIST else "POST"):
             return _error(404, "there is no such path")
         body = bytearray()
         async for chunk in request.content.iter_any():
@@ -91,31 +155,31 @@ class ModelProxy:
             if len(body) > BODY_BYTES:
                 return _error(413, "the request is too large")
         try:
-            if request.method == "GET" or end in _FREE:
-                answer = await self._send(end, bytes(body) if request.method == "POST" else None)
-            else:
-                answer = await self._ask(end, bytes(body))
+            end = ends[0]
+            answer = await (self._send(_LIST) if end == _LIST else self._ask(end, bytes(body)))
         except BudgetSpent as error:
             self.ended = error
             return _error(402, str(error))
+        except _BadRequest as error:
+            return _error(400, str(error))
         except SkilloptError as error:
             return _error(502, str(error))
-        except ValueError:
-            return _error(400, "the request is not a JSON object")
         kind = answer.headers.get("Content-Type", "application/json")
         return web.Response(status=answer.status, body=answer.body, headers={"Content-Type": kind})
 
-    async def _ask(self, end: str, body: bytes) -> HttpAnswer:
-        fields = _object(body)
-        fields["model"] = self.model
-        if end == "/chat/completions" and fields.get("stream") is True:
-            fields["stream_options"] = {"include_usage": True}
-        sent = json.dumps(fields).encode()
-        worst = Usage(1, len(sent) + _PER_CALL, self._longest(fields))
+    async def _ask(self, end: _Wire, body: bytes) -> HttpAnswer:
+        wire = self.remote.wire
+        limit = wire.limit_field if isinstance(wire, Completions) else "max_completion_tokens"
+        request = _check_request(
+            end, body, self.model, max_tokens=self.max_tokens, chat_limit=limit
+        )
+        if end == "/messages/count_tokens":  # which costs nothing
+            return await self._send(end, request.body)
+        worst = request.worst
         if self.price is not None:
             worst = replace(worst, dollars=self.price.most(worst))
         async with self.budget.hold(worst, self.role, self.stage):
-            return self._recorded(end, sent, await self._send(end, sent))
+            return self._recorded(end, request.body, await self._send(end, request.body))
 
     def _recorded(self, end: str, sent: bytes, answer: HttpAnswer) -> HttpAnswer:
         """The answer, once what it took is on disk; one of an error takes nothing."""
@@ -131,13 +195,7 @@ class ModelProxy:
         self.calls.append(ProxiedCall(end, sent, answer.status, answer.body, usage))
         return answer
 
-    def _longest(self, fields: Mapping[str, Json]) -> int:
-        names = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-        limits = [limit for name in names if isinstance(limit := fields.get(name), int)]
-        choices = fields.get("n")
-        return max(limits, default=self.max_tokens) * (choices if isinstance(choices, int) else 1)
-
-    async def _send(self, end: str, body: bytes | None) -> HttpAnswer:
+    async def _send(self, end: str, body: bytes | None = None) -> HttpAnswer:
         base = self.remote.url
         for known in _ASKS:
             base = base.removesuffix(known)
@@ -146,13 +204,113 @@ class ModelProxy:
         return await self.remote.http.send(base + end, headers=headers, timeout=timeout, body=body)
 
 
+def _check_request(
+    wire: _Wire, body: bytes, model: str, *, max_tokens: int, chat_limit: str
+) -> _CheckedRequest:
+    """The request with our model and a limit on its answer; `_BadRequest` says what is wrong.
+
+    `chat_limit` is what the server calls that limit in chat completions.
+    """
+    given = _object(body)
+    asked = {name: _whole(given, name, _MOST_ASKED) for name in _LIMITS}
+    choices = _whole(given, "n", _MOST_CHOICES)
+    if not isinstance(given.get("stream", False), bool):
+        raise _BadRequest("stream should be true or false")
+    fields = {name: value for name, value in given.items() if name in _FIELDS[wire]}
+    fields["model"] = model
+    _check_tools(fields)
+    images = sum(_images(fields.get(name)) for name in _SPOKEN)
+    longest = 0
+    match wire:
+        case "/chat/completions":
+            limits = (asked["max_tokens"], asked["max_completion_tokens"])
+            fields[chat_limit] = longest = _least(max_tokens, *limits)
+            if fields.get("stream"):
+                fields["stream_options"] = {"include_usage": True}
+        case "/responses":
+            fields["max_output_tokens"] = longest = _least(max_tokens, asked["max_output_tokens"])
+            fields["store"] = False
+        case "/messages":
+            fields["max_tokens"] = longest = _least(max_tokens, asked["max_tokens"])
+        case "/messages/count_tokens":
+            pass
+    sent = json.dumps(fields).encode()
+    answers = (choices or 1) if "n" in fields else 1
+    return _CheckedRequest(
+        sent, Usage(1, len(sent) + _PER_CALL + _PER_IMAGE * images, longest * answers)
+    )
+
+
 def _object(body: bytes) -> dict[str, Json]:
-    """The fields of a request; `ValueError` if it is no JSON object."""
-    match read_json(body):
-        case dict() as fields:
-            return fields
-        case other:
-            raise ValueError(f"not an object: {type(other).__name__}")
+    try:
+        found = read_json(body)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise _BadRequest("the request is not a JSON object")
+    return found
+
+
+def _whole(fields: Mapping[str, Json], name: str, most: int) -> int | None:
+    """A whole number above 0; None: the request does not say."""
+    number = fields.get(name)
+    if number is None:
+        return None
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 < number <= most:
+        raise _BadRequest(f"{name} should be a whole number from 1 to {most:,}")
+    return number
+
+
+def _least(most: int, *asked: int | None) -> int:
+    return min([most, *(number for number in asked if number is not None)])
+
+
+def _check_tools(fields: dict[str, Json]) -> None:
+    """Leave out the tools that the server would run."""
+    tools = fields.get("tools")
+    if tools is None:
+        return
+    if not isinstance(tools, list):
+        raise _BadRequest("tools should be a list")
+    kept: list[Json] = [tool for tool in tools if isinstance(tool, dict) and _is_local(tool)]
+    if kept:
+        fields["tools"] = kept
+    else:
+        del fields["tools"]
+        fields.pop("tool_choice", None)
+
+
+def _is_local(tool: Mapping[str, Json]) -> bool:
+    kind = tool.get("type", "custom")
+    return isinstance(kind, str) and kind.startswith(_LOCAL_TOOLS)
+
+
+def _images(parts: Json) -> int:
+    """How many pictures there are; `_BadRequest` for what the server would have to fetch."""
+    match parts:
+        case list():
+            return sum(map(_images, parts))
+        case dict():
+            kind = parts.get("type", "message" if "role" in parts else None)
+            if not isinstance(kind, str) or kind not in _PARTS:
+                raise _BadRequest(f"messages may not hold anything of type {json.dumps(kind)[:80]}")
+            inner = sum(_images(parts.get(name)) for name in ("content", "output"))
+            return inner + (_image(parts) if "image" in kind or _FOREIGN & parts.keys() else 0)
+        case _:
+            return 0
+
+
+def _image(part: Mapping[str, Json]) -> int:
+    match part:
+        case {"image_url": str(url)} | {"image_url": {"url": str(url)}} if "file_id" not in part:
+            held = url.startswith("data:")
+        case {"source": {"type": "base64"}}:
+            held = True
+        case _:
+            held = False
+    if not held:
+        raise _BadRequest("an image should be in the request itself, as a data: URL or base64")
+    return 1
 
 
 def _estimate(sent: bytes, answer: bytes) -> Usage:

@@ -118,6 +118,155 @@ async def test_nothing_else_is_forwarded(path: str, body: object, status: int) -
         assert not server.requests
 
 
+LIMITS = ("n", "max_tokens", "max_completion_tokens", "max_output_tokens")
+
+
+@pytest.mark.parametrize("name", LIMITS)
+@pytest.mark.parametrize("number", [-1000, -1, 0, 1.5, True, "5", 10**30])
+async def test_a_limit_that_is_no_sane_number_is_refused(name: str, number: object) -> None:
+    budget = Budget(Meter(), Limits(tokens=10_000))
+    async with (
+        ModelServer() as server,
+        proxied(server, budget) as proxy,
+        proxy.serve() as path,
+    ):
+        for url in (*PATHS.values(), "/v1/responses"):
+            status, text = await post(path, url, messages=[], **{name: number})
+            assert status == 400
+            assert f"{name} should be a whole number from 1 to" in text
+        assert not server.requests
+    assert budget.meter.total == budget.held == Usage()
+
+
+async def test_nothing_negative_is_set_aside() -> None:
+    budget = Budget(Meter(), Limits(tokens=10))
+    for worst in (Usage(1, -5), Usage(1, 0, -5), Usage(-1), Usage(1, dollars=-1.0)):
+        with pytest.raises(ValueError, match="less than nothing"):
+            async with budget.hold(worst, "target", "rollout"):
+                pass
+    assert budget.held == Usage()
+
+
+@pytest.mark.parametrize(
+    ("url", "asked", "sent"),
+    [
+        ("chat/completions", {}, {"max_tokens": 1000}),
+        ("chat/completions", {"max_output_tokens": 1}, {"max_tokens": 1000}),
+        ("chat/completions", {"max_completion_tokens": 7}, {"max_tokens": 7}),
+        ("chat/completions", {"max_tokens": 10**9, "n": 2}, {"max_tokens": 1000}),
+        ("chat/completions", {"max_tokens": None}, {"max_tokens": 1000}),
+        ("responses", {"max_tokens": 1}, {"max_output_tokens": 1000}),
+        ("responses", {"max_output_tokens": 20, "n": 3}, {"max_output_tokens": 20}),
+        ("messages", {"max_completion_tokens": 1}, {"max_tokens": 1000}),
+        ("messages", {"max_tokens": 30, "max_output_tokens": 1}, {"max_tokens": 30}),
+    ],
+)
+async def test_the_limit_that_counts_there_is_what_was_set_aside(
+    url: str, asked: dict[str, object], sent: dict[str, int], tmp_path: Path
+) -> None:
+    cache = SqliteCache(tmp_path / "cache")
+    async with (
+        ModelServer() as server,
+        proxied(server, Budget(Meter(), Limits(tokens=10**6), cache)) as proxy,
+        proxy.serve() as path,
+    ):
+        await post(path, f"/v1/{url}", messages=[], **asked)
+        (question,) = server.questions
+    assert isinstance(question.body, dict)
+    assert {name: question.body[name] for name in LIMITS[1:] if name in question.body} == sent
+    assert question.body.get("n") == (2 if asked.get("n") == 2 else None)
+    cache.close()
+
+
+@pytest.mark.parametrize("url", [*PATHS.values(), "/v1/responses", "/v1/messages/count_tokens"])
+async def test_only_what_asks_the_target_itself_goes_on(url: str) -> None:
+    own = {"name": "f", "type": "function", "function": {"name": "f"}}
+    more: dict[str, object] = {
+        "models": ["dear"],
+        "service_tier": "priority",
+        "previous_response_id": "r1",
+        "mcp_servers": [{"url": "http://evil"}],
+        "web_search_options": {"on": True},
+        "temperature": 0.5,
+    }
+    async with (
+        ModelServer() as server,
+        proxied(server, Budget(Meter())) as proxy,
+        proxy.serve() as path,
+    ):
+        tools = [own, {"type": "mcp", "server_url": "http://evil"}, {"type": "web_search_20250305"}]
+        status, text = await post(path, url, model="other", messages=[], tools=tools, **more)
+        assert status == 200, text
+        await post(path, url, tools=tools[1:], tool_choice="required")
+        first, second = (request.body for request in server.requests)
+    assert isinstance(first, dict)
+    assert isinstance(second, dict)
+    assert first["model"] == "m"
+    assert first["tools"] == [own]
+    assert not {*more} - {"temperature"} & {*first}
+    assert ("temperature" in first) == ("count_tokens" not in url)
+    assert not {"tools", "tool_choice"} & {*second}
+
+
+WEB = "http://h/x.png"
+
+
+@pytest.mark.parametrize(
+    ("url", "part"),
+    [
+        ("chat/completions", {"type": "image_url", "image_url": {"url": WEB}}),
+        ("chat/completions", {"image_url": {"url": WEB}}),
+        ("chat/completions", {"type": ["text"], "text": "x"}),
+        ("chat/completions", {"type": "text", "video_url": {"url": WEB}}),
+        ("chat/completions", {"type": "file", "file": {"file_id": "f"}}),
+        ("responses", {"type": "input_image", "image_url": WEB}),
+        ("responses", {"type": "input_image", "file_id": "f"}),
+        ("responses", {"type": "input_file", "file_url": WEB}),
+        ("messages", {"type": "image", "source": {"type": "url", "url": WEB}}),
+        (
+            "messages",
+            {"type": "tool_result", "content": [{"type": "image", "source": {"type": "file"}}]},
+        ),
+        ("messages/count_tokens", {"type": "document", "source": {"type": "url", "url": WEB}}),
+    ],
+)
+async def test_nothing_is_fetched_for_a_program(url: str, part: dict[str, object]) -> None:
+    async with (
+        ModelServer() as server,
+        proxied(server, Budget(Meter())) as proxy,
+        proxy.serve() as path,
+    ):
+        messages = [{"role": "user", "content": [part]}]
+        name = "input" if url == "responses" else "messages"
+        status, _ = await post(path, f"/v1/{url}", **{name: messages})
+        assert status == 400
+        assert not server.requests
+
+
+@pytest.mark.parametrize(
+    ("url", "part"),
+    [
+        ("chat/completions", {"type": "image_url", "image_url": {"url": "data:image/png;base64,"}}),
+        ("responses", {"type": "input_image", "image_url": "data:image/png;base64,"}),
+        ("messages", {"type": "image", "source": {"type": "base64", "data": ""}}),
+        ("messages", {"type": "tool_use", "id": "1", "name": "get", "input": {"url": WEB}}),
+    ],
+)
+async def test_what_is_in_the_request_itself_goes_on(url: str, part: dict[str, object]) -> None:
+    async with (
+        ModelServer() as server,
+        proxied(server, Budget(Meter())) as proxy,
+        proxy.serve() as path,
+    ):
+        messages = [{"role": "user", "content": [part]}]
+        name = "input" if url == "responses" else "messages"
+        status, text = await post(path, f"/v1/{url}", **{name: messages})
+        assert status == 200, text
+        (question,) = server.questions
+    assert isinstance(question.body, dict)
+    assert question.body[name] == messages
+
+
 async def test_an_error_of_the_server_is_passed_on_without_the_key_and_costs_nothing() -> None:
     budget = Budget(Meter(), Limits(calls=5))
     async with (
