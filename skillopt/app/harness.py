@@ -22,7 +22,6 @@ from skillopt.core.episode import EpisodeNeed
 from skillopt.core.ports import Environment, Harness, Sandbox, TellsNeeds
 from skillopt.errors import ConfigError, Refused
 from skillopt.harness.base import HarnessContext, HarnessKind, SandboxKind
-from skillopt.model.proxy import ModelProxy
 from skillopt.model.remote import Remote
 
 
@@ -102,6 +101,8 @@ def make_harness(config: Config, model: Model, factory: ModelFactory) -> Harness
                 f"env.harness: {config.env.harness} runs a program that asks the target over HTTP, "
                 f"and model.target_backend: {role.backend} has no HTTP API; choose another"
             )
+        from skillopt.model.proxy import ModelProxy  # brings a web server with it
+
         proxy = ModelProxy(
             remote=remote,
             model=role.model,

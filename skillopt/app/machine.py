@@ -6,8 +6,6 @@ import importlib.util
 import json
 import platform
 import shutil
-import urllib.error
-import urllib.request
 from collections.abc import Iterable, Iterator
 
 from skillopt import __version__
@@ -95,6 +93,9 @@ def local_url(port: int) -> str:
 
 def first_model(url: str) -> str | None:
     """The first model that a server offers; None when there is no such server."""
+    import urllib.error
+    import urllib.request
+
     try:
         with urllib.request.urlopen(f"{url}/models", timeout=_PATIENCE) as answer:  # noqa: S310
             listed: Json = json.load(answer)

