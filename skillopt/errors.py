@@ -2,6 +2,7 @@
 
 SkilloptError
 ├── ConfigError          the configuration is wrong; the message names the key and the file
+├── PartError            a part that somebody else wrote raised an error or returned nonsense
 ├── DataError            a dataset or split cannot be used
 ├── SkillError           a skill document cannot be read
 ├── StoreError           a run directory is damaged, locked or belongs to another run
@@ -35,6 +36,10 @@ class SkilloptError(Exception):
 
 class ConfigError(SkilloptError):
     """The configuration is wrong."""
+
+
+class PartError(SkilloptError):
+    """A part that somebody else wrote raised an error, or returned what cannot be used."""
 
 
 class DataError(SkilloptError):
@@ -142,7 +147,7 @@ class EnvironmentFault(RolloutError):
 
 
 @contextmanager
-def attributed_to(kind: Callable[[str], RolloutError], doing: str) -> Generator[None, None, None]:
+def attributed_to(kind: Callable[[str], SkilloptError], doing: str) -> Generator[None, None, None]:
     """Convert any exception into `kind`; errors of this package are raised unchanged.
 
     `sys.exit` and other exceptions that are not an `Exception` are converted, too: code of a user

@@ -87,6 +87,13 @@ def reason(error: OSError | ValueError) -> str:
     return error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
 
 
+def check(kind: Any, value: object) -> None:  # noqa: ANN401 - any type, unions too
+    """Raise ValueError where a value is not of this type, or could not be read back."""
+    TypeAdapter[object](kind).validate_python(value, strict=True)
+    codec = codec_of(kind)
+    codec.decode(codec.encode(value))
+
+
 def problem(error: ValueError) -> str:
     """What is wrong with a value, on one line: the field and what it should be."""
     if not isinstance(error, ValidationError):
