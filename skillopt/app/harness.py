@@ -22,6 +22,7 @@ from skillopt.core.episode import EpisodeNeed
 from skillopt.core.ports import Environment, Harness, Sandbox, TellsNeeds
 from skillopt.errors import ConfigError, Refused
 from skillopt.harness.base import HarnessContext, HarnessKind, SandboxKind
+from skillopt.model.rate_limits import AdaptiveConcurrency
 from skillopt.model.remote import Remote
 
 
@@ -87,6 +88,7 @@ def check_harness(config: Config, environment: Environment, own: Harness | None)
 def make_harness(config: Config, model: Model, factory: ModelFactory) -> Harness:
     role, budget = config.model.role("target"), factory.budget
     price = price_of(role)
+    http = AdaptiveConcurrency(factory.http)
 
     async def charge(usage: Usage) -> None:
         if price is not None and not usage.dollars:
@@ -95,7 +97,8 @@ def make_harness(config: Config, model: Model, factory: ModelFactory) -> Harness
 
     @asynccontextmanager
     async def serve_model(owner: int | None) -> AsyncGenerator[Path, None]:
-        remote = provider_model(role, factory.secrets, factory.http).wire
+        connection = provider_model(role, factory.secrets, http)
+        remote = connection.wire
         if not isinstance(remote, Remote):
             raise ConfigError(
                 f"env.harness: {config.env.harness} runs a program that asks the target over HTTP, "
@@ -107,6 +110,8 @@ def make_harness(config: Config, model: Model, factory: ModelFactory) -> Harness
             remote=remote,
             model=role.model,
             budget=budget,
+            endpoint=factory.endpoint(role, connection),
+            hide=factory.secrets.hide_values,
             price=price,
             max_tokens=role.max_tokens,
         )

@@ -228,7 +228,7 @@ class ModelFactory:
         """The model of a role, from the wire up; `concurrency` bounds this role alone."""
         connection = provider_model(role, self.secrets, AdaptiveConcurrency(self.http), self.queue)
         metered = self._metered(connection.wire, role, price_of(role))
-        endpoint = self._endpoint(role, connection)
+        endpoint = self.endpoint(role, connection)
         model: Model = Limited(metered, endpoint)
         if concurrency is not None:
             model = Limited(model, Endpoint(role.role, concurrency=concurrency))
@@ -251,7 +251,8 @@ class ModelFactory:
         cleaned = Cleaned(model, self.secrets.hide_values)
         return Metered(cleaned, role.role, self.budget, price, role.max_tokens)
 
-    def _endpoint(self, role: RoleModel, connection: ProviderModel) -> Endpoint:
+    def endpoint(self, role: RoleModel, connection: ProviderModel) -> Endpoint:
+        """The limits of the server, shared by all who ask it with this key."""
         limits = role.max_concurrency, role.requests_per_minute, role.tokens_per_minute
         place = (role.backend, connection.url, connection.settings.api_key, *limits)
         if place not in self.endpoints:

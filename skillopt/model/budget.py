@@ -149,6 +149,14 @@ class Budget:
             self._freed.set()
             self._freed = asyncio.Event()
 
+    def never(self, worst: Usage) -> str | None:
+        """Why such a call would not fit even if nothing were spent yet, if so."""
+        limit = self._beyond(worst)
+        if limit is None:
+            return None
+        most, cap = limit.show(limit.of(worst)), limit.show(limit.cap)
+        return f"the call may take up to {most}, and limits.{limit.name} allows {cap} in all"
+
     def _reserve(self, worst: Usage, role: str, stage: str) -> Reservation | None:
         if self.reservations is None:
             return None

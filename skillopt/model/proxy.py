@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from skillopt.model.budget import Budget
 from skillopt.model.completions import Completions
 from skillopt.model.prices import Tariff
 from skillopt.model.provider import HttpAnswer
+from skillopt.model.rate_limits import Endpoint
 from skillopt.model.remote import Remote
 from skillopt.model.wire import usage_apart, usage_of
 
@@ -80,8 +81,12 @@ _FOREIGN: Final = _names("image_url file_id file_url file source input_audio aud
 _SPOKEN: Final = ("messages", "input", "system", "instructions")
 
 
-class _BadRequest(ValueError):
+class _Refusal(Exception):
     """A program asks for something that it cannot have."""
+
+    def __init__(self, reason: str, status: int = 400) -> None:
+        super().__init__(reason)
+        self.status = status
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +120,10 @@ class ModelProxy:
     remote: Remote
     model: str
     budget: Budget
+    endpoint: Endpoint
+    """The limits of the server, shared with all others who ask it."""
+    hide: Callable[[str], str] = str
+    """Takes the secrets of the run out of a text."""
     price: Tariff | None = None
     max_tokens: int
     """The longest answer; a request may ask for a shorter one."""
@@ -155,47 +164,69 @@ class ModelProxy:
             if len(body) > BODY_BYTES:
                 return _error(413, "the request is too large")
         try:
-            end = ends[0]
-            answer = await (self._send(_LIST) if end == _LIST else self._ask(end, bytes(body)))
+            answer = await self._answer(ends[0], bytes(body))
         except BudgetSpent as error:
             self.ended = error
             return _error(402, str(error))
-        except _BadRequest as error:
-            return _error(400, str(error))
+        except _Refusal as error:
+            return _error(error.status, str(error))
         except SkilloptError as error:
-            return _error(502, str(error))
+            return _error(502, self._without_secrets(str(error)))
         kind = answer.headers.get("Content-Type", "application/json")
         return web.Response(status=answer.status, body=answer.body, headers={"Content-Type": kind})
 
-    async def _ask(self, end: _Wire, body: bytes) -> HttpAnswer:
+    async def _answer(self, end: _Path, body: bytes) -> HttpAnswer:
+        if end == _LIST:
+            return await self._free(end)
         wire = self.remote.wire
         limit = wire.limit_field if isinstance(wire, Completions) else "max_completion_tokens"
         request = _check_request(
             end, body, self.model, max_tokens=self.max_tokens, chat_limit=limit
         )
-        if end == "/messages/count_tokens":  # which costs nothing
-            return await self._send(end, request.body)
-        worst = request.worst
+        if end == "/messages/count_tokens":
+            return await self._free(end, request.body)
+        return await self._ask(end, request)
+
+    async def _free(self, end: str, body: bytes | None = None) -> HttpAnswer:
+        """The answer to what costs nothing."""
+        async with self.endpoint.turn(0):
+            return self._shown(await self._send(end, body))
+
+    async def _ask(self, end: str, request: _CheckedRequest) -> HttpAnswer:
+        sent, worst = request.body, request.worst
         if self.price is not None:
             worst = replace(worst, dollars=self.price.most(worst))
-        async with self.budget.hold(worst, self.role, self.stage):
-            return self._recorded(end, request.body, await self._send(end, request.body))
+        if reason := self.budget.never(worst):
+            raise _Refusal(reason, status=402)
+        async with (
+            self.endpoint.turn(len(sent) // _BYTES_PER_TOKEN) as settle,
+            self.budget.hold(worst, self.role, self.stage),
+        ):
+            answer = await self._send(end, sent)
+            usage = self._paid(end, sent, answer)
+            settle(usage)
+            answer = self._shown(answer)
+            self.calls.append(ProxiedCall(end, sent, answer.status, answer.body, usage))
+            return answer
 
-    def _recorded(self, end: str, sent: bytes, answer: HttpAnswer) -> HttpAnswer:
-        """The answer, once what it took is on disk; one of an error takes nothing."""
-        usage = Usage()
-        if answer.status == 200:
-            usage = _usage(end, answer.body) or _estimate(sent, answer.body)
-            if self.price is not None:
-                usage = replace(usage, dollars=self.price.cost(usage))
-            self.budget.record(usage, role=self.role, stage=self.stage)
-        else:
-            hide = self.remote.caller.credentials.hide
-            answer = answer._replace(body=hide(answer.body.decode(errors="replace")).encode())
-        self.calls.append(ProxiedCall(end, sent, answer.status, answer.body, usage))
-        return answer
+    def _paid(self, end: str, sent: bytes, answer: HttpAnswer) -> Usage:
+        """What it took, once that is on disk; an answer that tells of an error takes nothing."""
+        if answer.status != 200:
+            return Usage()
+        usage = _usage(end, answer.body) or _estimate(sent, answer.body)
+        if self.price is not None:
+            usage = replace(usage, dollars=self.price.cost(usage))
+        self.budget.record(usage, role=self.role, stage=self.stage)
+        return usage
 
-    async def _send(self, end: str, body: bytes | None = None) -> HttpAnswer:
+    def _shown(self, answer: HttpAnswer) -> HttpAnswer:
+        text = answer.body.decode(errors="surrogateescape")
+        return answer._replace(body=self._without_secrets(text).encode(errors="surrogateescape"))
+
+    def _without_secrets(self, text: str) -> str:
+        return self.hide(self.remote.caller.credentials.hide(text))
+
+    async def _send(self, end: str, body: bytes | None) -> HttpAnswer:
         base = self.remote.url
         for known in _ASKS:
             base = base.removesuffix(known)
@@ -207,7 +238,7 @@ class ModelProxy:
 def _check_request(
     wire: _Wire, body: bytes, model: str, *, max_tokens: int, chat_limit: str
 ) -> _CheckedRequest:
-    """The request with our model and a limit on its answer; `_BadRequest` says what is wrong.
+    """The request with our model and a limit on its answer; `_Refusal` says what is wrong.
 
     `chat_limit` is what the server calls that limit in chat completions.
     """
@@ -215,7 +246,7 @@ def _check_request(
     asked = {name: _whole(given, name, _MOST_ASKED) for name in _LIMITS}
     choices = _whole(given, "n", _MOST_CHOICES)
     if not isinstance(given.get("stream", False), bool):
-        raise _BadRequest("stream should be true or false")
+        raise _Refusal("stream should be true or false")
     fields = {name: value for name, value in given.items() if name in _FIELDS[wire]}
     fields["model"] = model
     _check_tools(fields)
@@ -247,7 +278,7 @@ def _object(body: bytes) -> dict[str, Json]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise _BadRequest("the request is not a JSON object")
+        raise _Refusal("the request is not a JSON object")
     return found
 
 
@@ -257,7 +288,7 @@ def _whole(fields: Mapping[str, Json], name: str, most: int) -> int | None:
     if number is None:
         return None
     if isinstance(number, bool) or not isinstance(number, int) or not 0 < number <= most:
-        raise _BadRequest(f"{name} should be a whole number from 1 to {most:,}")
+        raise _Refusal(f"{name} should be a whole number from 1 to {most:,}")
     return number
 
 
@@ -271,7 +302,7 @@ def _check_tools(fields: dict[str, Json]) -> None:
     if tools is None:
         return
     if not isinstance(tools, list):
-        raise _BadRequest("tools should be a list")
+        raise _Refusal("tools should be a list")
     kept: list[Json] = [tool for tool in tools if isinstance(tool, dict) and _is_local(tool)]
     if kept:
         fields["tools"] = kept
@@ -286,14 +317,14 @@ def _is_local(tool: Mapping[str, Json]) -> bool:
 
 
 def _images(parts: Json) -> int:
-    """How many pictures there are; `_BadRequest` for what the server would have to fetch."""
+    """How many pictures there are; `_Refusal` for what the server would have to fetch."""
     match parts:
         case list():
             return sum(map(_images, parts))
         case dict():
             kind = parts.get("type", "message" if "role" in parts else None)
             if not isinstance(kind, str) or kind not in _PARTS:
-                raise _BadRequest(f"messages may not hold anything of type {json.dumps(kind)[:80]}")
+                raise _Refusal(f"messages may not hold anything of type {json.dumps(kind)[:80]}")
             inner = sum(_images(parts.get(name)) for name in ("content", "output"))
             return inner + (_image(parts) if "image" in kind or _FOREIGN & parts.keys() else 0)
         case _:
@@ -309,7 +340,7 @@ def _image(part: Mapping[str, Json]) -> int:
         case _:
             held = False
     if not held:
-        raise _BadRequest("an image should be in the request itself, as a data: URL or base64")
+        raise _Refusal("an image should be in the request itself, as a data: URL or base64")
     return 1
 
 

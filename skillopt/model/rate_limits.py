@@ -6,13 +6,13 @@ import asyncio
 import re
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from skillopt.core.chat import Model, Reply, Request
+from skillopt.core.chat import Model, Reply, Request, Usage
 from skillopt.core.events import Waiting
 from skillopt.errors import AccessError, ConfigError, ModelError, Unavailable
 from skillopt.model.errors import Down, Unreachable, retry_after
@@ -149,12 +149,29 @@ class Endpoint:
 
     async def call(self, model: Model, request: Request) -> Reply:
         """Ask the model within the limits; `AccessError` once the server counts as dead."""
+        async with self.turn(estimate_input(request)) as settle:
+            reply = await model.complete(request)
+            settle(reply.usage)
+        return reply
+
+    @asynccontextmanager
+    async def turn(self, tokens: int) -> AsyncGenerator[Callable[[Usage], None], None]:
+        """Wait for a turn within the limits, for a call that sends about so many tokens.
+
+        What is given is called with what it took.
+        """
+
+        def settle(usage: Usage) -> None:
+            used = usage.input + usage.output
+            if self._tokens and used:  # 0: the server does not count
+                self._tokens.settle(used - tokens)
+
         async with self._slots:
             if self._requests or self._tokens:
-                await self._turn(request)
+                await self._wait(tokens)
             self.breaker.check()
             try:
-                reply = await model.complete(request)
+                yield settle
             except Unreachable:
                 self.breaker.missed()
                 self.breaker.check()
@@ -166,14 +183,10 @@ class Endpoint:
                 self.breaker.answered()
                 raise
             self.breaker.answered()
-            used = reply.usage.input + reply.usage.output
-            if self._tokens and used:  # 0: the server does not count
-                self._tokens.settle(used - estimate_input(request))
-            return reply
 
-    async def _turn(self, request: Request) -> None:
+    async def _wait(self, tokens: int) -> None:
         """Wait for a place in both rates; a caller that goes away gives its place back."""
-        taken = ((self._requests, 1), (self._tokens, estimate_input(request)))
+        taken = ((self._requests, 1), (self._tokens, tokens))
         turns = [(limiter, units) for limiter, units in taken if limiter]
         wait = max(limiter.take(units) for limiter, units in turns)
         if wait <= 0:

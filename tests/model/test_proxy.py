@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from skillopt.app.models import provider_model
 from skillopt.config.load import load_config
@@ -21,12 +23,14 @@ from skillopt.model.budget import Budget, Limits, Meter
 from skillopt.model.http import Http
 from skillopt.model.prices import Price
 from skillopt.model.proxy import ModelProxy
+from skillopt.model.rate_limits import Endpoint
 from skillopt.model.remote import Remote
 from skillopt.store.cache import SqliteCache
 from skillopt.testing.model_server import ModelServer, Say
 from skillopt.testing.wires import CACHED, SENT, STORED, WRITTEN
 
 KEY = "sk-of-the-run-0123456789"
+OTHER = "sk-of-the-optimizer-0123456789"
 PATHS = {
     "openai_compatible": "/v1/chat/completions",
     "claude_chat": "/v1/messages",
@@ -35,16 +39,29 @@ PATHS = {
 
 @asynccontextmanager
 async def proxied(
-    server: ModelServer, budget: Budget, backend: str = "openai_compatible"
+    server: ModelServer,
+    budget: Budget,
+    backend: str = "openai_compatible",
+    endpoint: Endpoint | None = None,
 ) -> AsyncGenerator[ModelProxy, None]:
     name = {"openai_compatible": "OPENAI_COMPATIBLE", "claude_chat": "ANTHROPIC"}[backend]
-    secrets = Secrets({f"{name}_API_KEY": KEY, f"{name}_BASE_URL": f"{server.url}/v1"})
+    variables = {f"{name}_API_KEY": KEY, f"{name}_BASE_URL": f"{server.url}/v1"}
+    secrets = Secrets({**variables, "OTHER_API_KEY": OTHER})
+    assert secrets.get("OTHER_API_KEY") == OTHER
     role = load_config(overrides=[f"backend={backend}", "target=m"]).model.role("target")
     async with Http() as http:
         remote = provider_model(role, secrets, http).wire
         assert isinstance(remote, Remote)
         price = Price(input=1, output=10)
-        yield ModelProxy(remote=remote, model="m", budget=budget, price=price, max_tokens=1000)
+        yield ModelProxy(
+            remote=remote,
+            model="m",
+            budget=budget,
+            endpoint=endpoint or Endpoint("server"),
+            hide=secrets.hide_values,
+            price=price,
+            max_tokens=1000,
+        )
 
 
 async def post(path: Path, url: str, **body: object) -> tuple[int, str]:
@@ -265,6 +282,89 @@ async def test_what_is_in_the_request_itself_goes_on(url: str, part: dict[str, o
         (question,) = server.questions
     assert isinstance(question.body, dict)
     assert question.body[name] == messages
+
+
+class Gossip(ModelServer):
+    """Answers whatever it is asked with the keys of the run."""
+
+    status = 200
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(
+            body=f'{{"id": "{KEY}, {OTHER}"}} \xff'.encode("latin-1"), status=self.status
+        )
+
+
+@pytest.mark.parametrize("status", [200, 500])
+@pytest.mark.parametrize("url", ["models", "messages", "messages/count_tokens", "chat/completions"])
+async def test_no_answer_holds_a_secret_of_the_run(url: str, status: int) -> None:
+    async with Gossip() as server, proxied(server, Budget(Meter())) as proxy:
+        server.status = status
+        async with proxy.serve() as path:
+            connector = aiohttp.UnixConnector(str(path))
+            async with aiohttp.ClientSession(connector=connector) as session:
+                ask = session.get if url == "models" else session.post
+                async with ask(f"http://proxy/v1/{url}", json={"messages": []}) as response:
+                    assert response.status == status
+                    text = await response.read()
+    assert text.startswith(b'{"id": "')
+    assert text.endswith(b"\xff")
+    assert KEY.encode() not in text
+    assert OTHER.encode() not in text
+    assert not any(KEY.encode() in call.answer for call in proxy.calls)
+
+
+class Counting(ModelServer):
+    """Counts the requests under way."""
+
+    now = most = 0
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        try:
+            for _ in range(100):
+                await asyncio.sleep(0)
+            return await super().handle(request)
+        finally:
+            self.now -= 1
+
+
+async def test_a_program_asks_within_the_limits_of_the_server() -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    endpoint = Endpoint("s", concurrency=2, requests_per_minute=60, clock=lambda: 0.0, sleep=sleep)
+    async with (
+        Counting() as server,
+        proxied(server, Budget(Meter()), endpoint=endpoint) as proxy,
+        proxy.serve() as path,
+    ):
+        asked = [post(path, "/v1/chat/completions", messages=[]) for _ in range(5)]
+        asked.append(post(path, "/v1/messages/count_tokens", messages=[]))
+        answers = await asyncio.gather(*asked)
+    assert [status for status, _ in answers] == [200] * 6
+    assert server.most <= 2
+    assert waits == [1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+@pytest.mark.parametrize("limits", [Limits(tokens=9000), Limits(dollars=0.08)])
+async def test_a_call_that_could_never_fit_is_refused_and_the_run_goes_on(limits: Limits) -> None:
+    budget = Budget(Meter(), limits)
+    async with (
+        ModelServer() as server,
+        proxied(server, budget) as proxy,
+        proxy.serve() as path,
+    ):
+        refused, text = await post(path, "/v1/chat/completions", messages=[], n=9)
+        status, _ = await post(path, "/v1/chat/completions", messages=[])
+        assert len(server.questions) == 1
+    assert (refused, status) == (402, 200)
+    assert "the call may take up to" in text
+    assert budget.meter.total.calls == 1
+    assert proxy.ended is None
 
 
 async def test_an_error_of_the_server_is_passed_on_without_the_key_and_costs_nothing() -> None:
