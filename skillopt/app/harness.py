@@ -20,7 +20,7 @@ from skillopt.core.abilities import check_served, refuse_unserved
 from skillopt.core.chat import Model, Reply, Request, Usage
 from skillopt.core.episode import EpisodeNeed
 from skillopt.core.ports import Environment, Harness, Sandbox, TellsNeeds
-from skillopt.errors import ConfigError, Refused
+from skillopt.errors import ConfigError, PartError, Refused, attributed_to
 from skillopt.harness.base import HarnessContext, HarnessKind, SandboxKind
 from skillopt.model.rate_limits import AdaptiveConcurrency
 from skillopt.model.remote import Remote
@@ -127,7 +127,9 @@ def make_harness(config: Config, model: Model, factory: ModelFactory) -> Harness
         serve_model=serve_model,
         sandbox=partial(make_sandbox, config),
     )
-    return harness_kind(config).create(context)
+    kind = harness_kind(config)
+    with attributed_to(PartError, f"env.harness {config.env.harness}"):
+        return kind.create(context)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import os
 import re
 import stat
 import unicodedata
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias, cast
@@ -169,6 +169,18 @@ def clean_reply(reply: Reply) -> Reply:
         calls=tuple(ToolCall(*texts) for texts in calls),
         memo=clean_text(reply.memo),
     )
+
+
+def is_sound(usage: object) -> bool:
+    """Whether a usage can be true: counts are whole numbers within limits, dollars are finite."""
+    if not isinstance(usage, Usage):
+        return False
+    counts: Sequence[object] = (
+        *(usage.calls, usage.input, usage.output, usage.cached, usage.estimated, usage.stored),
+    )
+    whole = all(isinstance(count, int) and 0 <= count <= _MOST_TOKENS for count in counts)
+    dollars = cast("object", usage.dollars)
+    return whole and isinstance(dollars, int | float) and 0 <= dollars < math.inf
 
 
 def _cleaned_usage(usage: Usage) -> Usage:

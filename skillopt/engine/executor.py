@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from skillopt.aio import within
 from skillopt.core.abilities import check_served, needs_of
+from skillopt.core.intake import is_sound
 from skillopt.core.ports import Environment, Episode, Harness, TellsDetails
 from skillopt.core.rollout import Outcome, Rollout, RolloutSpec, Score, Trajectory, failure_of
 from skillopt.errors import EnvironmentFault, HarnessError, RolloutError, attributed_to
@@ -35,6 +38,11 @@ class LocalExecutor:
                         trajectory = await self.harness.run(
                             episode, spec.skill, replicate=spec.replicate
                         )
+                    if fault := _fault(trajectory):
+                        trajectory = None
+                        raise HarnessError(
+                            f"{named}: the harness {type(self.harness).__name__} {fault}"
+                        )
                     outcome = await self._score(episode, trajectory, named)
                     if isinstance(episode, TellsDetails):
                         details = episode.details(trajectory)
@@ -46,7 +54,11 @@ class LocalExecutor:
         async def judged() -> Score:
             # What ends a program must not leave a task of its own, or it ends ours.
             with attributed_to(EnvironmentFault, named):
-                return await episode.score(trajectory)
+                score = cast("object", await episode.score(trajectory))
+            if not isinstance(score, Score):
+                found = reprlib.repr(score)
+                raise EnvironmentFault(f"{named}: the scorer returned {found}, which is no Score")
+            return score
 
         try:
             return await within(self.score_timeout, judged())
@@ -55,3 +67,15 @@ class LocalExecutor:
                 f"{named}: the scorer did not finish within {self.score_timeout:g} s "
                 "(env.exec_timeout)"
             ) from None
+
+
+def _fault(trajectory: object) -> str:
+    """What is wrong with what a harness returned; empty if it can be scored and kept."""
+    if not isinstance(trajectory, Trajectory):
+        return f"returned {reprlib.repr(trajectory)}, which is no Trajectory"
+    answer = cast("object", trajectory.answer)
+    if not isinstance(answer, str):
+        return f"returned the answer {reprlib.repr(answer)}, which is no text"
+    if not is_sound(trajectory.usage):
+        return f"reports a usage that cannot be: {trajectory.usage}"
+    return ""

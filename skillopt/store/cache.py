@@ -9,7 +9,7 @@ import time
 import zlib
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
@@ -260,18 +260,24 @@ class SqliteCache:
         return self._decode(kind, rows[0]) if rows else None
 
     def _keep_rollout(self, key: str, rollout: Rollout) -> Rollout:
-        rollout = codec.codec_of(Rollout).without(rollout, self._hide)
+        kind = codec.codec_of(Rollout)
+        try:
+            rollout = kind.without(rollout, self._hide)
+            value = kind.encode(rollout).decode()
+            kept = kind.decode(value)
+        except ValueError as error:
+            why = f"the attempt cannot be kept: {codec.problem(error)}"
+            return replace(rollout, outcome=Failure("RolloutError", why), trajectory=None)
         match rollout.outcome:
             case Failure():
                 return rollout
             case Score(hard, soft):
                 marks = (float(hard), float(soft))
-        value = codec.codec_of(Rollout).encode(rollout).decode()
         self._write(
             _KEEP_ROLLOUT,
             (key, rollout.task, rollout.skill, rollout.replicate, *marks, time.time(), value),
         )
-        return codec.codec_of(Rollout).decode(value)
+        return kept
 
     def _keep_reply(
         self, key: str, role: str, stage: str, reply: Reply, calls: list[CallReservation]

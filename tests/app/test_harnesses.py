@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import signal
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
 from support import analysis
@@ -20,7 +21,7 @@ import skillopt as api
 from skillopt.core.chat import Image, Message, Reply, Request, Tool, ToolCall, Usage
 from skillopt.core.episode import EpisodeNeed, Workspace
 from skillopt.core.ports import Episode
-from skillopt.core.rollout import Score, Trajectory
+from skillopt.core.rollout import Evaluation, Score, Trajectory
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
 from skillopt.datasets.splits import Splits
@@ -218,6 +219,58 @@ def test_an_evaluation_takes_a_harness_too(tmp_path: Path) -> None:
             "Say it.", rows=ROWS, harness=Parrot(mark), out=tmp_path / "eval", progress=False
         )
         assert found.whole.hard == score
+
+
+@dataclass(frozen=True)
+class Wrong(Parrot):
+    """Returns something for what it should have said."""
+
+    returned: Any = None
+
+    async def run(self, episode: Episode, skill: Skill, *, replicate: int = 0) -> Trajectory:
+        said = await super().run(episode, skill, replicate=replicate)
+        match self.returned:
+            case Usage():
+                return replace(said, usage=self.returned)
+            case int():
+                return replace(said, answer=cast("str", self.returned))
+            case str():
+                return replace(said, messages=cast("tuple[Message, ...]", (self.returned,)))
+            case _:
+                return self.returned
+
+
+@pytest.mark.parametrize(
+    ("returned", "kind", "told"),
+    [
+        (None, "HarnessError", "the harness Wrong returned None, which is no Trajectory"),
+        (4, "HarnessError", "the harness Wrong returned the answer 4, which is no text"),
+        (Usage(-5), "HarnessError", "the harness Wrong reports a usage that cannot be"),
+        (Usage(1, 10**30), "HarnessError", "the harness Wrong reports a usage that cannot be"),
+        (Usage(dollars=math.nan), "HarnessError", "the harness Wrong reports a usage that cannot"),
+        (Usage(1, cast("int", math.nan)), "HarnessError", "the harness Wrong reports a usage"),
+        ("hello", "RolloutError", "the attempt cannot be kept: trajectory.messages.0: "),
+    ],
+)
+def test_what_a_harness_returns_wrongly_is_a_failure_and_is_not_kept(
+    returned: object, kind: str, told: str, tmp_path: Path
+) -> None:
+    def evaluated(harness: Parrot) -> Evaluation:
+        return api.evaluate(
+            *("Say it.",),
+            rows=ROWS,
+            harness=harness,
+            out=tmp_path / "eval",
+            settings={"evaluation.max_failure_share": 1.0},
+            progress=False,
+        ).whole
+
+    failures = evaluated(Wrong(returned=returned)).failures
+    assert len(failures) == len(ROWS)
+    for failure in failures.values():
+        assert failure.kind == kind
+        assert told in failure.message
+    assert evaluated(Parrot()).hard == 1.0
 
 
 PNG = Image.of(b"\x89PNG", "image/png")
