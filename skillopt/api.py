@@ -44,6 +44,7 @@ from skillopt.app.integrity import check_run
 from skillopt.app.machine import check_machine
 from skillopt.app.models import with_backend_defaults
 from skillopt.app.result import (
+    OldRun,
     Rebuilt,
     Result,
     Run,
@@ -63,7 +64,7 @@ from skillopt.core.attribution import Attribution
 from skillopt.core.events import Event, Signal
 from skillopt.core.ports import Watcher
 from skillopt.core.rollout import Score
-from skillopt.errors import ConfigError, DataError, StoreError
+from skillopt.errors import ConfigError, DataError, OldFormat, StoreError
 from skillopt.model.fetch import Fetcher, FetchProgress
 from skillopt.model.weights import CATALOGUE, Folder, Weights, default_root, find
 from skillopt.progress import PlainProgress, heartbeat
@@ -76,6 +77,7 @@ __all__ = [
     "Inputs",
     "LocalModel",
     "Noise",
+    "OldRun",
     "ProposerLike",
     "Result",
     "Run",
@@ -393,15 +395,19 @@ def describe_run(folder: str | Path) -> Run:
         return describe(reader)
 
 
-def list_runs(folder: str | Path = ".") -> list[Run]:
+def list_runs(folder: str | Path = ".") -> list[Run | OldRun]:
     """List the runs in a folder and up to two levels below it, sorted by name.
 
-    A run is listed once its initial skill has been measured.
+    A run is listed once its initial skill has been measured. One that only an earlier version can
+    read is an `OldRun`, with the status `old format`.
     """
-    runs: list[Run] = []
+    runs: list[Run | OldRun] = []
     for run_folder in run_folders(Path(folder)):
         with suppress(StoreError):  # a record that cannot be read
-            runs.append(describe_run(run_folder))
+            try:
+                runs.append(describe_run(run_folder))
+            except OldFormat as error:
+                runs.append(OldRun(run_folder, str(error)))
     return runs
 
 

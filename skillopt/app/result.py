@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from html import escape
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 from skillopt.analysis.report import Claim, claim, figures, mean, metric_of
 from skillopt.app.environment import data_of
@@ -153,6 +153,17 @@ class Run:
     def simulated(self) -> bool:
         """Whether a model is simulated; then scores say nothing about a real model."""
         return is_simulated(self.target) or is_simulated(self.optimizer)
+
+
+@dataclass(frozen=True, slots=True)
+class OldRun:
+    """A run of an earlier version in a format that is no longer read."""
+
+    out: Path
+    """The run directory."""
+    why: str
+    """What wrote it, and what to do."""
+    status: Literal["old format"] = "old format"
 
 
 def is_simulated(model: str) -> bool:

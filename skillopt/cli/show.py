@@ -11,6 +11,7 @@ from rich.text import Text
 
 from skillopt.analysis.report import metric_of
 from skillopt.api import (
+    OldRun,
     Run,
     describe_run,
     diff_run,
@@ -42,8 +43,9 @@ def show(run: Path, *, step: int | None, item: str | None, rebuild: bool) -> Non
                 f"{run} holds an evaluation, which has no steps and nothing to rebuild; its "
                 f"items are in {RolloutFolder(run).results}"
             )
+        report = load_evaluation(run)
         screen.show(Text(str(run), style="bold"), "evaluation", "")
-        show_evaluation(load_evaluation(run), screen)
+        show_evaluation(report, screen)
         return
     if rebuild:
         _rebuild(run, screen)
@@ -159,36 +161,46 @@ def runs(session: Session, folder: Path, *, as_json: bool) -> None:
         screen.tell(f"no runs in {folder}, nor up to two levels below it")
 
 
-def _table(listed: list[Run]) -> Table:
+def _table(listed: list[Run | OldRun]) -> Table:
     numbers = ["calls", "tokens", "cost"]
     table = Table(
         "run", "status", "benchmark", "target", "optimizer", "split",
         "before [95 %]", "after [95 %]", *numbers, right=numbers,
     )  # fmt: skip
     for run in listed:
-        spent = run.result.spent
-        table.add_row(
-            str(run.out),
-            Text(run.status, style=_COLOURS.get(run.status, "yellow")),
-            run.benchmark or "unknown",
-            model_name(run.target) or "unknown",
-            model_name(run.optimizer) or "unknown",
-            run.result.split,
-            spread(run.result.before),
-            spread(run.result.after),
-            f"{spent.calls:,}",
-            short(spent.input + spent.output),
-            dollars(spent) if spent.dollars else "-",
-        )
+        match run:
+            case Run():
+                style, cells = _COLOURS.get(run.status, "yellow"), _cells(run)
+            case OldRun():
+                style, cells = "yellow", ["-"] * 9
+        table.add_row(str(run.out), Text(run.status, style=style), *cells)
     return table
 
 
-def _document(run: Run) -> dict[str, object]:
+def _cells(run: Run) -> list[str]:
+    spent = run.result.spent
+    return [
+        run.benchmark or "unknown",
+        model_name(run.target) or "unknown",
+        model_name(run.optimizer) or "unknown",
+        run.result.split,
+        spread(run.result.before),
+        spread(run.result.after),
+        f"{spent.calls:,}",
+        short(spent.input + spent.output),
+        dollars(spent) if spent.dollars else "-",
+    ]
+
+
+def _document(run: Run | OldRun) -> dict[str, object]:
+    """What is known of a run; of one in an old format, where it is and what to do."""
+    known: dict[str, object] = {"run": str(run.out), "status": run.status, "why": run.why}
+    return known if isinstance(run, OldRun) else {**known, **_findings(run)}
+
+
+def _findings(run: Run) -> dict[str, object]:
     result = run.result
     return {
-        "run": str(run.out),
-        "status": run.status,
-        "why": run.why,
         "benchmark": run.benchmark,
         "target": run.target,
         "optimizer": run.optimizer,

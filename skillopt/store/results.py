@@ -16,7 +16,7 @@ from skillopt.core.rollout import FULL_MARKS
 from skillopt.core.task import Task
 from skillopt.errors import StoreError
 from skillopt.store import codec
-from skillopt.store.cache import SqliteCache
+from skillopt.store.cache import SqliteCache, check_cache_format
 from skillopt.store.files import write_json
 from skillopt.store.layout import Layout, RolloutFolder
 
@@ -136,6 +136,7 @@ def holds_evaluation(folder: Path) -> bool:
 def read_evaluation(folder: Path) -> EvaluationReport:
     """The result of an evaluation from its directory."""
     layout, results = Layout(folder), RolloutFolder(folder).results
+    check_cache_format(layout.cache)
     try:
         summary = TypeAdapter(_Summary).validate_json(layout.evaluation.read_bytes())
         lines = results.read_bytes().splitlines()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,24 @@ async def test_items_that_failed_are_listed_with_their_reasons_and_show_tells_th
     step = await skillopt("show", "ev", "--step", "1", cwd=tmp_path)
     assert step.code == 1
     assert "holds an evaluation" in step.err
+
+
+async def test_an_evaluation_of_an_earlier_format_is_refused_without_a_heading(
+    tmp_path: Path,
+) -> None:
+    async with Simulator() as simulator:
+        make_project(tmp_path, simulator.url)
+        command = ("eval", "c.yaml", "--skill", "skill.md", "--split", "val", "--out_root", "ev")
+        assert (await skillopt(*command, cwd=tmp_path)).code == 0
+    database = sqlite3.connect(tmp_path / "ev" / "cache.sqlite")
+    database.execute("PRAGMA user_version = 1")
+    database.close()
+    for summary in (None, "{}"):
+        if summary:
+            (tmp_path / "ev" / "eval_summary.json").write_text(summary, encoding="utf-8")
+        shown = await skillopt("show", "ev", cwd=tmp_path)
+        assert (shown.code, shown.out) == (1, "")
+        assert "Only the version that wrote it (0.3.0 or earlier)" in shown.err
 
 
 def test_items_without_a_score_come_first_with_the_failure(call: Call, tmp_path: Path) -> None:

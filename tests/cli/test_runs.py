@@ -10,9 +10,12 @@ from support_cli import skillopt as program
 
 import skillopt
 from skillopt.core.events import Stopped
+from skillopt.errors import OldFormat
 from skillopt.store.events import EventFile
 from skillopt.store.lock import RunLock
 from skillopt.store.reader import Status
+
+OLD_LOG = Path(__file__).parent.parent / "store" / "golden" / "events.jsonl"
 
 
 def test_runs_are_listed_with_status_benchmark_models_scores_and_cost(
@@ -102,6 +105,31 @@ def test_a_run_whose_settings_are_lost_is_listed_all_the_same(call: Call, own_co
     assert "finished" in done.out
     assert "unknown" in done.out
     assert "config.json cannot be read" in call("show", "run", cwd=own_copy).out
+
+
+@pytest.mark.parametrize("size", [None, 40])
+def test_runs_of_an_earlier_format_are_listed_as_such_and_refused_when_opened(
+    size: int | None, call: Call, own_copy: Path
+) -> None:
+    old = own_copy / "old"
+    old.mkdir()
+    (old / "events.jsonl").write_bytes(OLD_LOG.read_bytes()[:size])
+    alone = call("runs", "old", cwd=own_copy)
+    assert (alone.code, alone.err) == (0, "")
+    assert [row.split()[:3] for row in alone.out.splitlines()[1:]] == [["old", "old", "format"]]
+    listed = skillopt.list_runs(own_copy)
+    assert [(run.out.name, run.status) for run in listed] == [
+        ("old", "old format"),
+        ("run", "finished"),
+    ]
+    told, _ = json.loads(call("runs", "--json", cwd=own_copy).out)["runs"]
+    assert (told["run"], told["status"]) == ("old", "old format")
+    for read in (skillopt.load_run, skillopt.open_run, skillopt.describe_run):
+        with pytest.raises(OldFormat, match=r"Only the version that wrote it \(0\.3\.0 or earlier"):
+            read(old)
+    shown = call("show", "old", cwd=own_copy)
+    assert (shown.code, shown.out) == (1, "")
+    assert told["why"] in shown.err.replace(str(own_copy) + "/", "")
 
 
 def test_no_runs_and_no_folder_are_told_apart(call: Call, tmp_path: Path) -> None:
