@@ -6,8 +6,8 @@ import importlib
 import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from functools import reduce
-from importlib.metadata import EntryPoint, entry_points
+from functools import cache, reduce
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from pathlib import Path
 from typing import Generic, TypeGuard, TypeVar
 
@@ -30,6 +30,16 @@ _IMPORT_FAULTS = (
 )
 
 
+def points(group: str) -> EntryPoints:
+    """The entry points of a group. Finding them reads a file of every installed package."""
+    return _installed(group, tuple(sys.path))
+
+
+@cache
+def _installed(group: str, path: tuple[str, ...]) -> EntryPoints:
+    return entry_points(group=group)
+
+
 @dataclass(frozen=True)
 class Registry(Generic[T]):
     """A lazy view of one entry-point group; nothing is imported until it is asked for."""
@@ -45,7 +55,7 @@ class Registry(Generic[T]):
     @property
     def names(self) -> list[str]:
         """All registered names, sorted."""
-        return sorted(point.name for point in entry_points(group=self.group))
+        return sorted(point.name for point in points(self.group))
 
     def load(self, name: str) -> T:
         """Import what a registered name or a `module:Name` stands for."""
@@ -71,7 +81,7 @@ class Registry(Generic[T]):
     def _registered(self, name: str) -> object:
         if problem := self.unknown(name):
             raise ConfigError(problem)
-        point = next(point for point in entry_points(group=self.group) if point.name == name)
+        point = next(point for point in points(self.group) if point.name == name)
         try:
             return point.load()
         except (ImportError, AttributeError) as error:
