@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import reprlib
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from math import ceil
 from pathlib import Path
-from typing import Protocol, TypeGuard, runtime_checkable
+from typing import Protocol, TypeGuard, cast, runtime_checkable
 
 from skillopt.app.harness import check_harness, make_sandbox, setting_names
-from skillopt.app.parts import NoSettings
+from skillopt.app.parts import NoSettings, blamed
 from skillopt.config.registry import Registry
 from skillopt.config.schema import Config, Role, settings_for
 from skillopt.core.chat import Model
@@ -24,13 +26,14 @@ from skillopt.datasets.splits import (
     BadRows,
     Splits,
     by_ratio,
+    check_ids,
     from_directory,
     is_split,
     limit,
     require,
     without,
 )
-from skillopt.errors import ConfigError
+from skillopt.errors import ConfigError, PartError
 from skillopt.store.packages import read_skill
 
 BLANK = "blank"
@@ -77,6 +80,7 @@ def open_environment(
     dropped: list[str] = []
     if own is not None:
         settings_for(NoSettings, config, also=setting_names(config, harness))
+        _check_tasks(config, own)
         environment, rows = own, _rows_of(config, own, needs)
     else:
         kind = _kind(config)
@@ -87,18 +91,30 @@ def open_environment(
         rows = require(limit(splits, config.env.limit), needs)
         while True:
             try:
-                environment = kind(settings, rows)
+                with blamed(kind, f"env.name {config.env.name}"):
+                    environment = kind(settings, rows)
                 break
             except BadRows as bad:
                 if not (config.env.drop_bad_rows and bad.faults):
                     raise
                 dropped += [text for _, text in bad.faults]
                 rows = require(without(rows, [row for row, _ in bad.faults]), needs)
+        _check_tasks(config, environment)
     check_harness(config, environment, harness)
     warnings = (*_dropped(dropped), *getattr(environment, "warnings", ()))
     if isinstance(environment, UsesSandbox):
         environment = environment.with_sandbox(make_sandbox(config))
     return environment, rows, warnings
+
+
+def _check_tasks(config: Config, environment: Environment) -> None:
+    named = f"env.name {config.env.name}"
+    with blamed(environment, named):
+        tasks: dict[Split, Sequence[Task]] = {split: environment.tasks(split) for split in SPLITS}
+        for task in chain.from_iterable(tasks.values()):
+            if not isinstance(cast("object", task), Task):
+                raise PartError(f"{named}: tasks returned {reprlib.repr(task)}, which is no Task")
+    check_ids(tasks)
 
 
 def _rows_of(config: Config, environment: Environment, needs: Sequence[Split]) -> Splits:

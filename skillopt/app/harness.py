@@ -13,14 +13,14 @@ from typing import TypeGuard, cast
 
 from skillopt.app.costs import price_of
 from skillopt.app.models import ModelFactory, provider_model
-from skillopt.app.parts import NoSettings
+from skillopt.app.parts import NoSettings, blamed
 from skillopt.config.registry import Registry
 from skillopt.config.schema import Config, Role, settings_for
 from skillopt.core.abilities import check_served, refuse_unserved
 from skillopt.core.chat import Model, Reply, Request, Usage
 from skillopt.core.episode import EpisodeNeed
 from skillopt.core.ports import Environment, Harness, Sandbox, TellsNeeds
-from skillopt.errors import ConfigError, PartError, Refused, attributed_to
+from skillopt.errors import ConfigError, Refused
 from skillopt.harness.base import HarnessContext, HarnessKind, SandboxKind
 from skillopt.model.rate_limits import AdaptiveConcurrency
 from skillopt.model.remote import Remote
@@ -128,7 +128,7 @@ def make_harness(config: Config, model: Model, factory: ModelFactory) -> Harness
         sandbox=partial(make_sandbox, config),
     )
     kind = harness_kind(config)
-    with attributed_to(PartError, f"env.harness {config.env.harness}"):
+    with blamed(kind, f"env.harness {config.env.harness}"):
         return kind.create(context)
 
 

@@ -10,6 +10,7 @@ from typing import TypeAlias, cast
 
 from typing_extensions import TypedDict
 
+from skillopt.app.parts import blamed
 from skillopt.app.run_spec import OpenExecutor, RunSpec, SuppliedParts, prepare
 from skillopt.config.load import load_config, load_kept
 from skillopt.config.parts import code_of, part_name
@@ -105,7 +106,10 @@ def configured(
     splits = _splits(inputs, settings) if rows is None else Splits((), (), _rows(rows, "rows"))
     own = _own_environment(environment)
     without_test = splits is not None and not splits.test
-    if without_test or (own is not None and not own.tasks("test")):
+    if own is not None:
+        with blamed(own, f"env.name {part_name(own)}"):
+            without_test = not own.tasks("test")
+    if without_test:
         settings.setdefault("eval_test", False)
     if environment is not None:
         has_others = splits is not None or inputs.get("scorer") is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import reprlib
 from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from typing import Any, Final, cast
@@ -117,10 +118,18 @@ def parts_identity(config: Config) -> dict[str, str]:
 
 def _guarded(part: object, key: PartKey, name: str) -> Any:  # noqa: ANN401 - the key says which protocol
     """The part; somebody else's with a guard around everything that it has."""
+    return _guard(part, key, f"{key.dotted} {name}") if is_foreign(part) else part
+
+
+def is_foreign(part: object) -> bool:
+    """Whether somebody else wrote it."""
     module = str(getattr(part, "__module__", type(part).__module__))
-    if module.partition(".")[0] == "skillopt":
-        return part
-    return _guard(part, key, f"{key.dotted} {name}")
+    return module.partition(".")[0] != "skillopt"
+
+
+def blamed(part: object, named: str) -> AbstractContextManager[None]:
+    """What is raised within is an error of this part, if somebody else wrote it."""
+    return attributed_to(PartError, named) if is_foreign(part) else nullcontext()
 
 
 def _guard(part: object, key: PartKey, named: str) -> object:

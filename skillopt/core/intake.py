@@ -175,8 +175,9 @@ def is_sound(usage: object) -> bool:
     """Whether a usage can be true: counts are whole numbers within limits, dollars are finite."""
     if not isinstance(usage, Usage):
         return False
-    counts: Sequence[object] = (
-        *(usage.calls, usage.input, usage.output, usage.cached, usage.estimated, usage.stored),
+    counts = cast(
+        "Sequence[object]",
+        (usage.calls, usage.input, usage.output, usage.cached, usage.estimated, usage.stored),
     )
     whole = all(isinstance(count, int) and 0 <= count <= _MOST_TOKENS for count in counts)
     dollars = cast("object", usage.dollars)

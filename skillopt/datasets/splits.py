@@ -16,7 +16,7 @@ from typing import Literal, cast
 from skillopt.core.controls import folded
 from skillopt.core.nearest import did_you_mean
 from skillopt.core.seeds import shuffled
-from skillopt.core.task import Split
+from skillopt.core.task import Split, Task
 from skillopt.datasets.rows import SUFFIXES, Row, read_rows, shape
 from skillopt.errors import DataError
 
@@ -231,6 +231,27 @@ def check_apart(splits: Splits, id_column: str = "id") -> list[str]:
     return near_pairs
 
 
+def check_ids(tasks: Mapping[Split, Sequence[Task]]) -> None:
+    """Refuse tasks with the same id, in one split or in two.
+
+    Raises:
+        BadRows: Every id that stands twice, with the splits that it is in.
+    """
+    places: dict[str, list[_RowPlace]] = {}
+    for split, of_split in tasks.items():
+        for task in of_split:
+            places.setdefault(task.id, []).append(_RowPlace(split, task.where))
+    clashes = [
+        f"the id {name!r} is in {first} and in {second}"
+        + (f" and in {len(more)} more; {_RENAME}" if more else f"; {_RENAME}")
+        for name, (first, second, *more) in (
+            (name, found) for name, found in places.items() if len(found) > 1
+        )
+    ]
+    if clashes:
+        raise BadRows([], clashes)
+
+
 _REMOVE = "remove one"
 _SHARED = f"splits must not share rows, {_REMOVE}"
 _RENAME = "ids must be unique, rename or remove one"
@@ -242,7 +263,7 @@ class _RowPlace:
     where: str
 
     def __str__(self) -> str:
-        return f"{self.split} ({self.where})"
+        return f"{self.split} ({self.where})" if self.where else self.split
 
 
 def has_id(row: Row, column: str = "id") -> bool:

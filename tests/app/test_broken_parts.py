@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 from support import analysis
 
 import skillopt
 from skillopt.core.chat import Reply, Request, Usage
-from skillopt.errors import ConfigError, PartError
+from skillopt.core.rollout import Evaluation, Score, Trajectory
+from skillopt.core.task import Split, Task
+from skillopt.errors import ConfigError, DataError, PartError
 from skillopt.store.events import read_log
 
 PARTS = """
@@ -127,7 +132,7 @@ def perhaps(epoch):
 
 
 @pytest.fixture(autouse=True)
-def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "broken_house.py").write_text(PARTS, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
@@ -212,3 +217,73 @@ def test_what_a_part_does_wrong_is_an_error_that_names_it_and_the_log_stays_whol
 def test_a_part_that_cannot_be_made_is_named_whatever_it_raises(work: Path) -> None:
     with pytest.raises(ConfigError, match="broken_house:Init cannot be made: init boom"):
         train(work / "run", {"evaluation.gate": "broken_house:Init"})
+
+
+class Item:
+    brief, instructions = "say 4", "Answer."
+
+    def __init__(self, score: object) -> None:
+        self._score = score
+
+    async def score(self, trajectory: Trajectory) -> Score:
+        return cast("Score", self._score)
+
+
+class Items:
+    """An environment whose tasks have these ids."""
+
+    name = fingerprint = "items"
+
+    def __init__(self, score: object = None, **ids: Sequence[str]) -> None:
+        self.score, self.ids = score, ids
+
+    def tasks(self, split: Split) -> Sequence[Task]:
+        return [Task(name) for name in self.ids.get(split, ())]
+
+    @asynccontextmanager
+    async def open(self, task: Task) -> AsyncGenerator[Item, None]:
+        yield Item(self.score)
+
+
+def evaluate(environment: Items, out: Path) -> Evaluation:
+    return skillopt.evaluate(
+        "Add.",
+        environment=environment,
+        target=lambda _: "4",
+        out=out,
+        settings={"evaluation.max_failure_share": 1.0},
+        progress=False,
+    ).whole
+
+
+@pytest.mark.parametrize(
+    ("environment", "told"),
+    [
+        (
+            Items(train="a", val=["v", "v", "w", "v"], test="t"),
+            "the id 'v' is in val and in val and in 1 more; ids must be unique",
+        ),
+        (Items(train="ab", val="b"), "the id 'b' is in train and in val; ids must be unique"),
+    ],
+)
+def test_tasks_of_an_environment_with_the_same_id_are_refused(
+    environment: Items, told: str, tmp_path: Path
+) -> None:
+    with pytest.raises(DataError, match=told):
+        evaluate(environment, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("score", [1.0, None])
+def test_a_score_of_another_type_is_a_failure_that_says_so(score: object, tmp_path: Path) -> None:
+    failures = evaluate(Items(score, train="a", val="b", test="c"), tmp_path / "run").failures
+    for failure in failures.values():
+        assert f"the scorer returned {score}, which is no Score" in failure.message
+    assert len(failures) == 3
+
+
+def test_what_an_environment_raises_about_its_tasks_names_it(tmp_path: Path) -> None:
+    environment = Items(test="ab")
+    environment.ids = cast("dict[str, Sequence[str]]", None)
+    with pytest.raises(PartError, match=r"env\.name .*:Items: AttributeError"):
+        evaluate(environment, tmp_path / "run")
