@@ -10,14 +10,15 @@ import signal
 import time
 from asyncio import StreamReader
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Coroutine, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Coroutine, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import Final
 
-from skillopt.aio import map_all, within
+from skillopt.aio import TaskGroup, join, map_all, within
 from skillopt.core.episode import Workspace
 from skillopt.core.sandbox import EndedBy, SandboxLimits, SandboxResult
 from skillopt.errors import ConfigError
@@ -76,8 +77,7 @@ class Bubblewrap:
     ) -> SandboxResult:
         """Run a program in a new sandbox, which is gone afterwards with all its processes."""
         files, limits = files or Workspace(), limits or SandboxLimits()
-        with TemporaryDirectory(prefix="skillopt-sandbox-", ignore_cleanup_errors=True) as name:
-            folder = Path(name)
+        with _temporary_folder() as folder:
             for part in ("work", "tmp", "shm"):
                 (folder / part).mkdir()
             write_files(folder / "work", files)
@@ -163,6 +163,48 @@ def _limited(prlimit: str, limits: SandboxLimits) -> list[str]:
     ]
 
 
+@contextmanager
+def _temporary_folder() -> Generator[Path, None, None]:
+    folder = Path(mkdtemp(prefix="skillopt-sandbox-"))
+    try:
+        yield folder
+    finally:
+        with suppress(OSError):
+            _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove the folder of a sandbox, however deep the program has nested its own.
+
+    Folders in folders are moved up first: neither paths nor the number of open files grow.
+    """
+    top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        numbers = map(str, count())
+        while names := os.listdir(top):  # noqa: PTH208 - of the open folder
+            for name in names:
+                _remove_level(top, name, numbers)
+    finally:
+        os.close(top)
+    folder.rmdir()
+
+
+def _remove_level(top: int, name: str, numbers: Iterator[str]) -> None:
+    os.chmod(name, 0o700, dir_fd=top)  # the program may have taken our permission away
+    level = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
+    try:
+        with os.scandir(level) as entries:
+            for entry in list(entries):
+                if entry.is_dir(follow_symlinks=False):
+                    os.chmod(entry.name, 0o700, dir_fd=level)
+                    os.rename(entry.name, next(numbers), src_dir_fd=level, dst_dir_fd=top)
+                else:
+                    os.unlink(entry.name, dir_fd=level)
+    finally:
+        os.close(level)
+    os.rmdir(name, dir_fd=top)
+
+
 def _give_away(folder: Path) -> None:
     if os.geteuid() == 0:
         for path in (folder, *folder.rglob("*")):
@@ -182,11 +224,28 @@ async def _started(status: int, starting: Coroutine[object, object, Process]) ->
 async def _kill(process: Process, status: int) -> None:
     """Kill what is left of a sandbox, and wait until all its processes are gone.
 
-    If its first process is killed, the kernel ends the others before bubblewrap hears of it. Before
-    bubblewrap names that one, no program runs, and what there is belongs to its process group.
+    Meanwhile its output is read: a process counts as ended only when its pipes are empty. They are
+    closed when the last process is gone, which may be after the first one.
     """
-    if process.returncode is not None:
-        return
+    async with TaskGroup() as group:
+        streams = (process.stdout, process.stderr)
+        drained = [group.start(_drain(stream)) for stream in streams if stream]
+        if process.returncode is None:
+            await _end(process, status)
+        await within(_GONE_WITHIN, join(drained))
+
+
+async def _drain(stream: StreamReader) -> None:
+    while await stream.read(2**16):
+        pass
+
+
+async def _end(process: Process, status: int) -> None:
+    """If the first process of a sandbox is killed, the kernel ends the others before bubblewrap.
+
+    Before bubblewrap names that one, no program runs, and what there is belongs to its process
+    group.
+    """
     with suppress(ProcessLookupError, BlockingIOError):
         os.set_blocking(status, False)
         if named := _CHILD.search(os.read(status, 4096)):
@@ -211,10 +270,6 @@ async def _supervised(
             if len(streams[stream]) > limits.output_bytes:
                 raise _OutputLimit
 
-    async def drain(stream: StreamReader) -> None:
-        while await stream.read(2**16):
-            pass
-
     async def finished() -> None:
         await map_all(read, list(streams))
         await process.wait()
@@ -228,8 +283,6 @@ async def _supervised(
         ended_by = "output"
     finally:
         await _kill(process, status)
-        # The pipes are closed when the last process is gone, which may be after the first one.
-        await within(_GONE_WITHIN, map_all(drain, list(streams)))
     stdout, stderr = (
         bytes(data[: limits.output_bytes]).decode(errors="replace") for data in streams.values()
     )

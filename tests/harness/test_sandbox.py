@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,6 +153,50 @@ async def test_output_is_limited() -> None:
     result = await BOX.run(["sh", "-c", "while :; do echo flood; done"], limits=limits)
     assert result.ended_by == "output"
     assert len(result.stdout) == 1000
+
+
+async def test_a_flood_is_ended_at_once() -> None:
+    flood = "import sys\nwhile True: sys.stdout.write('x' * 65536)"
+    result = await BOX.run(["python3", "-c", flood], limits=SandboxLimits(output_bytes=10))
+    assert (result.ended_by, result.stdout) == ("output", "x" * 10)
+    assert result.seconds < 8
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The folders of sandboxes are made in a place where none may be left in the end."""
+    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        folder.chmod(0o755)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    yield
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("places")
+@pytest.mark.parametrize("place", [".", "/tmp"])
+async def test_folders_may_be_nested_deeply_and_all_are_removed(place: str) -> None:
+    code = f"""
+import os
+open("out.txt", "w").write("1")
+os.symlink("/", "link")
+os.chdir({place!r})
+for _ in range(2500):
+    os.mkdir("d")
+    os.chdir("d")
+open("f", "w").write("1")
+"""
+    result = await BOX.run(["python3", "main.py"], script(code, ["*"]))
+    assert (result.status, result.stderr) == (0, "")
+    assert result.files.keys() == {"main.py", "out.txt"}
+    deep = {"/".join("d" * 101): "in more than 100 folders"} if place == "." else {}
+    assert result.left_out == {"link": "not a regular file", **deep}
+
+
+@pytest.mark.usefixtures("places")
+async def test_folders_that_nobody_may_read_are_removed_too() -> None:
+    command = "mkdir -p a/b/c; touch a/b/c/f; chmod 0 a/b/c a/b a ."
+    result = await BOX.run(["sh", "-c", command], Workspace(collect=("*",)))
+    assert (result.status, result.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(
