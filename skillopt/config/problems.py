@@ -83,7 +83,7 @@ def _sentence(detail: ErrorDetails) -> str:
             return "is needed and was not given"
         case "value_error":
             return message.removeprefix("Value error, ")
-        case "string_too_short":
+        case "string_too_short" | "too_short":
             return "should not be empty"
         case "literal_error" if " or " not in message:
             message = f"only {detail['ctx']['expected'] if 'ctx' in detail else ''} in this version"

@@ -17,18 +17,6 @@ from skillopt.errors import ConfigError
 
 T = TypeVar("T")
 
-# What importing somebody's module may raise by mistake of theirs.
-_IMPORT_FAULTS = (
-    ImportError,
-    SyntaxError,
-    NameError,
-    AttributeError,
-    LookupError,
-    TypeError,
-    ValueError,
-    OSError,
-)
-
 
 def points(group: str) -> EntryPoints:
     """The entry points of a group. Finding them reads a file of every installed package."""
@@ -55,7 +43,7 @@ class Registry(Generic[T]):
     @property
     def names(self) -> list[str]:
         """All registered names, sorted."""
-        return sorted(point.name for point in points(self.group))
+        return sorted({point.name for point in points(self.group)})
 
     def load(self, name: str) -> T:
         """Import what a registered name or a `module:Name` stands for."""
@@ -65,10 +53,12 @@ class Registry(Generic[T]):
         return part
 
     def unknown(self, name: str) -> str:
-        """What is wrong with a name that is not registered; blank if it is, or names a module."""
-        names = self.names
-        if ":" in name or name in names:
+        """What is wrong with a name that no or several parts have; blank if it names a module."""
+        if ":" in name:
             return ""
+        names = self.names
+        if name in names:
+            return self._ambiguous(name)
         if not names:
             return (
                 f"no {self.what} is registered (entry points {self.group}), so the installation is "
@@ -77,6 +67,20 @@ class Registry(Generic[T]):
         listed = f"known: {', '.join(names)}, or module:Name for your own"
         hint = did_you_mean(name, (*names, *self.aliases))
         return f"no {self.what} is named {name!r}; " + (f"{hint} ({listed})" if hint else listed)
+
+    def _ambiguous(self, name: str) -> str:
+        """Which packages register different parts by this name; blank if there is one part."""
+        same = [point for point in points(self.group) if point.name == name]
+        if len({point.value for point in same}) == 1:
+            return ""
+        listed = " and ".join(
+            f"{point.dist.name if point.dist else 'an unknown package'} ({point.value})"
+            for point in same
+        )
+        return (
+            f"several packages register {self.what} {name!r}: {listed}; uninstall one, or write "
+            "module:Name"
+        )
 
     def _registered(self, name: str) -> object:
         if problem := self.unknown(name):
@@ -105,7 +109,7 @@ def _import_path(path: str, what: str) -> object:
     importlib.invalidate_caches()
     try:
         return reduce(getattr, name.split("."), importlib.import_module(module))
-    except _IMPORT_FAULTS as error:
+    except (Exception, SystemExit) as error:  # by mistake of who wrote the module
         raise ConfigError(
             f"the {what} {path!r} cannot be imported: {error}; "
             "write module:Name, with the module installed or in the current directory"

@@ -17,7 +17,7 @@ from skillopt.config.keys import Key, described
 from skillopt.config.model_section import Role, RoleModel, Section
 from skillopt.config.names import IGNORED, NAMES, flat_name, suggestion
 from skillopt.config.parts import PartKey, parts_in
-from skillopt.config.problems import check
+from skillopt.config.problems import check, shown
 from skillopt.config.redaction import HIDDEN, names_secret, redact
 from skillopt.config.sections import KEYS, SECTIONS, Sections
 from skillopt.core.ports import Gate
@@ -193,7 +193,15 @@ def settings_for(
         if key not in allowed
     }
     values = {**dict(here), **own} if keys else own
-    checked = check(TypeAdapter(kind), {key: values[key] for key in values if key in names})
+    given = {key: values[key] for key in values if key in names}
+    checked = check(TypeAdapter(kind), given)
+    if isinstance(checked, kind):
+        # For pydantic, true is the number 1.
+        problems |= {
+            key: f"should be a number, not {shown(read(value))}"
+            for key, value in given.items()
+            if isinstance(read(value), bool) and type(getattr(checked, key)) in {int, float}
+        }
     if isinstance(checked, kind) and not problems:
         return checked
     if isinstance(checked, dict):

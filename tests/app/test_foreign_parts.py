@@ -308,6 +308,7 @@ def test_a_registered_gate_is_identified_by_its_name_alone(work: Path) -> None:
     [
         ({"gate": "house_gates:Margin", "margn": 1}, "evaluation.margn: unknown key for gate"),
         ({"gate": "house_gates:Margin", "margin": "x"}, "evaluation.margin: should be a number"),
+        ({"gate": "house_gates:Margin", "margin": True}, "should be a number, not true"),
         ({"gate": "house_gates:Plain", "margin": 1}, "evaluation.margin: unknown key for gate"),
         ({"gate": "house_gates:Gone"}, "'house_gates:Gone' cannot be imported"),
         ({"gate": "house_gates:Wish"}, "'house_gates:Wish' can be imported but is no gate"),
@@ -400,6 +401,7 @@ def test_a_run_with_a_proposer_object_continues_with_an_equal_one_and_with_no_ot
         ({"proposer": "analist"}, "no proposer is named 'analist'; did you mean 'analyst'?"),
         ({"proposer": "analyst", "rule": "x"}, "gradient.rule: unknown key"),
         ({"proposer": 3}, "gradient.proposer: should be"),
+        ({"proposer": []}, "gradient.proposer: should not be empty"),
     ],
 )
 def test_what_is_wrong_with_a_proposer_is_said_before_anything_is_spent(

@@ -97,3 +97,30 @@ def test_an_unpackaged_part_that_is_not_there_says_how_to_write_it(name: str) ->
 def test_our_own_parts_are_registered_the_same_way() -> None:
     environments = Registry("skillopt.environments", "environment", is_function)
     assert {"custom", "searchqa"} <= set(environments.names)
+
+
+def test_a_name_that_two_packages_register_is_an_error_that_names_both(
+    tmp_path: Path,
+) -> None:
+    info = tmp_path / "site" / "rivals-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: rivals\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(
+        "[skillopt_test.parts]\ngood = rivals:make\nnumber = parts_a:NUMBER\n"
+        "[skillopt.environments]\ncustom = rivals:Custom\n"
+    )
+    message = complaint("good")
+    assert message.startswith("several packages register part 'good': ")
+    assert "parts (parts_a:make)" in message
+    assert "rivals (rivals:make)" in message
+    assert complaint("number") == "'number' can be imported but is no part"
+    assert parts.names == ["broken", "good", "heavy", "number"]
+    environments = Registry("skillopt.environments", "environment", is_function)
+    with pytest.raises(ConfigError, match=r"rivals \(rivals:Custom\)") as caught:
+        environments.load("custom")
+    assert "skillopt (skillopt.envs" in str(caught.value)
+
+
+def test_a_module_that_raises_anything_is_named(installed: Path) -> None:
+    (installed / "raising_part.py").write_text("raise ZeroDivisionError('import boom')\n")
+    assert "'raising_part:x' cannot be imported: import boom" in complaint("raising_part:x")
