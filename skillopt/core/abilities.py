@@ -15,25 +15,27 @@ from skillopt.core.ports import (
     Forces,
     Gate,
     Harness,
-    HasLimits,
-    HasWorkspace,
     LimitsFalseAccepts,
     OffersTools,
     RanksSkills,
-    ShowsImages,
     TellsServed,
 )
 from skillopt.core.rollout import Evaluation
 from skillopt.core.skill import Skill
 from skillopt.errors import ConfigError
 
+# Attributes are looked up by name: `isinstance` with a protocol takes many times as long before
+# Python 3.12, and these functions are called in every attempt.
+
 
 def images_of(episode: Episode) -> Sequence[Image]:
-    return episode.images if isinstance(episode, ShowsImages) else ()
+    images: Sequence[Image] = getattr(episode, "images", ())
+    return images
 
 
 def tools_of(episode: Episode) -> Sequence[Tool]:
-    return episode.tools if isinstance(episode, OffersTools) else ()
+    tools: Sequence[Tool] = getattr(episode, "tools", ())
+    return tools
 
 
 async def call_tool(episode: Episode, call: ToolCall) -> ToolResult:
@@ -45,11 +47,13 @@ async def call_tool(episode: Episode, call: ToolCall) -> ToolResult:
 
 
 def workspace_of(episode: Episode) -> Workspace | None:
-    return episode.workspace if isinstance(episode, HasWorkspace) else None
+    workspace: Workspace | None = getattr(episode, "workspace", None)
+    return workspace
 
 
 def limits_of(episode: Episode) -> EpisodeLimits:
-    return episode.limits if isinstance(episode, HasLimits) else EpisodeLimits()
+    limits: EpisodeLimits = getattr(episode, "limits", EpisodeLimits())
+    return limits
 
 
 def needs_of(episode: Episode) -> list[EpisodeNeed]:
