@@ -68,6 +68,10 @@ class Codec(Generic[T]):
         """The value that was written; ValueError when it is not one."""
         return self._validator.validate_json(data)
 
+    def check(self, value: T) -> None:
+        """Raise ValueError where a value, or a lone surrogate in it, could not be read back."""
+        self.decode(self._serializer.to_json(value, warnings=False))
+
 
 # Built at first use: most commands need none of them, and building takes tens of milliseconds.
 def events() -> Codec[Event]:
@@ -89,9 +93,13 @@ def reason(error: OSError | ValueError) -> str:
 
 def check(kind: Any, value: object) -> None:  # noqa: ANN401 - any type, unions too
     """Raise ValueError where a value is not of this type, or could not be read back."""
-    TypeAdapter[object](kind).validate_python(value, strict=True)
-    codec = codec_of(kind)
-    codec.decode(codec.encode(value))
+    _adapter(kind).validate_python(value, strict=True)
+    codec_of(kind).check(value)
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[object]:  # noqa: ANN401 - any type, unions too
+    return TypeAdapter(kind)
 
 
 def problem(error: ValueError) -> str:

@@ -87,6 +87,7 @@ PWord = proposer("PWord", lambda: "abc")
 PNumbers = proposer("PNumbers", lambda: [1, 2])
 PRaises = proposer("PRaises", boom)
 PWeird = proposer("PWeird", lambda: finding("weird"))
+PHalf = proposer("PHalf", lambda: finding(edit=Append("- \\ud800")))
 PText = proposer("PText", lambda: finding(edit="- rule"))
 
 
@@ -179,6 +180,7 @@ PROPOSERS = [
     ("PNumbers", "0: should be"),
     ("PRaises", "KeyError: 'boom'"),
     ("PWeird", "0.source: should be"),
+    ("PHalf", "surrogates not allowed"),
     ("PText", "0.proposals.0.edit"),
 ]
 OTHERS = [
