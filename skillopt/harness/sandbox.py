@@ -9,7 +9,7 @@ import shutil
 import signal
 import time
 from asyncio import StreamReader
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import PIPE, Process
 from collections.abc import Coroutine, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -32,6 +32,16 @@ _NETWORK_SETTINGS: Final = ("hosts", "nsswitch.conf", "resolv.conf")
 """Files of /etc that programs need; none of them holds a secret."""
 _NOBODY: Final = 65534
 _CHILD: Final = re.compile(rb'"child-pid": *(\d+)')
+_WATCHED: Final = """
+exec 3<&0 </dev/null
+{ read -r _ <&3; kill -KILL 0; } >/dev/null 2>&1 &
+exec 3<&-
+exec "$@"
+"""
+"""Ends the process group when the other end of standard input is gone, and so are we.
+
+Bubblewrap does so by itself only once it has set up the sandbox, and hangs if that is too late.
+"""
 _GONE_WITHIN: Final = 10.0
 """Seconds that the kernel may take to end the processes of a sandbox."""
 _INSTALL: Final = (
@@ -83,7 +93,7 @@ class Bubblewrap:
             write_files(folder / "work", files)
             _give_away(folder)
             reading_end, writing_end = os.pipe()
-            with os.fdopen(reading_end, "rb") as status:
+            with os.fdopen(reading_end, "rb") as status, _lifeline(reading_end) as life:
                 start = time.monotonic()
                 try:
                     process = await _started(
@@ -92,7 +102,7 @@ class Bubblewrap:
                             *self._around(folder, writing_end, sockets, network=network),
                             *_limited(self.prlimit, limits),
                             *command,
-                            stdin=DEVNULL,
+                            stdin=life,
                             stdout=PIPE,
                             stderr=PIPE,
                             env={},
@@ -107,7 +117,8 @@ class Bubblewrap:
                     os.close(writing_end)
                 stdout, stderr, ended_by = await _supervised(process, reading_end, limits)
                 seconds = time.monotonic() - start
-                if not ended_by and b"exit-code" not in status.read():
+                os.set_blocking(reading_end, False)
+                if not ended_by and b"exit-code" not in (status.read() or b""):
                     raise ConfigError(
                         f"the sandbox cannot be made: {stderr.strip()}; {_INSTALL}, and allow user "
                         "namespaces (sysctl user.max_user_namespaces, or the settings of the "
@@ -128,6 +139,7 @@ class Bubblewrap:
         self, folder: Path, status_fd: int, sockets: Sequence[Path], *, network: bool
     ) -> Iterator[str]:
         """The command that makes the sandbox; the program follows it."""
+        yield from ("/bin/sh", "-c", _WATCHED, "sh")
         yield from (self.bwrap, "--unshare-all", "--unshare-user", "--die-with-parent")
         yield from ("--cap-drop", "ALL", "--clearenv")
         yield from ("--json-status-fd", str(status_fd))
@@ -161,6 +173,23 @@ def _limited(prlimit: str, limits: SandboxLimits) -> list[str]:
         "--core=0",
         "--",
     ]
+
+
+@contextmanager
+def _lifeline(status: int) -> Generator[int, None, None]:
+    """A pipe whose other end is closed with the block, or when we are killed.
+
+    Whoever watches it is gone afterwards, and with it the last one who might write a status.
+    """
+    reading_end, writing_end = os.pipe()
+    try:
+        yield reading_end
+    finally:
+        os.close(writing_end)
+        os.close(reading_end)
+        os.set_blocking(status, True)
+        while os.read(status, 4096):
+            pass
 
 
 @contextmanager

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
+import sys
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -168,13 +170,19 @@ while True:
 
 
 @pytest.fixture
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The folders of sandboxes are made in a place where none may be left in the end."""
+def reachable(tmp_path: Path) -> Path:
+    """A folder that programs in a sandbox can get to, whoever they run as."""
     for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
         folder.chmod(0o755)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def places(reachable: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The folders of sandboxes are made in a place where none may be left in the end."""
+    monkeypatch.setattr("tempfile.tempdir", str(reachable))
     yield
-    assert not list(tmp_path.iterdir())
+    assert not list(reachable.iterdir())
 
 
 @pytest.mark.usefixtures("places")
@@ -258,6 +266,29 @@ async def test_a_program_that_is_cancelled_while_it_starts_is_gone_too(turns: in
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+    assert not running(mark)
+
+
+KILLED = """
+import asyncio, os, signal, sys, threading
+from skillopt.harness.sandbox import Bubblewrap
+threading.Timer(float(sys.argv[2]), os.kill, (os.getpid(), signal.SIGKILL)).start()
+asyncio.run(Bubblewrap.create().run(["sleep", "60", sys.argv[1]]))
+"""
+
+
+@pytest.mark.parametrize("batch", range(4))
+async def test_nothing_is_left_running_when_we_are_killed(batch: int, reachable: Path) -> None:
+    env = {**os.environ, "TMPDIR": str(reachable)}
+    mark = f"killed-{os.urandom(8).hex()}"
+    for turn in range(5):
+        command = (sys.executable, "-c", KILLED, mark, str((batch * 5 + turn) / 1000))
+        process = await asyncio.create_subprocess_exec(*command, env=env)
+        assert await process.wait() == -signal.SIGKILL
+    for _ in range(200):  # the kernel ends them after us
+        if not running(mark):
+            break
+        await asyncio.sleep(0.05)
     assert not running(mark)
 
 
