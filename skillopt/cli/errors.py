@@ -10,7 +10,7 @@ from skillopt.cli.arguments import Session
 from skillopt.cli.render import Screen, unwritable_output
 from skillopt.config.redaction import redact
 from skillopt.config.secrets import Secrets
-from skillopt.errors import BudgetSpent, Pending, SkilloptError
+from skillopt.errors import BudgetSpent, PartError, Pending, SkilloptError
 
 INTERRUPTED = 130
 """The exit code."""
@@ -42,8 +42,10 @@ def explain(error: BaseException, session: Session) -> int:
             screen.tell(str(error))
             return error.exit_code
         case SkilloptError():
-            _trace(error, session, screen)
+            traced = _trace(error, session, screen)
             screen.complain(_clean(str(error), session))
+            if isinstance(error, PartError) and not traced:
+                screen.tell("Add --debug to see the traceback.")
             return error.exit_code
         case OSError() if unwritable:
             screen.complain(f"cannot write to standard output: {unwritable}")

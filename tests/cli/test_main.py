@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 from support_cli import Call, make_project, skillopt
 
+from skillopt.cli.arguments import Session
+from skillopt.cli.errors import explain
+
 ROOT = Path(__file__).parent.parent.parent
 HEAVY = {"aiohttp", "pydantic", "yaml", "rich", "rapidfuzz", "json_repair"}
 WITHOUT_INSTALLATION = f"""
@@ -121,7 +124,7 @@ class Env:
 """
 
 
-def test_an_unexpected_error_is_short_and_its_traceback_is_for_debugging(
+def test_an_error_of_a_part_is_short_and_its_traceback_is_for_debugging(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_project(tmp_path, "http://127.0.0.1:9/v1")
@@ -130,7 +133,9 @@ def test_an_unexpected_error_is_short_and_its_traceback_is_for_debugging(
     command = ("train", "c.yaml", "--env", "broken_environment:Env")
     plain = call(*command, cwd=tmp_path)
     assert plain.code == 1
-    assert plain.err.startswith("error: unexpected RuntimeError: boom with [redacted]\n")
+    named = "env.name broken_environment:Env"
+    assert plain.err.startswith(f"error: {named}: RuntimeError: boom with [redacted]\n")
+    assert "bug in skillopt" not in plain.err
     assert "--debug" in plain.err
     assert "Traceback" not in plain.err
     by_option = call(*command, "--debug", cwd=tmp_path)
@@ -140,6 +145,15 @@ def test_an_unexpected_error_is_short_and_its_traceback_is_for_debugging(
         assert "Traceback" in debug.err
         assert "sk-abc" not in debug.err
     assert not (tmp_path / "run").exists()
+
+
+def test_an_unexpected_error_is_a_bug_to_report(capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain(RuntimeError("boom with sk-abcdefghijkl"), Session()) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("error: unexpected RuntimeError: boom with [redacted]\n")
+    assert "This is a bug in skillopt; please report it." in told
+    assert "--debug" in told
+    assert "Traceback" not in told
 
 
 @pytest.mark.parametrize(
