@@ -170,11 +170,11 @@ while True:
 
 
 @pytest.fixture
-def reachable(tmp_path: Path) -> Path:
-    """A folder that programs in a sandbox can get to, whoever they run as."""
-    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        folder.chmod(0o755)
-    return tmp_path
+def reachable() -> Iterator[Path]:
+    """A folder that programs in a sandbox can get to, whoever they run as; pytest's are private."""
+    with TemporaryDirectory(prefix="skillopt-test-", ignore_cleanup_errors=True) as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
 
 
 @pytest.fixture
