@@ -217,7 +217,7 @@ class Scene:
         """The first sentence that makes the target fail in a case whatever else it knows."""
         for sentence in reading.sentences:
             match sentence.kind:
-                case "harmful" if self.chance("harm", sentence.text, case.number) < self.world.harm:
+                case "harmful" if self._harms(sentence, case):
                     return sentence
                 case "general" if case.counter and sentence.rule in case.rules:
                     return sentence
