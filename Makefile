@@ -28,14 +28,28 @@ $(VENV)/.developing: pyproject.toml | $(BIN)/python
 quickstart: $(VENV)/$(if $(SIM),.installed,.embedded) ## train a first skill with a real model on the CPU; SIM=1: simulated models, in seconds; SEED=n: another order of the data
 	$(BIN)/skillopt quickstart --yes $(if $(SIM),--sim) $(if $(SEED),--seed $(SEED) --out skillopt-quickstart-$(SEED))
 
+SOURCES := $(shell find skillopt tests -name '*.py')
+SELECT := -m 'not slow and not weights and not agents'
+MEASURING := $(addprefix tests/,analysis core engine gates modes durability optimizer store app/test_scorer_trials.py app/test_handoff.py)
+
+# The tests of core, engine, store, gates and analysis, with coverage: `make test` always runs them,
+# `make coverage` only if something has changed since.
+$(VENV)/.measured: $(VENV)/.developing $(SOURCES)
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -q $(SELECT) -n $(JOBS) $(MEASURING)
+	$(BIN)/coverage combine --quiet
+	@touch $@
+
 test: $(VENV)/.developing ## run the tests, with a short version of the slow ones
-	$(BIN)/python -m pytest -q -m 'not slow and not weights and not agents' -n $(JOBS)
+	@rm -f $(VENV)/.measured
+	$(MAKE) --no-print-directory $(VENV)/.measured
+	$(BIN)/python -m pytest -q $(SELECT) -n $(JOBS) $(addprefix --ignore=,$(MEASURING))
 	$(BIN)/python -m pytest -q -m weights -k 0.5b
 
 PARTS := $(addprefix tests/,analysis config core datasets engine envs gates harness optimizer prompts store)
 
 quick: $(VENV)/.developing ## run only the tests of single packages, in under a minute
-	$(BIN)/python -m pytest -q -m 'not slow and not weights and not agents' -n $(JOBS) $(PARTS) tests/test_architecture.py tests/test_protected.py
+	$(BIN)/python -m pytest -q $(SELECT) -n $(JOBS) $(PARTS) tests/test_architecture.py tests/test_protected.py
 
 RANDOM_SEED = $(or $(SEED),$(shell $(PYTHON) -c 'import random; print(random.randrange(2**32))'))
 
@@ -77,7 +91,7 @@ test-lowest: $(VENV)/.developing ## run the tests with the lowest allowed versio
 	rm -rf $(LOWEST)
 	$(PYTHON) -m venv $(LOWEST)
 	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable '.[dev]'
-	SKILLOPT_LOWEST=1 $(LOWEST)/bin/python -m pytest -q -m 'not slow and not weights and not agents' -n $(JOBS) $(if $(QUICK),$(PARTS) $(addprefix tests/,model cli/test_main.py cli/test_widths.py test_floors.py))
+	SKILLOPT_LOWEST=1 $(LOWEST)/bin/python -m pytest -q $(SELECT) -n $(JOBS) $(if $(QUICK),$(PARTS) $(addprefix tests/,model cli/test_main.py cli/test_widths.py test_floors.py))
 
 check: format lint types coverage ## run format, lint, types and coverage
 
@@ -90,12 +104,7 @@ lint: $(VENV)/.developing ## run ruff
 types: $(VENV)/.developing ## run pyright in strict mode
 	$(BIN)/pyright
 
-MEASURING := $(addprefix tests/,analysis core engine gates modes durability optimizer store app/test_scorer_trials.py app/test_handoff.py)
-
-coverage: $(VENV)/.developing ## require 95 % branch coverage of core, engine, store, gates and analysis
-	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -q -m 'not slow and not weights and not agents' -n $(JOBS) $(MEASURING)
-	$(BIN)/coverage combine --quiet
+coverage: $(VENV)/.measured ## require 95 % branch coverage of core, engine, store, gates and analysis
 	$(BIN)/coverage report --fail-under=95 --include='skillopt/core/*,skillopt/engine/*,skillopt/store/*,skillopt/gates/*,skillopt/analysis/*'
 
 mutate: $(VENV)/.developing ## change single places of core, engine and gates, and see whether their tests notice; SAMPLE=n places (40), SEED=n others
