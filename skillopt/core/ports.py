@@ -181,13 +181,15 @@ class Sandbox(Protocol):
         *,
         network: bool = False,
         sockets: Sequence[Path] = (),
+        programs: Sequence[Path] = (),
     ) -> SandboxResult:
         """Run a program in a folder of its own with these files, and read out what it left there.
 
         It sees the programs of this machine, but neither its other files nor its processes and
-        variables; unix `sockets` it finds at the same path. When this returns, no process of it is
-        left. What the program does wrong is in the result; a `ConfigError` means that there is no
-        sandbox here.
+        variables; unix `sockets` it finds at the same path, and so it does `programs`: files and
+        folders that are installed elsewhere, which it can only read. When this returns, no process
+        of it is left. What the program does wrong is in the result; a `ConfigError` means that
+        there is no sandbox here.
         """
         ...
 

@@ -10,7 +10,7 @@ import signal
 import time
 from asyncio import StreamReader
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Coroutine, Generator, Iterator, Sequence
+from collections.abc import Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
@@ -42,6 +42,13 @@ exec "$@"
 
 Bubblewrap does so by itself only once it has set up the sandbox, and hangs if that is too late.
 """
+_LENDING: Final = """
+while [ "$1" != -- ]; do mount --bind "$1" "$2" || exit; shift 2; done
+user=$2
+shift 2
+exec setpriv --reuid="$user" --regid="$user" --clear-groups -- "$@"
+"""
+"""Shows files of root to a user who may not reach them, as long as that user's processes run."""
 _GONE_WITHIN: Final = 10.0
 """Seconds that the kernel may take to end the processes of a sandbox."""
 _INSTALL: Final = (
@@ -84,14 +91,18 @@ class Bubblewrap:
         *,
         network: bool = False,
         sockets: Sequence[Path] = (),
+        programs: Sequence[Path] = (),
     ) -> SandboxResult:
         """Run a program in a new sandbox, which is gone afterwards with all its processes."""
         files, limits = files or Workspace(), limits or SandboxLimits()
+        shown = [path for path in programs if not path.is_relative_to("/usr")]
+        user = None if shown else self.user  # who lends files to another has to be root at first
         with _temporary_folder() as folder:
             for part in ("work", "tmp", "shm"):
                 (folder / part).mkdir()
             write_files(folder / "work", files)
             _give_away(folder)
+            lent = self._lent(folder, shown)
             reading_end, writing_end = os.pipe()
             with os.fdopen(reading_end, "rb") as status, _lifeline(reading_end) as life:
                 start = time.monotonic()
@@ -99,7 +110,8 @@ class Bubblewrap:
                     process = await _started(
                         reading_end,
                         asyncio.create_subprocess_exec(
-                            *self._around(folder, writing_end, sockets, network=network),
+                            *self._lending(lent),
+                            *self._around(folder, writing_end, sockets, lent, network=network),
                             *_limited(self.prlimit, limits),
                             *command,
                             stdin=life,
@@ -107,9 +119,9 @@ class Bubblewrap:
                             stderr=PIPE,
                             env={},
                             pass_fds=(writing_end,),
-                            user=self.user,
-                            group=self.user,
-                            extra_groups=None if self.user is None else [],
+                            user=user,
+                            group=user,
+                            extra_groups=None if user is None else [],
                             start_new_session=True,
                         ),
                     )
@@ -135,8 +147,31 @@ class Bubblewrap:
             ended_by=ended_by,
         )
 
+    def _lent(self, folder: Path, programs: Sequence[Path]) -> dict[Path, Path]:
+        """Where the user of the sandbox finds what it may see, by the path that it has inside."""
+        if self.user is None:
+            return {path: path for path in programs}
+        lent = {path: folder / f"lent-{number}" for number, path in enumerate(programs)}
+        for path, place in lent.items():
+            place.mkdir() if path.is_dir() else place.touch()
+        return lent
+
+    def _lending(self, lent: Mapping[Path, Path]) -> Iterator[str]:
+        if lent and self.user is not None:
+            yield from ("unshare", "--mount", "--propagation", "private")
+            yield from ("/bin/sh", "-c", _LENDING, "sh")
+            for path, place in lent.items():
+                yield from (str(path), str(place))
+            yield from ("--", str(self.user))
+
     def _around(
-        self, folder: Path, status_fd: int, sockets: Sequence[Path], *, network: bool
+        self,
+        folder: Path,
+        status_fd: int,
+        sockets: Sequence[Path],
+        lent: Mapping[Path, Path],
+        *,
+        network: bool,
     ) -> Iterator[str]:
         """The command that makes the sandbox; the program follows it."""
         yield from ("/bin/sh", "-c", _WATCHED, "sh")
@@ -158,6 +193,8 @@ class Bubblewrap:
         yield from ("--bind", f"{folder}/work", _WORK, "--chdir", _WORK)
         for path in map(str, sockets):
             yield from ("--ro-bind", path, path)
+        for path, place in lent.items():
+            yield from ("--ro-bind", str(place), str(path))
         # What bubblewrap makes itself lies in memory, which is not limited.
         yield from ("--remount-ro", "/dev", "--remount-ro", "/")
         if network:

@@ -114,6 +114,28 @@ async def test_a_unix_socket_can_be_shown_to_programs() -> None:
     assert result.stdout == "b'hello'\n", result.stderr
 
 
+async def test_programs_that_are_installed_where_only_we_can_read_can_be_shown(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "own").mkdir(mode=0o700)
+    tool, other = tmp_path / "own" / "tool", tmp_path / "own" / "other"
+    for folder in (tool, other):
+        folder.mkdir()
+        (folder / "greet").write_text("#!/bin/sh\necho hello; touch $0 || ls ${0%/*/*}\n")
+        (folder / "greet").chmod(0o755)
+    before = mounts()
+    result = await BOX.run([str(tool / "greet")], programs=[tool, Path("/usr/bin")])
+    assert result.stdout == "hello\ntool\n", result.stderr
+    assert "cannot touch" in result.stderr
+    alone = await BOX.run([str(tool / "greet")], programs=[tool / "greet"])
+    assert alone.stdout.startswith("hello\n"), alone.stderr
+    assert mounts() == before
+
+
+def mounts() -> str:
+    return Path("/proc/self/mounts").read_text()
+
+
 def running(mark: str) -> bool:
     """Whether a process has this in its command line."""
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
