@@ -208,6 +208,7 @@ ONE_IMPORTER = {
     "envs.custom.scorers": "ways to score are a thought of their own, as long as the environment",
     "envs.patterns": "a process that can be killed, which has nothing to do with scores",
     "harness.workspace": "the folder of an agent, which any harness may use",
+    "model.proxied": "what programs may ask in each wire format, apart from who serves them",
     "model.responses": "one file for each wire format",
     "testing.contracts.models": "a check for people who write models",
     "testing.model_server": "a server that speaks several wire formats, for any test",

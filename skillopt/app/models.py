@@ -25,7 +25,15 @@ from skillopt.model.provider import ModelSettings, Provider, Transport, names_fo
 from skillopt.model.rate_limits import AdaptiveConcurrency, CircuitBreaker, Endpoint
 from skillopt.model.remote import Remote
 from skillopt.model.weights import default_root
-from skillopt.model.wrappers import Cleaned, Limited, Metered, NonEmpty, Recorded, Retrying
+from skillopt.model.wrappers import (
+    Cleaned,
+    Limited,
+    Metered,
+    NonEmpty,
+    Recorded,
+    Retrying,
+    RetryPolicy,
+)
 
 _FIELDS = {
     "model": "name",
@@ -233,18 +241,14 @@ class ModelFactory:
         if concurrency is not None:
             model = Limited(model, Endpoint(role.role, concurrency=concurrency))
         model = NonEmpty(model, role.role)
-        retrying = Retrying(model, tries=role.retries + 1, server=endpoint.breaker)
+        retrying = Retrying(model, retries_of(role, endpoint))
         return Recorded(retrying, role.role, self.cache)
 
     def adopt(self, model: Model, role: RoleModel) -> Model:
         """A model of the caller's own, in a role: no server, so there is little to wait for."""
         metered = self._metered(model, role, told_price(role))
-        retrying = Retrying(
-            NonEmpty(metered, role.role),
-            tries=role.retries + 1,
-            first_wait=_OWN_WAIT,
-            max_wait=_OWN_MAX_WAIT,
-        )
+        policy = RetryPolicy(role.retries + 1, first_wait=_OWN_WAIT, max_wait=_OWN_MAX_WAIT)
+        retrying = Retrying(NonEmpty(metered, role.role), policy)
         return Recorded(retrying, role.role, self.cache)
 
     def _metered(self, model: Model, role: RoleModel, price: Tariff | None) -> Model:
@@ -265,6 +269,10 @@ class ModelFactory:
                 breaker=CircuitBreaker(name, patience=role.outage_seconds, tell=self.watch),
             )
         return self.endpoints[place]
+
+
+def retries_of(role: RoleModel, endpoint: Endpoint) -> RetryPolicy:
+    return RetryPolicy(role.retries + 1, server=endpoint.breaker)
 
 
 def _left_open(role: RoleModel) -> frozenset[str]:

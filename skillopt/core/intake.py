@@ -14,7 +14,7 @@ import os
 import re
 import stat
 import unicodedata
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias, cast
@@ -94,6 +94,18 @@ def read_json(data: bytes | str) -> Json:
     if text.count("[") + text.count("{") > NESTING and too_deep(found):
         raise ValueError("nested too deeply")
     return clean_json(found) if "\\u" in text or _NOT_TEXT.search(text) else found
+
+
+def json_lines(text: str) -> Iterator[dict[str, Json]]:
+    """The JSON objects of a text that has one per line; other lines are passed over."""
+    for line in text.splitlines():
+        if line.lstrip().startswith("{"):
+            try:
+                found = read_json(line)
+            except ValueError:
+                continue
+            if isinstance(found, dict):
+                yield found
 
 
 def too_deep(value: Json) -> bool:

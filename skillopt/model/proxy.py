@@ -4,98 +4,42 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, Literal, TypeAlias
+from urllib.parse import urlsplit, urlunsplit
 
 from aiohttp import web
 
 from skillopt.core.chat import Usage
-from skillopt.core.intake import BODY_BYTES, Json, read_json
-from skillopt.errors import BudgetSpent, SkilloptError
+from skillopt.core.intake import BODY_BYTES
+from skillopt.errors import AccessError, BudgetSpent, ModelError, Refused, SkilloptError
 from skillopt.model.budget import Budget
 from skillopt.model.completions import Completions
+from skillopt.model.errors import classify
 from skillopt.model.prices import Tariff
 from skillopt.model.provider import HttpAnswer
+from skillopt.model.proxied import (
+    BYTES_PER_TOKEN,
+    ENDS,
+    FREE,
+    Asked,
+    CheckedRequest,
+    UnfitRequest,
+    broken_off,
+    check_request,
+    counted_usage,
+    estimated_usage,
+    read_answer,
+)
 from skillopt.model.rate_limits import Endpoint
 from skillopt.model.remote import Remote
-from skillopt.model.wire import usage_apart, usage_of
+from skillopt.model.wrappers import RetryPolicy
 
-_Wire: TypeAlias = Literal["/chat/completions", "/responses", "/messages", "/messages/count_tokens"]
-_Path: TypeAlias = _Wire | Literal["/models"]
-
-_ASKS: Final[tuple[_Wire, ...]] = ("/chat/completions", "/responses", "/messages")
-_LIST: Final = "/models"
-_PATHS: Final[tuple[_Path, ...]] = (*_ASKS, "/messages/count_tokens", _LIST)
-_BYTES_PER_TOKEN: Final = 4
-
-
-def _names(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-_LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-_MOST_ASKED: Final = 10**9
-"""Tokens; whoever asks for more makes a mistake."""
-_MOST_CHOICES: Final = 16
-_PER_CALL: Final = 64
-_PER_IMAGE: Final = 6000
-_FIELDS: Final[Mapping[_Wire, frozenset[str]]] = {
-    "/chat/completions": _names(
-        """chat_template_kwargs frequency_penalty function_call functions logit_bias logprobs
-        messages metadata min_p n parallel_tool_calls presence_penalty prompt_cache_key
-        reasoning_effort reasoning_split repetition_penalty response_format seed stop stream
-        temperature thinking tool_choice tools top_k top_logprobs top_p user verbosity"""
-    ),
-    "/responses": _names(
-        """include input instructions metadata parallel_tool_calls prompt_cache_key reasoning
-        stream temperature text tool_choice tools top_logprobs top_p truncation user"""
-    ),
-    "/messages": _names(
-        """messages metadata output_config stop_sequences stream system temperature thinking
-        tool_choice tools top_k top_p"""
-    ),
-    "/messages/count_tokens": _names("messages system thinking tool_choice tools"),
-}
-"""Fields that ask for nothing but an answer of the model, from what is in the request.
-
-Others name further models, dearer service, or what lies at the server or elsewhere.
-"""
-_LOCAL_TOOLS: Final = (
-    *("function", "custom", "local_shell", "apply_patch"),
-    *("bash_", "text_editor_", "memory_", "computer_"),
-)
-"""How the types of tools begin that the program runs itself; any other is run by the server."""
-_PARTS: Final = _names(
-    """message text input_text output_text refusal image image_url input_image summary_text
-    reasoning reasoning_text thinking redacted_thinking function_call function_call_output
-    custom_tool_call custom_tool_call_output local_shell_call local_shell_call_output
-    apply_patch_call apply_patch_call_output tool_use tool_result"""
-)
-"""Types of what messages are made of; files, recordings and results of a server are not."""
-_FOREIGN: Final = _names("image_url file_id file_url file source input_audio audio_url video_url")
-"""What a part may hold instead of text."""
-_SPOKEN: Final = ("messages", "input", "system", "instructions")
-
-
-class _Refusal(Exception):
-    """A program asks for something that it cannot have."""
-
-    def __init__(self, reason: str, status: int = 400) -> None:
-        super().__init__(reason)
-        self.status = status
-
-
-@dataclass(frozen=True, slots=True)
-class _CheckedRequest:
-    """A request as it is sent."""
-
-    body: bytes
-    worst: Usage
-    """The most that it can take, without its price."""
+_GIVEN_UP = 400
+"""What a program is answered when we have given up: no program asks again after this status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +59,8 @@ class ModelProxy:
 
     Whatever key and model a program names, it gets those of `remote`. Its worst case is set aside
     before a call is sent, so that no limit is exceeded; what it took is paid when it is answered.
+    A call that fails for a reason that may pass is repeated here, in the same way for every
+    program; an answer that breaks off is not shown.
     """
 
     remote: Remote
@@ -127,19 +73,35 @@ class ModelProxy:
     price: Tariff | None = None
     max_tokens: int
     """The longest answer; a request may ask for a shorter one."""
+    retries: RetryPolicy = field(default_factory=lambda: RetryPolicy(tries=1))
+    web_search: bool = False
+    """Whether the server may search the web for the program."""
     role: str = "target"
     stage: str = "rollout"
     calls: list[ProxiedCall] = field(default_factory=list[ProxiedCall])
-    ended: BudgetSpent | None = None
-    """The limit that was reached."""
+    asking: int = 0
+    """Calls under way."""
+    ended: BudgetSpent | AccessError | None = None
+    """Why no further call can be made."""
+    trouble: ModelError | None = None
+    """Why the last call failed; None: it was answered."""
+
+    @property
+    def usage(self) -> Usage:
+        """What all calls took together."""
+        return sum((call.usage for call in self.calls), Usage())
+
+    def heard(self, words: str) -> bool:
+        """Whether a request that was sent holds these words."""
+        return any(words.encode() in call.request for call in self.calls)
 
     @asynccontextmanager
     async def serve(self, *, owner: int | None = None) -> AsyncGenerator[Path, None]:
         """Listen at a path that only `owner` can reach, or else only we ourselves.
 
-        If a limit was reached meanwhile, `BudgetSpent` is raised at the end.
+        If no further call can be made, the reason is raised at the end.
         """
-        runner = web.ServerRunner(web.Server(self._handle, access_log=None))
+        runner = web.ServerRunner(web.Server(self._handle, access_log=None), shutdown_timeout=0.1)
         with TemporaryDirectory(prefix="skillopt-") as folder:
             path = Path(folder) / "model"
             await runner.setup()
@@ -155,65 +117,104 @@ class ModelProxy:
                 await runner.cleanup()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        ends: list[_Path] = [each for each in _PATHS if request.path.endswith(each)]
-        if not ends or request.method != ("GET" if ends[0] == _LIST else "POST"):
+        ends: list[Asked] = [each for each in ENDS if request.path.endswith(each)]
+        if not ends or request.method != ("GET" if ends[0] == "/models" else "POST"):
             return _error(404, "there is no such path")
         body = bytearray()
         async for chunk in request.content.iter_any():
             body += chunk
             if len(body) > BODY_BYTES:
                 return _error(413, "the request is too large")
+        self.asking += 1
         try:
             answer = await self._answer(ends[0], bytes(body))
+        except UnfitRequest as error:
+            return _error(error.status, str(error))
         except BudgetSpent as error:
             self.ended = error
             return _error(402, str(error))
-        except _Refusal as error:
-            return _error(error.status, str(error))
         except SkilloptError as error:
-            return _error(502, self._without_secrets(str(error)))
+            if isinstance(error, AccessError):
+                self.ended = error
+            return _error(_GIVEN_UP, self._without_secrets(str(error)))
+        finally:
+            self.asking -= 1
         kind = answer.headers.get("Content-Type", "application/json")
         return web.Response(status=answer.status, body=answer.body, headers={"Content-Type": kind})
 
-    async def _answer(self, end: _Path, body: bytes) -> HttpAnswer:
-        if end == _LIST:
-            return await self._free(end)
+    async def _answer(self, asked: Asked, body: bytes) -> HttpAnswer:
+        if self.ended is not None:
+            raise self.ended
+        if asked == "/models":
+            return await self._free(asked)
         wire = self.remote.wire
         limit = wire.limit_field if isinstance(wire, Completions) else "max_completion_tokens"
-        request = _check_request(
-            end, body, self.model, max_tokens=self.max_tokens, chat_limit=limit
+        request = check_request(
+            asked,
+            body,
+            self.model,
+            max_tokens=self.max_tokens,
+            chat_limit=limit,
+            web_search=self.web_search,
         )
-        if end == "/messages/count_tokens":
-            return await self._free(end, request.body)
-        return await self._ask(end, request)
+        if asked in FREE:
+            return await self._free(asked, request.body)
+        return await self._ask(asked, request)
 
-    async def _free(self, end: str, body: bytes | None = None) -> HttpAnswer:
+    async def _free(self, asked: Asked, body: bytes | None = None) -> HttpAnswer:
         """The answer to what costs nothing."""
         async with self.endpoint.turn(0):
-            return self._shown(await self._send(end, body))
+            return self._shown(await self._send(asked, body))
 
-    async def _ask(self, end: str, request: _CheckedRequest) -> HttpAnswer:
-        sent, worst = request.body, request.worst
+    async def _ask(self, asked: Asked, request: CheckedRequest) -> HttpAnswer:
+        worst = request.worst
         if self.price is not None:
             worst = replace(worst, dollars=self.price.most(worst))
         if reason := self.budget.never(worst):
-            raise _Refusal(reason, status=402)
-        async with (
-            self.endpoint.turn(len(sent) // _BYTES_PER_TOKEN) as settle,
-            self.budget.hold(worst, self.role, self.stage),
-        ):
-            answer = await self._send(end, sent)
-            usage = self._paid(end, sent, answer)
-            settle(usage)
-            answer = self._shown(answer)
-            self.calls.append(ProxiedCall(end, sent, answer.status, answer.body, usage))
-            return answer
+            raise UnfitRequest(reason, status=402)
+        refused: list[HttpAnswer] = []
 
-    def _paid(self, end: str, sent: bytes, answer: HttpAnswer) -> Usage:
+        async def once() -> HttpAnswer:
+            async with (
+                self.endpoint.turn(len(request.body) // BYTES_PER_TOKEN) as settle,
+                self.budget.hold(worst, self.role, self.stage),
+            ):
+                answer = await self._send(asked, request.body)
+                if answer.status != 200:
+                    refused[:] = [answer]
+                    raise classify(answer, self.remote.caller)
+                usage = self._paid(asked, request.body, answer)
+                settle(usage)
+                self._note(asked, request, answer, usage)
+                return self._shown(answer)
+
+        try:
+            answer = await self.retries.run(once)
+        except ModelError as error:
+            self.trouble = error
+            for answer in refused:
+                self._note(asked, request, answer, Usage())
+                if isinstance(error, Refused):  # perhaps the program can ask in another way
+                    return self._shown(answer)
+            raise
+        self.trouble = None
+        return answer
+
+    def _note(
+        self, asked: Asked, request: CheckedRequest, answer: HttpAnswer, usage: Usage
+    ) -> None:
+        shown = self._shown(answer)
+        self.calls.append(ProxiedCall(asked, request.body, shown.status, shown.body, usage))
+
+    def _paid(self, asked: Asked, sent: bytes, answer: HttpAnswer) -> Usage:
         """What it took, once that is on disk; an answer that tells of an error takes nothing."""
-        if answer.status != 200:
-            return Usage()
-        usage = _usage(end, answer.body) or _estimate(sent, answer.body)
+        events, caller = read_answer(answer.body), self.remote.caller
+        usage = counted_usage(asked, events)
+        if not events:
+            raise ModelError(caller.say("the answer is not JSON"), retryable=True)
+        if usage is None and (said := broken_off(events)):
+            raise classify(answer._replace(status=500, body=said.encode()), caller)
+        usage = usage or estimated_usage(sent, answer.body)
         if self.price is not None:
             usage = replace(usage, dollars=self.price.cost(usage))
         self.budget.record(usage, role=self.role, stage=self.stage)
@@ -226,157 +227,29 @@ class ModelProxy:
     def _without_secrets(self, text: str) -> str:
         return self.hide(self.remote.caller.credentials.hide(text))
 
-    async def _send(self, end: str, body: bytes | None) -> HttpAnswer:
-        base = self.remote.url
-        for known in _ASKS:
-            base = base.removesuffix(known)
+    async def _send(self, asked: Asked, body: bytes | None) -> HttpAnswer:
         headers = {**self.remote.headers, **await self.remote.caller.credentials.headers()}
-        timeout = self.remote.timeout
-        return await self.remote.http.send(base + end, headers=headers, timeout=timeout, body=body)
+        url, timeout = _address(self.remote.url, asked, self.model), self.remote.timeout
+        return await self.remote.http.send(url, headers=headers, timeout=timeout, body=body)
 
 
-def _check_request(
-    wire: _Wire, body: bytes, model: str, *, max_tokens: int, chat_limit: str
-) -> _CheckedRequest:
-    """The request with our model and a limit on its answer; `_Refusal` says what is wrong.
-
-    `chat_limit` is what the server calls that limit in chat completions.
-    """
-    given = _object(body)
-    asked = {name: _whole(given, name, _MOST_ASKED) for name in _LIMITS}
-    choices = _whole(given, "n", _MOST_CHOICES)
-    if not isinstance(given.get("stream", False), bool):
-        raise _Refusal("stream should be true or false")
-    fields = {name: value for name, value in given.items() if name in _FIELDS[wire]}
-    fields["model"] = model
-    _check_tools(fields)
-    images = sum(_images(fields.get(name)) for name in _SPOKEN)
-    longest = 0
-    match wire:
-        case "/chat/completions":
-            limits = (asked["max_tokens"], asked["max_completion_tokens"])
-            fields[chat_limit] = longest = _least(max_tokens, *limits)
-            if fields.get("stream"):
-                fields["stream_options"] = {"include_usage": True}
-        case "/responses":
-            fields["max_output_tokens"] = longest = _least(max_tokens, asked["max_output_tokens"])
-            fields["store"] = False
-        case "/messages":
-            fields["max_tokens"] = longest = _least(max_tokens, asked["max_tokens"])
-        case "/messages/count_tokens":
-            pass
-    sent = json.dumps(fields).encode()
-    answers = (choices or 1) if "n" in fields else 1
-    return _CheckedRequest(
-        sent, Usage(1, len(sent) + _PER_CALL + _PER_IMAGE * images, longest * answers)
-    )
-
-
-def _object(body: bytes) -> dict[str, Json]:
-    try:
-        found = read_json(body)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise _Refusal("the request is not a JSON object")
-    return found
-
-
-def _whole(fields: Mapping[str, Json], name: str, most: int) -> int | None:
-    """A whole number above 0; None: the request does not say."""
-    number = fields.get(name)
-    if number is None:
-        return None
-    if isinstance(number, bool) or not isinstance(number, int) or not 0 < number <= most:
-        raise _Refusal(f"{name} should be a whole number from 1 to {most:,}")
-    return number
-
-
-def _least(most: int, *asked: int | None) -> int:
-    return min([most, *(number for number in asked if number is not None)])
-
-
-def _check_tools(fields: dict[str, Json]) -> None:
-    """Leave out the tools that the server would run."""
-    tools = fields.get("tools")
-    if tools is None:
-        return
-    if not isinstance(tools, list):
-        raise _Refusal("tools should be a list")
-    kept: list[Json] = [tool for tool in tools if isinstance(tool, dict) and _is_local(tool)]
-    if kept:
-        fields["tools"] = kept
-    else:
-        del fields["tools"]
-        fields.pop("tool_choice", None)
-
-
-def _is_local(tool: Mapping[str, Json]) -> bool:
-    kind = tool.get("type", "custom")
-    return isinstance(kind, str) and kind.startswith(_LOCAL_TOOLS)
-
-
-def _images(parts: Json) -> int:
-    """How many pictures there are; `_Refusal` for what the server would have to fetch."""
-    match parts:
-        case list():
-            return sum(map(_images, parts))
-        case dict():
-            kind = parts.get("type", "message" if "role" in parts else None)
-            if not isinstance(kind, str) or kind not in _PARTS:
-                raise _Refusal(f"messages may not hold anything of type {json.dumps(kind)[:80]}")
-            inner = sum(_images(parts.get(name)) for name in ("content", "output"))
-            return inner + (_image(parts) if "image" in kind or _FOREIGN & parts.keys() else 0)
-        case _:
-            return 0
-
-
-def _image(part: Mapping[str, Json]) -> int:
-    match part:
-        case {"image_url": str(url)} | {"image_url": {"url": str(url)}} if "file_id" not in part:
-            held = url.startswith("data:")
-        case {"source": {"type": "base64"}}:
-            held = True
-        case _:
-            held = False
-    if not held:
-        raise _Refusal("an image should be in the request itself, as a data: URL or base64")
-    return 1
-
-
-def _estimate(sent: bytes, answer: bytes) -> Usage:
-    given, made = len(sent) // _BYTES_PER_TOKEN, len(answer) // _BYTES_PER_TOKEN
-    return Usage(1, given, made, estimated=1)
-
-
-def _usage(end: str, answer: bytes) -> Usage | None:
-    """What the server counted, in an answer or in the events of one; None: nothing."""
-    counts: dict[str, Json] = {}
-    for event in _events(answer):
-        for part in (event, event.get("response"), event.get("message")):
-            if isinstance(part, dict) and isinstance(found := part.get("usage"), dict):
-                counts |= {name: count for name, count in found.items() if count is not None}
-    match end:
-        case "/chat/completions":
-            usage = usage_of(counts, "prompt_tokens", "completion_tokens")
-        case "/responses":
-            usage = usage_of(counts, "input_tokens", "output_tokens")
-        case _:
-            usage = usage_apart(counts)
-    return usage if usage is not None and (usage.input or usage.output) else None
-
-
-def _events(answer: bytes) -> Iterator[dict[str, Json]]:
-    lines = answer.splitlines() if answer.startswith((b"event:", b"data:")) else [answer]
-    for line in lines:
-        try:
-            event = read_json(line.removeprefix(b"data:"))
-        except ValueError:
-            continue
-        if isinstance(event, dict):
-            yield event
+def _address(url: str, asked: Asked, model: str) -> str:
+    """Where the same server takes such a request."""
+    parts = urlsplit(url)
+    base = parts.path
+    for known in ENDS:
+        base = base.removesuffix(known)
+    base = base.rpartition("/models/")[0] or base
+    query = parts.query
+    if asked.startswith(":"):
+        base += f"/models/{model}"
+        query = "alt=sse" if asked == ":streamGenerateContent" else ""
+    return urlunsplit(parts._replace(path=base + asked, query=query))
 
 
 def _error(status: int, message: str) -> web.Response:
-    body = {"type": "error", "error": {"type": "proxy_error", "message": message}}
-    return web.json_response(body, status=status)
+    error = {"type": "proxy_error", "code": "proxy_error", "message": message}
+    body = {"type": "error", "error": error}
+    return web.Response(
+        status=status, body=json.dumps(body).encode(), content_type="application/json"
+    )

@@ -13,6 +13,7 @@ import json
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from skillopt.core.chat import Image, Message, Model, Reply, Request, Tool, ToolCall
 from skillopt.core.intake import clean_reply, is_blank
@@ -21,6 +22,8 @@ from skillopt.errors import ModelError, Refused, Unusable
 from skillopt.model.budget import Budget, worst_case
 from skillopt.model.prices import Tariff
 from skillopt.model.rate_limits import CircuitBreaker, Endpoint
+
+T = TypeVar("T")
 
 LONGEST_ASKED = 120.0
 """Seconds; a server that asks for a longer wait is not waited for."""
@@ -38,8 +41,8 @@ class Wrapper:
 
 
 @dataclass(frozen=True, slots=True)
-class Retrying(Wrapper):
-    """Asks again after an error that may pass.
+class RetryPolicy:
+    """Tries again after an error that may pass.
 
     Waits at least as long as the server asks, plus between half and the whole of a wait that
     doubles: calls that failed together come back apart, and none comes back at once. The error
@@ -54,11 +57,11 @@ class Retrying(Wrapper):
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     random: Callable[[], float] = random.random
 
-    async def complete(self, request: Request) -> Reply:
+    async def run(self, attempt: Callable[[], Awaitable[T]]) -> T:
         tried, failures, heard = 0, 0, -1
         while True:
             try:
-                return await self.inner.complete(request)
+                return await attempt()
             except ModelError as error:
                 if not error.retryable:
                     raise
@@ -80,6 +83,16 @@ class Retrying(Wrapper):
                 reason = f" after {tried} tries"
             kind = Unusable if isinstance(failed, Unusable) else ModelError
             raise kind(f"{failed} (gave up{reason})") from failed
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying(Wrapper):
+    """Asks again after an error that may pass."""
+
+    policy: RetryPolicy = RetryPolicy()
+
+    async def complete(self, request: Request) -> Reply:
+        return await self.policy.run(lambda: self.inner.complete(request))
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from skillopt.model.http import Http
 from skillopt.model.openai import OpenAIChat, OpenAICompatible
 from skillopt.model.provider import ModelSettings, Provider
 from skillopt.model.scripted import Scripted
-from skillopt.model.wrappers import Metered, NonEmpty, Recorded, Retrying
+from skillopt.model.wrappers import Metered, NonEmpty, Recorded, Retrying, RetryPolicy
 from skillopt.testing.doubles import MemoryCache
 
 ASK = Request(stage="rollout", messages=(Message("user", "Why?"),))
@@ -112,7 +112,8 @@ async def at_once(_: float) -> None:
 def whole(model: Model, meter: Meter, work: MemoryCache) -> Model:
     """What a run puts around a wire, without its waits."""
     metered = Metered(model, "target", Budget(meter))
-    return Recorded(Retrying(NonEmpty(metered, "target"), tries=3, sleep=at_once), "target", work)
+    policy = RetryPolicy(tries=3, sleep=at_once)
+    return Recorded(Retrying(NonEmpty(metered, "target"), policy), "target", work)
 
 
 @pytest.mark.parametrize(("provider", "api", "empty"), SILENT)

@@ -16,7 +16,7 @@ from skillopt.core.events import Event, Signal, Waiting
 from skillopt.errors import AccessError, ModelError, Unavailable
 from skillopt.model.errors import Down, Unreachable
 from skillopt.model.rate_limits import CircuitBreaker, Endpoint
-from skillopt.model.wrappers import Limited, Retrying
+from skillopt.model.wrappers import Limited, Retrying, RetryPolicy
 from skillopt.testing.simulator import Simulator
 
 ASK = Request(stage="rollout", messages=(Message("user", "Why?"),))
@@ -47,12 +47,8 @@ class Line:
         endpoint = Endpoint(
             "h", breaker=CircuitBreaker("h", self.clock, patience, self.told.append)
         )
-        return Retrying(
-            Limited(self, endpoint),
-            sleep=self.sleep,
-            random=lambda: 1.0,
-            server=endpoint.breaker,
-        )
+        policy = RetryPolicy(sleep=self.sleep, random=lambda: 1.0, server=endpoint.breaker)
+        return Retrying(Limited(self, endpoint), policy)
 
     def clock(self) -> float:
         return self.now
@@ -100,7 +96,7 @@ async def test_a_request_that_fails_while_others_are_answered_is_given_up_after_
         await line.sleep(seconds)
         await endpoint.call(Line((0.0, 0.0), BUSY), ASK)
 
-    model = Retrying(poisoned, tries=4, sleep=sleep, server=endpoint.breaker)
+    model = Retrying(poisoned, RetryPolicy(tries=4, sleep=sleep, server=endpoint.breaker))
     with pytest.raises(ModelError, match="gave up after 4 tries"):
         await model.complete(ASK)
 

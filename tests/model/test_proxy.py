@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import aiohttp
@@ -17,7 +18,7 @@ from skillopt.config.load import load_config
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Usage
 from skillopt.core.episode import Workspace
-from skillopt.errors import BudgetSpent, ConfigError
+from skillopt.errors import AccessError, BudgetSpent, ConfigError, ModelError, Refused
 from skillopt.harness.sandbox import Bubblewrap
 from skillopt.model.budget import Budget, Limits, Meter
 from skillopt.model.http import Http
@@ -25,8 +26,9 @@ from skillopt.model.prices import Price
 from skillopt.model.proxy import ModelProxy
 from skillopt.model.rate_limits import Endpoint
 from skillopt.model.remote import Remote
+from skillopt.model.wrappers import RetryPolicy
 from skillopt.store.cache import SqliteCache
-from skillopt.testing.model_server import ModelServer, Say
+from skillopt.testing.model_server import ModelServer, ReceivedRequest, Say
 from skillopt.testing.wires import CACHED, SENT, STORED, WRITTEN
 
 KEY = "sk-of-the-run-0123456789"
@@ -290,9 +292,8 @@ class Gossip(ModelServer):
     status = 200
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        return web.Response(
-            body=f'{{"id": "{KEY}, {OTHER}"}} \xff'.encode("latin-1"), status=self.status
-        )
+        body = f'data: {{"id": "{KEY}, {OTHER}"}}\n \xff'.encode("latin-1")
+        return web.Response(body=body, status=self.status)
 
 
 @pytest.mark.parametrize("status", [200, 500])
@@ -305,10 +306,12 @@ async def test_no_answer_holds_a_secret_of_the_run(url: str, status: int) -> Non
             async with aiohttp.ClientSession(connector=connector) as session:
                 ask = session.get if url == "models" else session.post
                 async with ask(f"http://proxy/v1/{url}", json={"messages": []}) as response:
-                    assert response.status == status
+                    asked_model = url in {"messages", "chat/completions"}
+                    assert response.status == (400 if asked_model and status == 500 else status)
                     text = await response.read()
-    assert text.startswith(b'{"id": "')
-    assert text.endswith(b"\xff")
+    if response.status == status:
+        assert text.startswith(b'data: {"id": "')
+        assert text.endswith(b"\xff")
     assert KEY.encode() not in text
     assert OTHER.encode() not in text
     assert not any(KEY.encode() in call.answer for call in proxy.calls)
@@ -367,18 +370,84 @@ async def test_a_call_that_could_never_fit_is_refused_and_the_run_goes_on(limits
     assert proxy.ended is None
 
 
-async def test_an_error_of_the_server_is_passed_on_without_the_key_and_costs_nothing() -> None:
+async def test_a_key_that_is_refused_is_tried_once_and_ends_the_run() -> None:
     budget = Budget(Meter(), Limits(calls=5))
+    answers: list[tuple[int, str]] = []
+
+    async def ask_twice(proxy: ModelProxy) -> None:
+        async with proxy.serve() as path:
+            answers.append(await post(path, "/v1/chat/completions", messages=[]))
+            answers.append(await post(path, "/v1/chat/completions", messages=[]))
+
     async with (
         ModelServer(keys=frozenset(["another"])) as server,
         proxied(server, budget) as proxy,
-        proxy.serve() as path,
     ):
-        status, text = await post(path, "/v1/chat/completions", messages=[])
-    assert status == 401
-    assert "Incorrect API key" in text
-    assert KEY not in text
+        with pytest.raises(AccessError, match="access denied; check the key for the target model"):
+            await ask_twice(proxy)
+        assert len(server.questions) == 1
+    assert [status for status, _ in answers] == [400, 400]
+    assert all("Incorrect API key" in text and KEY not in text for _, text in answers)
     assert budget.meter.total == Usage()
+
+
+def impatient(waits: list[float]) -> RetryPolicy:
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    return RetryPolicy(tries=3, sleep=sleep, random=lambda: 1.0)
+
+
+@dataclass
+class Moody(ModelServer):
+    """Answers with these until they are used up."""
+
+    moods: list[web.Response] = field(default_factory=list[web.Response])
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        if self.moods:
+            self.requests.append(ReceivedRequest("POST", request.path, {}, None))
+            return self.moods.pop(0)
+        return await super().handle(request)
+
+
+BROKEN = b'event: error\ndata: {"type": "error", "error": {"message": "Overloaded"}}\n\n'
+
+
+async def test_what_may_pass_is_repeated_for_the_program_and_only_the_answer_is_paid() -> None:
+    budget, waits = Budget(Meter()), list[float]()
+    async with Moody() as server, proxied(server, budget) as proxy, proxy.serve() as path:
+        proxy.retries = impatient(waits)
+        for moods in (
+            [web.Response(status=429, headers={"Retry-After": "7"}), web.Response(status=529)],
+            [web.Response(body=b"<html>"), web.Response(body=BROKEN)],
+        ):
+            server.moods = moods
+            status, text = await post(path, "/v1/messages", messages=[], stream=True)
+            assert (status, "an answer" in text) == (200, True)
+    assert waits == [8.0, 2.0, 1.0, 2.0]
+    assert budget.meter.total.calls == 2
+    assert proxy.usage.input == 2 * SENT
+    assert proxy.trouble is None
+
+
+async def test_what_does_not_pass_is_told_once_the_tries_are_used_up() -> None:
+    async with Moody() as server, proxied(server, Budget(Meter())) as proxy, proxy.serve() as path:
+        proxy.retries = impatient([])
+        server.moods = [web.Response(status=529) for _ in range(9)]
+        status, text = await post(path, "/v1/messages", messages=[])
+        assert (status, len(server.requests)) == (400, 3)
+    assert "gave up after 3 tries" in text
+    assert isinstance(proxy.trouble, ModelError)
+
+
+async def test_a_request_that_is_too_long_is_answered_as_the_server_does() -> None:
+    async with ModelServer() as server, proxied(server, Budget(Meter())) as proxy:
+        proxy.model = "error-too-long"
+        async with proxy.serve() as path:
+            status, text = await post(path, "/v1/chat/completions", messages=[])
+    assert (status, "context_length_exceeded" in text) == (400, True)
+    assert isinstance(proxy.trouble, Refused)
 
 
 PROGRAM = """

@@ -20,7 +20,7 @@ from skillopt.model.prices import Price
 from skillopt.model.provider import ModelSettings
 from skillopt.model.rate_limits import Endpoint
 from skillopt.model.scripted import Scripted
-from skillopt.model.wrappers import Limited, Metered, Recorded, Retrying, call_key
+from skillopt.model.wrappers import Limited, Metered, Recorded, Retrying, RetryPolicy, call_key
 from skillopt.testing.contracts.models import check_model
 from skillopt.testing.doubles import MemoryCache
 
@@ -62,8 +62,8 @@ def passing(retry_after: float | None = None) -> ModelError:
 
 
 def retrying(inner: Model, time: Time, draw: float = 1.0, **settings: float) -> Retrying:
-    usual = Retrying(inner, sleep=time.sleep, random=lambda: draw)
-    return replace(usual, **settings)
+    usual = RetryPolicy(sleep=time.sleep, random=lambda: draw)
+    return Retrying(inner, replace(usual, **settings))
 
 
 async def test_waits_double_up_to_a_bound_and_none_follows_the_last_try() -> None:
@@ -148,7 +148,7 @@ async def test_a_slot_is_free_while_a_call_waits_to_be_retried() -> None:
         other = await asyncio.wait_for(Limited(Failing([]), endpoint).complete(ASK), timeout=60)
         assert other.text == "rollout"
 
-    first = Retrying(Limited(Failing([passing()]), endpoint), sleep=sleep)
+    first = Retrying(Limited(Failing([passing()]), endpoint), RetryPolicy(sleep=sleep))
     await first.complete(ASK)
     assert waits == 1
 

@@ -15,7 +15,7 @@ from skillopt.core.chat import Message, Model, Reply, Request, Usage
 from skillopt.errors import ModelError, Unusable
 from skillopt.model.budget import Budget, Limits, Meter, worst_case
 from skillopt.model.scripted import Scripted
-from skillopt.model.wrappers import Metered, NonEmpty, Recorded, Retrying
+from skillopt.model.wrappers import Metered, NonEmpty, Recorded, Retrying, RetryPolicy
 from skillopt.store.cache import SqliteCache
 
 ASK = Request(stage="rollout", messages=(Message("user", "Why?"),))
@@ -33,7 +33,8 @@ def whole(model: Model, cache: SqliteCache, caps: Limits = LIMITED) -> Model:
     """What a run puts around a model, without its waits."""
     budget = Budget(Meter.after(cache.spent()), caps, cache)
     metered = Metered(model, "target", budget, None, 100)
-    return Recorded(Retrying(NonEmpty(metered, "target"), tries=2, sleep=at_once), "target", cache)
+    policy = RetryPolicy(tries=2, sleep=at_once)
+    return Recorded(Retrying(NonEmpty(metered, "target"), policy), "target", cache)
 
 
 def rows(path: Path) -> list[str]:

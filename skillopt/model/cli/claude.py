@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from skillopt.core.chat import Usage
-from skillopt.core.intake import Json, read_json
+from skillopt.core.intake import Json, json_lines, read_json
 from skillopt.model.cli.process import Place
 from skillopt.model.cli.program import (
     PLAIN,
@@ -14,7 +14,6 @@ from skillopt.model.cli.program import (
     ProgramArguments,
     ProgramCall,
     ProgramReply,
-    events,
 )
 from skillopt.model.wire import count, usage_apart
 
@@ -88,7 +87,7 @@ def _result(out: str) -> Json:
     try:
         output = read_json(out)
     except ValueError:
-        output = list[Json](events(out))
+        output = list[Json](json_lines(out))
     if not isinstance(output, list):
         return output
     results = [event for event in output if isinstance(event, dict) and _is_result(event)]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final, cast
 
 from skillopt.core.chat import Usage
-from skillopt.core.intake import Json
+from skillopt.core.intake import Json, json_lines
 from skillopt.model.cli.process import Place
 from skillopt.model.cli.program import (
     PLAIN,
@@ -15,7 +15,6 @@ from skillopt.model.cli.program import (
     ProgramArguments,
     ProgramCall,
     ProgramReply,
-    events,
 )
 from skillopt.model.wire import count
 
@@ -96,7 +95,7 @@ class CodexCli(Program):
         text: str | None = None
         usage: Usage | None = None
         problem = tool = ""
-        for event in events(out):
+        for event in json_lines(out):
             match event:
                 case {
                     "type": "item.completed",

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from skillopt.core.chat import Usage
-from skillopt.core.intake import Json, read_json
+from skillopt.core.intake import Json, json_lines, read_json
 from skillopt.model.cli.process import Place
-from skillopt.model.cli.program import Program, ProgramArguments, ProgramCall, ProgramReply, events
+from skillopt.model.cli.program import Program, ProgramArguments, ProgramCall, ProgramReply
 from skillopt.model.wire import count
 
 _USAGE: Final = "usage.json"
@@ -72,7 +72,7 @@ class CopilotChat(Program):
         """All messages of the assistant, joined."""
         said: list[str] = []
         problem = tool = ""
-        for event in events(out):
+        for event in json_lines(out):
             match event:
                 case {"type": "assistant.message", "data": {"content": str(text)}} | {
                     "type": "assistant.message",

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
 from skillopt.core.chat import Message, Model, Reply, Request, Usage
-from skillopt.core.intake import Json, read_json
 from skillopt.errors import AccessError, ConfigError, ModelError, Refused
 from skillopt.model.cli.process import Owner, Place, run, temporary_home
 from skillopt.model.credentials import hidden
@@ -266,18 +265,6 @@ def converse(messages: Sequence[Message]) -> tuple[str, str]:
         return system, turns[0].text
     written = "\n\n".join(f"<{turn.role}>\n{turn.text}\n</{turn.role}>" for turn in turns)
     return system, f"{written}\n\nGive the assistant's next message, and nothing else."
-
-
-def events(out: str) -> Iterator[dict[str, Json]]:
-    """The JSON objects of an output that has one per line."""
-    for line in out.splitlines():
-        if line.lstrip().startswith("{"):
-            try:
-                event = read_json(line)
-            except ValueError:
-                continue
-            if isinstance(event, dict):
-                yield event
 
 
 def classify(
