@@ -13,8 +13,8 @@ from pathlib import Path
 # So that it works without installation.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from skillopt.datasets.manifests import materialize
-from skillopt.errors import DataError
+from skillopt.api import materialize
+from skillopt.errors import SkilloptError
 
 
 def main() -> None:
@@ -42,10 +42,12 @@ def main() -> None:
     )
     given = parser.parse_args()
     try:
-        counts = materialize(given.manifest_dir, given.output_dir, given.dataset)
-    except DataError as error:
+        made = materialize(
+            "searchqa", raw=given.dataset, out=given.output_dir, manifest=given.manifest_dir
+        )
+    except SkilloptError as error:
         sys.exit(f"error: {error}")
-    told = ", ".join(f"{count} {split}" for split, count in counts.items())
+    told = ", ".join(f"{count} {split}" for split, count in made.counts.items())
     sys.stdout.write(f"{given.output_dir}: {told}\n")
 
 

@@ -19,6 +19,8 @@ from skillopt.app.attributing import AttributionPlan, Blame
 from skillopt.app.calibrating import Noise
 from skillopt.app.calibrating import calibrate as measure_noise
 from skillopt.app.costs import Estimate
+from skillopt.app.data import DataReport, materialize_data
+from skillopt.app.data import benchmark_data as look_at_data
 from skillopt.app.doctor import DoctorFinding
 from skillopt.app.doctor import doctor as find_problems
 from skillopt.app.estimate import estimate as run_estimate
@@ -64,6 +66,7 @@ from skillopt.core.attribution import Attribution
 from skillopt.core.events import Event, Signal
 from skillopt.core.ports import Watcher
 from skillopt.core.rollout import Score
+from skillopt.datasets.manifests import Materialized
 from skillopt.errors import ConfigError, DataError, OldFormat, StoreError
 from skillopt.model.fetch import Fetcher, FetchProgress
 from skillopt.model.weights import CATALOGUE, Folder, Weights, default_root, find
@@ -73,9 +76,11 @@ from skillopt.store.reader import RunReader
 from skillopt.store.results import EvaluationReport, read_evaluation
 
 __all__ = [
+    "DataReport",
     "EvalInputs",
     "Inputs",
     "LocalModel",
+    "Materialized",
     "Noise",
     "OldRun",
     "ProposerLike",
@@ -84,6 +89,7 @@ __all__ = [
     "Score",
     "attribute",
     "attribute_async",
+    "benchmark_data",
     "blame",
     "calibrate",
     "calibrate_async",
@@ -104,6 +110,7 @@ __all__ = [
     "load_evaluation",
     "load_run",
     "local_models",
+    "materialize",
     "model_path",
     "open_run",
     "plan_attribution",
@@ -430,6 +437,46 @@ def rebuild_run(folder: str | Path) -> Rebuilt:
 def load_evaluation(folder: str | Path) -> EvaluationReport:
     """Read the result of `evaluate` from its directory."""
     return read_evaluation(Path(folder))
+
+
+def benchmark_data(name: str, place: str | Path | None = None) -> DataReport:
+    """What data an environment needs; with a file or folder, also what of it is there.
+
+    `place` holds published files, or is a folder that `materialize` made.
+    """
+    return look_at_data(name, None if place is None else Path(place))
+
+
+def materialize(
+    name: str,
+    *,
+    raw: str | Path,
+    out: str | Path,
+    manifest: str | Path | None = None,
+    ratio: str = "2:1:7",
+    seed: int = 42,
+    partial: bool = False,
+) -> Materialized:
+    """Make a split folder from the published data of a benchmark on this machine.
+
+    Args:
+        name: An environment: a registered name or `module:Name`.
+        raw: The published data, a file or folder.
+        out: A new folder, or one that this function has written before.
+        manifest: A folder with the ids of train, val and test; without it, all items are split.
+        ratio: Shares of train:val:test, without a manifest.
+        seed: Of that split.
+        partial: Whether ids of the manifest that have no item are left out.
+    """
+    return materialize_data(
+        name,
+        Path(raw),
+        Path(out),
+        manifest=None if manifest is None else Path(manifest),
+        ratio=ratio,
+        seed=seed,
+        partial=partial,
+    )
 
 
 @dataclass(frozen=True, slots=True)

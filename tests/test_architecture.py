@@ -111,6 +111,8 @@ FUNCTIONS = {
     "diff": "diff_run",
     "attribute": "attribute_async",
     "blame": "blame",
+    "data": "benchmark_data",
+    "materialize": "materialize",
     "quickstart": "diff_run",  # asks the user; then it is `train` and `diff`
     "model list": "local_models",
     "model fetch": "fetch_model",
@@ -121,6 +123,7 @@ FUNCTIONS = {
 SERVICES = {
     "skillopt.app.attributing": {"attribute", "blame", "plan_attribution"},
     "skillopt.app.calibrating": {"calibrate"},
+    "skillopt.app.data": {"benchmark_data", "materialize_data"},
     "skillopt.app.doctor": {"doctor", "check_data", "check_models"},
     "skillopt.app.estimate": {"estimate"},
     "skillopt.app.evaluation": {"evaluate"},

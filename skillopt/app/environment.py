@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import reprlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from math import ceil
 from pathlib import Path
@@ -19,6 +20,7 @@ from skillopt.core.ports import AsksModels, Environment, Harness, UsesSandbox
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
 from skillopt.datasets.manifests import holds_ids_only
+from skillopt.datasets.raw import ReadsRaw, raw_folder
 from skillopt.datasets.rows import Row, read_rows
 from skillopt.datasets.splits import (
     SPLITS,
@@ -87,7 +89,7 @@ def open_environment(
         settings = settings_for(kind.Settings, config, also=setting_names(config, harness))
         if splits is None:
             _refuse_ids(config, kind)
-            splits = read_splits(config, needs)
+            splits = read_splits(config, needs, kind)
         rows = require(limit(splits, config.env.limit), needs)
         while True:
             try:
@@ -252,22 +254,31 @@ def _refuse_ids(config: Config, kind: EnvironmentKind) -> None:
     folder = config.path("env.split_dir")
     if config.env.split_mode != "split_dir" or folder is None:
         return
-    command = str(getattr(kind, "materialize", ""))
     only_ids = folder.is_dir() and holds_ids_only(folder)
-    if not only_ids and (folder.exists() or not command):
+    if not only_ids and (folder.exists() or not isinstance(kind, ReadsRaw)):
         return
     name = folder.name.removesuffix("_split").removesuffix("_id")
     ids = folder if only_ids else folder.with_name(f"{name}_id_split")
     items = folder.with_name(f"{name}_split")
     what = "contains only the ids of items, not the items" if only_ids else "does not exist"
-    how = f"create it with: {command.format(manifest=ids, folder=items)}"
-    if only_ids and items != folder:
-        how = f"{how}, and set env.split_dir={items}" if command else "give a folder with the items"
+    how = "give a folder with the items"
+    if isinstance(kind, ReadsRaw):
+        how = (
+            f"create it with: skillopt materialize {config.env.name} --manifest {ids} --raw DATA "
+            f"--out {items}"
+        )
+        if only_ids and items != folder:
+            how += f", and set env.split_dir={items}"
     raise config.complaint("env.split_dir", f"{folder} {what}; {how}")
 
 
-def read_splits(config: Config, needs: Sequence[Split]) -> Splits:
-    """The rows of each split, from a split folder or cut from one file."""
+def read_splits(
+    config: Config, needs: Sequence[Split], kind: EnvironmentKind | None = None
+) -> Splits:
+    """The rows of each split, from a split folder or cut from one file.
+
+    A kind of environment that reads the published files of its benchmark is given those.
+    """
     env = config.env
     if env.split_mode == "split_dir":
         folder = config.path("env.split_dir")
@@ -284,7 +295,21 @@ def read_splits(config: Config, needs: Sequence[Split]) -> Splits:
         )
     if is_split(source):
         return from_directory(source, needs)
-    return by_ratio(read_rows(source), env.split_ratio, env.split_seed)
+    rows = _raw_rows(config, kind, source) if isinstance(kind, ReadsRaw) else read_rows(source)
+    cut = by_ratio(rows, env.split_ratio, env.split_seed)
+    return replace(cut, root=raw_folder(source))
+
+
+def _raw_rows(config: Config, kind: ReadsRaw, source: Path) -> list[Row]:
+    items = list(kind.read_raw(source))
+    if any(item.embedded for item in items):
+        raise config.complaint(
+            "env.data_path",
+            f"{source} holds images inside of its tables; write them out first with: skillopt "
+            f"materialize {config.env.name} --raw {source} --out FOLDER, and set "
+            "env.split_mode=split_dir and env.split_dir=FOLDER",
+        )
+    return [item.row for item in items]
 
 
 def validation_tasks(config: Config, environment: Environment) -> Sequence[Task]:

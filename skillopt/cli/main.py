@@ -341,6 +341,46 @@ def quickstart(session: Session, **options: Any) -> None:  # noqa: ANN401 - clic
     quickstart(session, **options)
 
 
+@app.command(short_help="Tell what data a benchmark needs, and check it.")
+@click.argument("name")
+@click.argument("folder", type=_FILE, required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@_debugging
+def data(name: str, folder: Path | None, *, as_json: bool) -> int:
+    """Tell what data the environment NAME needs: sources, licences, checksums, packages, programs.
+
+    With FOLDER (published files, or a folder made by `skillopt materialize`), check what is there.
+    The exit code is 1 if something is missing or different. Nothing is downloaded.
+    """
+    from skillopt.cli.data import show_data
+
+    return show_data(name, folder, as_json=as_json)
+
+
+@app.command(short_help="Make a split folder from the published data of a benchmark.")
+@click.argument("name", metavar="BENCH")
+@click.option("--raw", type=_FILE, required=True, help="The published data: a file or folder.")
+@click.option("--out", type=_FILE, required=True, help="Folder to write train/ val/ test/ to.")
+@click.option(
+    "--manifest",
+    type=_FILE,
+    help="Folder with the ids of train, val and test. Without it, all items are split by --ratio.",
+)
+@click.option("--ratio", default="2:1:7", show_default=True, help="Shares of train:val:test.")
+@click.option("--seed", type=int, default=42, show_default=True, help="Random seed of --ratio.")
+@click.option("--partial", is_flag=True, help="Leave out ids of the manifest that have no item.")
+@_debugging
+def materialize(name: str, **options: Any) -> None:  # noqa: ANN401 - click's
+    """Write the tasks of the benchmark BENCH from its published data on this machine.
+
+    Files that belong to tasks, such as images, are linked or copied into the new folder. Nothing is
+    downloaded: `skillopt data BENCH` says what to fetch.
+    """
+    from skillopt.cli.data import show_materialized
+
+    show_materialized(name, **options)
+
+
 @app.group("model")
 def model_group() -> None:
     """Manage models for backend `local`, which run on this machine."""

@@ -17,10 +17,18 @@ def install_command(extra: str, package: str = _OURS) -> str:
     """
     if package != _OURS:
         return f"pip install '{package}[{extra}]'"
+    return f"pip install {' '.join(map(quote, _requirements(extra))) or quote(f'.[{extra}]')}"
+
+
+def packages_of(extra: str) -> list[str]:
+    """The names of the packages that one of our extras installs."""
+    return [re.split(r"[^\w.-]", requirement)[0] for requirement in _requirements(extra)]
+
+
+def _requirements(extra: str) -> list[str]:
     try:
         listed = requires(_OURS) or []
     except PackageNotFoundError:
         listed = []
     pattern = re.compile(rf"""([^;]+?)\s*;\s*extra\s*==\s*["']{re.escape(extra)}["']\s*""")
-    needed = [found[1] for requirement in listed if (found := pattern.fullmatch(requirement))]
-    return f"pip install {' '.join(map(quote, needed)) or quote(f'.[{extra}]')}"
+    return [found[1] for requirement in listed if (found := pattern.fullmatch(requirement))]

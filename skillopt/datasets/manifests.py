@@ -1,27 +1,25 @@
-"""Split folders with a manifest: written for a split that we cut, or made from ids and items."""
+"""Split folders with a manifest: written for a split that we cut, or made from published data."""
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from io import BytesIO
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol, cast
+from typing import cast
 
-from skillopt.core.intake import DATA_BYTES, MANIFEST_BYTES, read_file, read_json
+from skillopt.core.episode import check_inside
+from skillopt.core.intake import MANIFEST_BYTES, read_file, read_json
 from skillopt.core.task import Split
-from skillopt.datasets.rows import SUFFIXES, Row, read_rows, rows_of
-from skillopt.datasets.splits import SPLITS, Splits, from_directory
+from skillopt.datasets.raw import MANIFEST, RawItem, raw_folder, sha256_of
+from skillopt.datasets.rows import Row
+from skillopt.datasets.splits import FILES, SPLITS, Splits, by_ratio, from_directory
 from skillopt.errors import DataError
 
-MANIFEST: Final = "split_manifest.json"
-"""What a split folder says about itself."""
 _ID_SPLIT, _DONE = "id_split", "materialized_split"
-_PARQUET: Final = ".parquet"
-_FIELDS: Final = ("question", "context", "answers")
 
 
 def write_manifest(out: Path, splits: Splits, *, source: str, ratio: str, seed: int) -> None:
@@ -116,50 +114,164 @@ def holds_ids_only(folder: Path) -> bool:
     return bool(rows) and all(row.data.keys() <= {"id"} for row in rows)
 
 
-def materialize(manifest: Path, out: Path, dataset: Path) -> dict[Split, int]:
-    """Write the items that a manifest names into `out`; how many there are of each split.
+@dataclass(frozen=True, slots=True)
+class Materialized:
+    """A split folder that was made."""
+
+    folder: Path
+    counts: Mapping[Split, int]
+    files: int = 0
+    """Files of items that were put into it."""
+    missing: tuple[str, ...] = ()
+    """Ids of the manifest that the data does not have."""
+
+
+def materialize(
+    items: Iterable[RawItem],
+    source: Path,
+    out: Path,
+    *,
+    manifest: Path | None = None,
+    ratio: str = "2:1:7",
+    seed: int = 42,
+    partial: bool = False,
+) -> Materialized:
+    """Write items of published data into a split folder, with the files that belong to them.
 
     Args:
-        manifest: A folder with `train/`, `val/` and `test/` of `{"id": ...}` rows.
+        items: What an environment reads from `source`.
+        source: The file or folder with the data.
         out: A new folder, or one that this function has written before.
-        dataset: A JSON, JSONL, CSV or Parquet file with the items, or a folder of such files.
+        manifest: A folder with `train/`, `val/` and `test/` of `{"id": ...}` rows; further fields
+            of these rows are added to the items. None: all items, cut by `ratio` and `seed`.
+        ratio: Shares of train, val and test.
+        seed: Of the order in which they are cut.
+        partial: Whether ids without an item are left out.
 
     Raises:
         DataError: Naming ids that are given twice, belong to two splits, or have no item.
     """
-    described = _read_manifest(manifest)
-    ids = _ids(manifest, described.get("counts"))
+    described = _read_manifest(manifest) if manifest else {}
+    named = _named(manifest, described.get("counts")) if manifest else None
     empty = not out.exists() or (out.is_dir() and not any(out.iterdir()))
     if not empty and _read_manifest(out).get("manifest_type") != _DONE:
         raise DataError(f"{out}: holds something else; name a new folder")
-    wanted = [name for names in ids.values() for name in names]
-    items = _read_items(dataset, str(described.get("source_id_field") or "key"), set(wanted))
-    missing = [name for name in wanted if name not in items]
-    if missing:
-        raise DataError(
-            f"{dataset}: no item for {len(missing)} of {len(wanted)} ids of {manifest}: "
-            f"{_first(missing)}; the data may be incomplete, or of another release"
-        )
-    for split, names in ids.items():
-        _write(out / split / "items.json", _json([items[name] for name in names]))
-    counts: dict[Split, int] = {split: len(names) for split, names in ids.items()}
+    found = _by_id(
+        items, None if named is None else {name for rows in named.values() for name in rows}
+    )
+    missing: list[str] = []
+    if named is None:
+        cut = by_ratio([item.row for item in found.values()], ratio, seed)
+        chosen: dict[Split, list[RawItem]] = {
+            split: [found[str(row.data["id"])] for row in cut[split]] for split in SPLITS
+        }
+    else:
+        wanted = [name for rows in named.values() for name in rows]
+        missing = [name for name in wanted if name not in found]
+        if missing and (not partial or len(missing) == len(wanted)):
+            hint = "" if len(missing) == len(wanted) else "; --partial leaves them out"
+            raise DataError(
+                f"{source}: no item for {len(missing)} of {len(wanted)} ids of {manifest}: "
+                f"{_first(missing)}; the data may be incomplete, or of another release{hint}"
+            )
+        chosen = {
+            split: [_joined(found[name], row) for name, row in rows.items() if name in found]
+            for split, rows in named.items()
+        }
+    return _write_items(out, source, chosen, _about(described, ratio, seed, missing), missing)
+
+
+def _about(
+    described: Mapping[str, object], ratio: str, seed: int, missing: Sequence[str]
+) -> dict[str, object]:
+    if not described:
+        return {"split_mode": "ratio", "split_ratio": ratio, "split_seed": seed}
+    told = {key: value for key, value in described.items() if key.startswith("source_")}
+    left_out = {"missing": list(missing)} if missing else {}
+    return {"benchmark": described.get("benchmark", ""), **told, **left_out}
+
+
+def _write_items(
+    out: Path,
+    source: Path,
+    chosen: Mapping[Split, Sequence[RawItem]],
+    about: Mapping[str, object],
+    missing: Sequence[str],
+) -> Materialized:
+    used = [item for items in chosen.values() for item in items]
+    files = _place_files(out / FILES, raw_folder(source), used)
+    for split, items in chosen.items():
+        _write(out / split / "items.json", _json([dict(item.row.data) for item in items]))
+    counts: dict[Split, int] = {split: len(items) for split, items in chosen.items()}
+    written = [*(f"{split}/items.json" for split in chosen), *(f"{FILES}/{name}" for name in files)]
     made = {
-        "benchmark": described.get("benchmark", ""),
+        **about,
         "manifest_type": _DONE,
-        **{key: value for key, value in described.items() if key.startswith("source_")},
-        "source_data_path": str(dataset),
+        "source_data_path": str(source),
         "counts": counts,
-        "item_fields": ["id", *_FIELDS],
+        "item_fields": sorted({name for item in used for name in item.row.data}),
+        "sha256": {name: sha256_of(out / name) for name in written},
     }
     _write(out / MANIFEST, _json(made))
-    return counts
+    return Materialized(out, counts, len(files), tuple(missing))
 
 
-def _ids(manifest: Path, expected: object) -> dict[Split, list[str]]:
+def _place_files(out: Path, folder: Path, items: Sequence[RawItem]) -> list[str]:
+    """Put the files of items where a split folder keeps them: as links where possible."""
+    placed: dict[str, None] = {}
+    for item in items:
+        for name in (*item.files, *item.embedded):
+            try:
+                check_inside(name)
+            except ValueError as error:
+                raise DataError(f"{item.row.where}: {error}") from error
+            if name in placed:
+                continue
+            placed[name] = None
+            if name in item.embedded:
+                _write(out / name, item.embedded[name])
+            else:
+                _link(folder / name, out / name, item.row.where)
+    return list(placed)
+
+
+def _link(source: Path, place: Path, where: str) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.unlink(missing_ok=True)
+    with suppress(OSError):  # on another disk, or where links are not allowed
+        os.link(source, place)
+        return
+    try:
+        _write(place, source.read_bytes())
+    except OSError as error:
+        raise DataError(f"{where}: {source} cannot be read: {error.strerror}") from error
+
+
+def damaged(folder: Path) -> list[str] | None:
+    """Files of a split folder that are not as they were written; None: it was not made by us."""
+    told = _read_manifest(folder)
+    if told.get("manifest_type") != _DONE or not isinstance(told.get("sha256"), dict):
+        return None
+    sums = cast("dict[str, str]", told["sha256"])
+    return [name for name, sha256 in sums.items() if not _is(folder / name, sha256)]
+
+
+def _is(file: Path, sha256: str) -> bool:
+    return file.is_file() and sha256_of(file) == sha256
+
+
+def _joined(item: RawItem, told: Row) -> RawItem:
+    """An item with what only the manifest says of it."""
+    return RawItem(Row({**told.data, **item.row.data}, item.row.where), item.files, item.embedded)
+
+
+def _named(manifest: Path, expected: object) -> dict[Split, dict[str, Row]]:
+    """The rows of a manifest by id, in each split."""
     splits = from_directory(manifest)
-    ids: dict[Split, list[str]] = {split: list(map(_id, splits[split])) for split in SPLITS}
     first: dict[str, Split] = {}
-    for split, names in ids.items():
+    named: dict[Split, dict[str, Row]] = {}
+    for split in SPLITS:
+        names = list(map(_id, splits[split]))
         twice = sorted(name for name, count in Counter(names).items() if count > 1)
         if twice:
             raise DataError(f"{manifest}: given twice in {split}: {_first(twice)}")
@@ -168,10 +280,11 @@ def _ids(manifest: Path, expected: object) -> dict[Split, list[str]]:
             other = first[shared[0]]
             raise DataError(f"{manifest}: given in {other} and in {split}: {_first(shared)}")
         first |= dict.fromkeys(names, split)
-    counts = {split: len(names) for split, names in ids.items()}
+        named[split] = dict(zip(names, splits[split], strict=True))
+    counts = {split: len(rows) for split, rows in named.items()}
     if isinstance(expected, dict) and expected != counts:
         raise DataError(f"{manifest}: {MANIFEST} counts {expected}, its splits hold {counts}")
-    return ids
+    return named
 
 
 def _id(row: Row) -> str:
@@ -181,64 +294,18 @@ def _id(row: Row) -> str:
     return name
 
 
-def _read_items(dataset: Path, column: str, wanted: set[str]) -> dict[str, dict[str, object]]:
-    items: dict[str, dict[str, object]] = {}
-    for row in _rows(dataset):
-        name = row.data.get(column, row.data.get("id"))
-        if not isinstance(name, str):
-            raise DataError(f"{row.where}: no field {column!r} that holds the item's id as text")
-        if name not in wanted:
-            continue
-        if name in items:
-            raise DataError(f"{row.where}: the item {name!r} is given twice; remove one")
-        lacks = [field for field in _FIELDS if field not in row.data]
-        if lacks:
-            raise DataError(f"{row.where}: the item {name!r} has no field {lacks[0]!r}")
-        items[name] = {"id": name, **{field: row.data[field] for field in _FIELDS}}
-    return items
+def _by_id(items: Iterable[RawItem], wanted: set[str] | None) -> dict[str, RawItem]:
+    found: dict[str, RawItem] = {}
+    for item in _wanted(items, wanted):
+        name = _id(item.row)
+        if name in found:
+            raise DataError(f"{item.row.where}: the item {name!r} is given twice; remove one")
+        found[name] = item
+    return found
 
 
-def _rows(dataset: Path) -> Iterable[Row]:
-    kinds = (*SUFFIXES, _PARQUET)
-    files = [dataset]
-    if dataset.is_dir():
-        files = sorted(file for file in dataset.rglob("*") if file.suffix.lower() in kinds)
-    elif not dataset.is_file():
-        raise DataError(
-            f"{dataset}: no such file or folder. Nothing is downloaded: fetch the data first (the "
-            f"manifest's source_url says where) and name the file, or the folder it lies in"
-        )
-    if not files:
-        raise DataError(f"{dataset}: no data file here ({', '.join(kinds)})")
-    for file in files:
-        yield from _read_parquet(file) if file.suffix.lower() == _PARQUET else read_rows(file)
-
-
-class _Table(Protocol):
-    def to_pylist(self) -> list[dict[str, object]]: ...
-
-
-class _Parquet(Protocol):
-    def read_table(self, source: BytesIO) -> _Table: ...
-
-
-def _read_parquet(file: Path) -> list[Row]:
-    try:
-        parquet = cast("_Parquet", importlib.import_module("pyarrow.parquet"))
-    except ImportError:
-        raise DataError(
-            f"{file}: reading Parquet takes pyarrow (pip install pyarrow); JSON, JSONL and CSV "
-            "take nothing"
-        ) from None
-    try:
-        data = read_file(file, DATA_BYTES)
-    except OSError as error:
-        raise DataError(f"{file}: cannot be read: {error.strerror}") from error
-    try:
-        rows = parquet.read_table(BytesIO(data)).to_pylist()
-    except (OSError, ValueError) as error:  # pyarrow's own errors are ValueErrors
-        raise DataError(f"{file}: not readable as Parquet ({error})") from error
-    return rows_of(rows, str(file))
+def _wanted(items: Iterable[RawItem], wanted: set[str] | None) -> Iterator[RawItem]:
+    return (item for item in items if wanted is None or _id(item.row) in wanted)
 
 
 def _first(names: Sequence[str]) -> str:

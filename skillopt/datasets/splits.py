@@ -7,7 +7,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import floor
 from pathlib import Path
@@ -27,6 +27,8 @@ _NAMES: dict[Split, tuple[str, ...]] = {
     "test": ("test", "valid_unseen"),
 }
 
+FILES = "files"
+"""Where a split folder keeps the files that its rows name."""
 _LONGEST = 120
 _UNSPOKEN = re.compile(r"[\W_]+")
 # Most of what is unspoken is ASCII, and this removes it an order of magnitude faster.
@@ -40,6 +42,8 @@ class Splits:
     test: tuple[Row, ...] = ()
     ratio: str = ""
     """How they were cut from one file; empty where they came as they are."""
+    root: Path | None = None
+    """The folder that paths in their rows are relative to; None: they came from memory."""
 
     def __len__(self) -> int:
         return len(self.train) + len(self.val) + len(self.test)
@@ -78,7 +82,8 @@ def limit(splits: Splits, count: int) -> Splits:
     if count < 0:
         raise DataError(f"the limit is {count}; use 0 for all rows, or a positive number")
     stop = count if count > 0 else None
-    return Splits(splits.train[:stop], splits.val[:stop], splits.test[:stop], splits.ratio)
+    train, val, test = (splits[split][:stop] for split in SPLITS)
+    return replace(splits, train=train, val=val, test=test)
 
 
 def without(splits: Splits, rows: Sequence[Row]) -> Splits:
@@ -86,7 +91,7 @@ def without(splits: Splits, rows: Sequence[Row]) -> Splits:
     train, val, test = (
         tuple(row for row in splits[split] if id(row) not in unwanted) for split in SPLITS
     )
-    return Splits(train, val, test, splits.ratio)
+    return replace(splits, train=train, val=val, test=test)
 
 
 def is_split(folder: Path) -> bool:
@@ -103,7 +108,8 @@ def from_directory(folder: Path, needs: Sequence[Split] = SPLITS) -> Splits:
         what = "is a file" if folder.exists() else "does not exist"
         raise DataError(f"{folder}: {what}; split_dir is a folder with train/, val/ and test/")
     train, val, test = (_read_split(folder, split, needed=split in needs) for split in SPLITS)
-    return Splits(train, val, test)
+    files = folder / FILES
+    return Splits(train, val, test, root=files if files.is_dir() else folder)
 
 
 def _places(folder: Path, split: Split) -> list[Path]:

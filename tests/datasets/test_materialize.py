@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from support_original import ROOT, samples, searchqa_items, write_manifest
 
+from skillopt.api import materialize
 from skillopt.app.run_spec import prepare
 from skillopt.config.load import load_config
-from skillopt.datasets.manifests import materialize
+from skillopt.core.task import Split
 from skillopt.datasets.splits import from_directory
 from skillopt.errors import ConfigError, DataError
 
@@ -28,6 +30,10 @@ def payload(folder: Path, ids: str, **changes: object) -> Path:
     lines = [json.dumps({**row, **changes, "labels": [0]}) for row in rows]
     path.write_text("\n".join(lines), encoding="utf-8")
     return path
+
+
+def made(manifest: Path, folder: Path, data: Path) -> Mapping[Split, int]:
+    return materialize("searchqa", manifest=manifest, raw=data, out=folder / "out").counts
 
 
 def run(*args: str) -> subprocess.CompletedProcess[str]:
@@ -65,7 +71,7 @@ def test_several_files_of_a_folder_make_one_dataset(tmp_path: Path) -> None:
         folder = tmp_path / "data" / part
         folder.mkdir(parents=True)
         payload(folder, part)
-    assert materialize(manifest, tmp_path / "out", tmp_path / "data")["train"] == 2
+    assert made(manifest, tmp_path, tmp_path / "data")["train"] == 2
 
 
 def test_parquet_is_read_where_pyarrow_is_installed(tmp_path: Path) -> None:
@@ -74,7 +80,7 @@ def test_parquet_is_read_where_pyarrow_is_installed(tmp_path: Path) -> None:
     rows = [json.loads(line) for line in payload(tmp_path, "abcd").read_text("utf-8").split("\n")]
     parquet.write_table(pyarrow.Table.from_pylist(rows), str(tmp_path / "a.parquet"))
     manifest = write_manifest(tmp_path / "ids", IDS)
-    assert materialize(manifest, tmp_path / "out", tmp_path / "a.parquet")["test"] == 1
+    assert made(manifest, tmp_path, tmp_path / "a.parquet")["test"] == 1
 
 
 @pytest.mark.parametrize(
@@ -90,7 +96,7 @@ def test_ids_given_twice_shared_or_without_an_item_are_named(
 ) -> None:
     manifest = write_manifest(tmp_path / "ids", ids)
     with pytest.raises(DataError, match=message):
-        materialize(manifest, tmp_path / "out", payload(tmp_path, "abcd"))
+        made(manifest, tmp_path, payload(tmp_path, "abcd"))
     assert not (tmp_path / "out").exists()
 
 
@@ -106,13 +112,13 @@ def test_data_that_cannot_be_joined_is_named(
 ) -> None:
     manifest = write_manifest(tmp_path / "ids", IDS)
     with pytest.raises(DataError, match=message):
-        materialize(manifest, tmp_path / "out", payload(tmp_path, ids, **changes))
+        made(manifest, tmp_path, payload(tmp_path, ids, **changes))
 
 
 def test_a_manifest_that_lost_ids_is_refused(tmp_path: Path) -> None:
     manifest = write_manifest(tmp_path / "ids", IDS, counts={"train": 3, "val": 1, "test": 1})
     with pytest.raises(DataError, match="its splits hold"):
-        materialize(manifest, tmp_path / "out", payload(tmp_path, "abcd"))
+        made(manifest, tmp_path, payload(tmp_path, "abcd"))
 
 
 def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> None:
@@ -121,7 +127,7 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> Non
     mine.parent.mkdir()
     mine.write_text("mine", encoding="utf-8")
     with pytest.raises(DataError, match="holds something else"):
-        materialize(manifest, tmp_path / "out", payload(tmp_path, "abcd"))
+        made(manifest, tmp_path, payload(tmp_path, "abcd"))
     assert [each.name for each in mine.parent.iterdir()] == ["notes.txt"]
 
 
@@ -143,8 +149,8 @@ def test_training_on_ids_or_on_nothing_names_the_command_that_makes_the_items(
     with pytest.raises(ConfigError) as caught:
         prepare(config)
     assert (
-        f"python scripts/materialize_searchqa.py --manifest-dir {manifest} --output-dir "
-        f"{tmp_path / 'searchqa_split'} --dataset FILE" in str(caught.value)
+        f"skillopt materialize searchqa --manifest {manifest} --raw DATA --out "
+        f"{tmp_path / 'searchqa_split'}" in str(caught.value)
     )
 
 
@@ -156,7 +162,7 @@ def test_rows_that_are_bare_ids_name_the_command_without_a_manifest(tmp_path: Pa
     config = load_config(
         values={"env": "searchqa", "split_mode": "split_dir", "split_dir": str(folder)}
     )
-    with pytest.raises(ConfigError, match=f"materialize_searchqa.py --manifest-dir {folder} "):
+    with pytest.raises(ConfigError, match=f"materialize searchqa --manifest {folder} "):
         prepare(config)
 
 
@@ -168,7 +174,7 @@ def test_the_manifest_of_the_original_is_read_whole(tmp_path: Path) -> None:
     rows = [{**item, "key": name} for item, name in zip(items, names, strict=True)]
     data = tmp_path / "all.json"
     data.write_text(json.dumps(rows), encoding="utf-8")
-    assert materialize(manifest, tmp_path / "out", data) == {"train": 400, "val": 200, "test": 1400}
+    assert made(manifest, tmp_path, data) == {"train": 400, "val": 200, "test": 1400}
     config = load_config(
         values={
             "env": "searchqa",

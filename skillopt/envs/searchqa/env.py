@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from skillopt.core.rollout import Score
 from skillopt.core.task import Gold, Task
+from skillopt.datasets.raw import BenchmarkData, DataSource, RawItem, raw_rows
 from skillopt.datasets.rows import Row
 from skillopt.datasets.splits import Splits
 from skillopt.envs.dataset import (
     DatasetEnvironment,
     Question,
     fingerprint,
+    present,
     row_of,
     text_field,
     texts_field,
@@ -34,6 +37,7 @@ snippets from web searches, of which some help and some mislead.
 End your reply with the answer alone, as short as it can be, in this form:
 <answer>your answer</answer>"""
 _DOCUMENT = "[DOC]"
+_FIELDS = ("question", "context", "answers")
 
 
 class SearchQA(DatasetEnvironment):
@@ -49,11 +53,23 @@ class SearchQA(DatasetEnvironment):
         """Snippets beyond this length are left out, whole documents at a time."""
 
     initial_skill: ClassVar[Path | None] = Path(__file__).parent / "skills" / "initial.md"
-    materialize: ClassVar[str] = (
-        "python scripts/materialize_searchqa.py --manifest-dir {manifest} --output-dir {folder} "
-        "--dataset FILE"
+    data: ClassVar[BenchmarkData] = BenchmarkData(
+        title="SearchQA: trivia clues with snippets of web searches",
+        sources=(
+            DataSource(
+                what="the questions of MRQA 2019, with the ids that the manifests name",
+                url="https://huggingface.co/datasets/lucadiliello/searchqa",
+                licence="snippets and clues belong to their owners; for research",
+            ),
+            DataSource(
+                what="the same questions as MRQA publishes them (with other ids)",
+                url="https://github.com/mrqa/MRQA-Shared-Task-2019",
+                licence="code MIT; snippets and clues belong to their owners",
+                files={"SearchQA.jsonl.gz": ""},
+            ),
+        ),
+        items={"train": 117_384, "dev": 16_980},
     )
-    """The command that makes its split folder from a manifest of ids."""
     name = "searchqa"
 
     def __init__(self, settings: SearchQA.Settings, splits: Splits) -> None:
@@ -65,6 +81,22 @@ class SearchQA(DatasetEnvironment):
             )
         self._settings = settings
         super().__init__(splits, _task)
+
+    @staticmethod
+    def read_raw(source: Path) -> Iterator[RawItem]:
+        """Rows with a `key`, or those of MRQA, where a context has several questions."""
+        for raw in raw_rows(source):
+            row = raw.row
+            if "header" in row.data:
+                continue
+            if isinstance(row.data.get("qas"), list):
+                yield from map(RawItem, _from_mrqa(row))
+                continue
+            name = row.data.get("key", row.data.get("id"))
+            if not isinstance(name, str):
+                raise DataError(f"{row.where}: no field 'key' that holds the item's id as text")
+            fields = {column: present(row, column) for column in _FIELDS}
+            yield RawItem(Row({"id": name, **fields}, row.where))
 
     @property
     def fingerprint(self) -> str:
@@ -107,6 +139,16 @@ def cut(context: str, most: int) -> str:
     end = context.rfind(_DOCUMENT, 0, most + len(_DOCUMENT))
     whole = end > 0 and context[:end].strip()
     return context[: end if whole else most].rstrip()
+
+
+def _from_mrqa(row: Row) -> Iterator[Row]:
+    context = text_field(row, "context")
+    for number, asked in enumerate(cast("list[object]", row.data["qas"])):
+        if not isinstance(asked, dict):
+            raise DataError(f"{row.where}: 'qas'[{number}] must be an object")
+        inner = Row(cast("dict[str, object]", asked), f"{row.where} qas[{number}]")
+        fields = {column: present(inner, column) for column in ("question", "answers")}
+        yield Row({"id": text_field(inner, "qid"), "context": context, **fields}, inner.where)
 
 
 def _task(name: str, row: Row) -> Task:
