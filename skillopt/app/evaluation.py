@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import cast
@@ -25,7 +25,7 @@ from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Usage
 from skillopt.core.intake import Json, change_texts
 from skillopt.core.paths import not_a_folder
-from skillopt.core.ports import Watcher
+from skillopt.core.ports import Environment, TellsGroups, Watcher
 from skillopt.core.rollout import Evaluation, Rollout, Score
 from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
@@ -52,6 +52,8 @@ class EvalResult:
     metric: Metric = HARD
     """The metric `evaluation.gate_metric`."""
     warnings: tuple[str, ...] = ()
+    groups: Mapping[str, Evaluation] = field(default_factory=dict[str, Evaluation])
+    """The same by groups of tasks, where the environment tells any."""
 
     @property
     def whole(self) -> Evaluation:
@@ -123,6 +125,10 @@ async def evaluate(
             metric(config),
             (*parts.data_warnings, *filter(None, notices)),
         )
+        groups = _groups(environment, [task for each in wanted for task in _tasks(parts, each)])
+        result = replace(
+            result, groups={name: result.whole.ordered(tasks) for name, tasks in groups.items()}
+        )
         # Of several attempts at a task, the first is shown.
         made = [rollout for each in rollouts.values() for rollout in each]
         first = {rollout.task: rollout for rollout in made if rollout.replicate == 0}
@@ -142,6 +148,16 @@ async def evaluate(
 def _tasks(parts: RunParts, split: Split) -> Sequence[Task]:
     limited = final_test_tasks(parts.config, parts.environment) if split == "test" else None
     return limited or parts.environment.tasks(split)
+
+
+def _groups(environment: Environment, tasks: Sequence[Task]) -> dict[str, list[str]]:
+    """The tasks of each group; none if all are in one."""
+    groups: dict[str, list[str]] = {}
+    for task in tasks:
+        told = environment.groups(task) if isinstance(environment, TellsGroups) else (task.kind,)
+        for name in told:
+            groups.setdefault(name, []).append(task.id)
+    return dict(sorted(groups.items())) if len(groups) > 1 else {}
 
 
 def _out(parts: RunParts, identity: Mapping[str, str]) -> Path:
@@ -177,5 +193,8 @@ def _summary(parts: RunParts, result: EvalResult) -> dict[str, object]:
         "splits": {
             split: outcome(evaluation, result.metric)
             for split, evaluation in result.evaluations.items()
+        },
+        "groups": {
+            name: outcome(evaluation, result.metric) for name, evaluation in result.groups.items()
         },
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.text import Text
@@ -14,10 +14,12 @@ from skillopt.cli.render import Screen
 from skillopt.cli.running import Command
 from skillopt.cli.tables import Table
 from skillopt.store.layout import RolloutFolder
-from skillopt.store.results import EvaluationReport
+from skillopt.store.results import EvaluationReport, SplitScore
 
 _SHOWN = 10
 """Failed items that are listed."""
+_GROUPS = 30
+"""Groups of tasks that are listed."""
 _WIDE = 120
 """Characters of a reason that are shown."""
 
@@ -37,7 +39,13 @@ def evaluate(session: Session, skill: Path, split: str) -> None:
 
 def show_evaluation(report: EvaluationReport, screen: Screen) -> None:
     """Scores, the items that failed, and what it was done with."""
-    screen.show(_scores(report))
+    whole = (report.whole,) if len(report.splits) > 1 else ()
+    screen.show(_scores(report, "split", (*report.splits, *whole)))
+    if report.groups:
+        shown = report.groups[:_GROUPS]
+        screen.show("", _scores(report, "group", shown))
+        if (more := len(report.groups) - _GROUPS) > 0:
+            screen.show(f"and {more} more: eval_summary.json")
     if report.failed:
         columns = ("failed item", "hard", "reason")
         screen.show("", Table(*columns, right=["hard"], wrap=["reason"], rows=_failed_rows(report)))
@@ -52,13 +60,13 @@ def show_evaluation(report: EvaluationReport, screen: Screen) -> None:
     screen.show(f"cost   {paid(report.spent)}", f"files  {report.out}")
 
 
-def _scores(report: EvaluationReport) -> Table:
+def _scores(report: EvaluationReport, title: str, scores: Sequence[SplitScore]) -> Table:
     rounds = report.whole.replicates
     every = [f"passed {rounds} of {rounds}"] if rounds > 1 else []
     others = [metric for metric in ("hard", "soft") if metric != report.metric]
     numbers = (report.metric, *others, *every, "n", "failures")
-    table = Table("split", report.metric, "95 % interval", *numbers[1:], right=numbers)
-    for split in (*report.splits, *([report.whole] if len(report.splits) > 1 else [])):
+    table = Table(title, report.metric, "95 % interval", *numbers[1:], right=numbers)
+    for split in scores:
         means = {"hard": split.hard, "soft": split.soft}
         table.add_row(
             split.split,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 Speaker: TypeAlias = Literal["system", "user", "assistant", "tool"]
+Detail: TypeAlias = Literal["", "low", "high"]
 Stop: TypeAlias = Literal["end", "length", "tool", "filter"]
 
 
@@ -17,10 +18,12 @@ class Image:
     """Such as `image/png`."""
     data: str = field(repr=False)
     """Its bytes in base64."""
+    detail: Detail = ""
+    """How closely the model looks at it, where a provider lets one choose; empty: it chooses."""
 
     @classmethod
-    def of(cls, content: bytes, media_type: str) -> Image:
-        return cls(media_type, base64.b64encode(content).decode("ascii"))
+    def of(cls, content: bytes, media_type: str, detail: Detail = "") -> Image:
+        return cls(media_type, base64.b64encode(content).decode("ascii"), detail)
 
 
 @dataclass(frozen=True, slots=True)

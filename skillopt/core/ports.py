@@ -140,6 +140,17 @@ class TellsGold(Protocol):
 
 
 @runtime_checkable
+class TellsGroups(Protocol):
+    """Optional for an environment: groups of tasks that an evaluation reports scores of.
+
+    A task may be in several: `geometry`, `without the easy ones`. Without it, tasks are grouped by
+    their kind.
+    """
+
+    def groups(self, task: Task) -> Collection[str]: ...
+
+
+@runtime_checkable
 class TellsNeeds(Protocol):
     """Optional for an environment: all that its episodes may need beyond text, before a run."""
 

@@ -151,7 +151,7 @@ def materialize(
     Raises:
         DataError: Naming ids that are given twice, belong to two splits, or have no item.
     """
-    described = _read_manifest(manifest) if manifest else {}
+    described: Mapping[str, object] = _read_manifest(manifest) if manifest else {}
     named = _named(manifest, described.get("counts")) if manifest else None
     empty = not out.exists() or (out.is_dir() and not any(out.iterdir()))
     if not empty and _read_manifest(out).get("manifest_type") != _DONE:

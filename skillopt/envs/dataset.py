@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, cast
 
+from skillopt.core.chat import Image
 from skillopt.core.nearest import did_you_mean
 from skillopt.core.rollout import Score, Trajectory
 from skillopt.core.task import Split, Task
 from skillopt.datasets.rows import Row, shape
 from skillopt.datasets.splits import SPLITS, BadRows, Splits, check_apart, has_id, row_id
-from skillopt.errors import DataError
+from skillopt.errors import ConfigError, DataError
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,8 @@ class Question:
     """Whether a reply without any text is an answer."""
     tell: Callable[[str], Mapping[str, object]] = _nothing
     """What result files say about a reply besides its score."""
+    images: tuple[Image, ...] = ()
+    """Images that belong to the brief."""
 
     async def score(self, trajectory: Trajectory) -> Score:
         return await self.judge(trajectory.answer)
@@ -133,6 +136,28 @@ def texts_field(row: Row, column: str, hint: str = "") -> tuple[str, ...]:
                 f"{row.where}: {column!r}[{index}] must be text, found {shape(item)}{hint}"
             )
     return tuple(cast("list[str]", items))
+
+
+def filled_field(row: Row, column: str, hint: str = "") -> str:
+    """Text that is not blank."""
+    value = text_field(row, column, hint)
+    if not value.strip():
+        raise DataError(f"{row.where}: {column!r} is empty; give it some text{hint}")
+    return value
+
+
+def named_field(row: Row, *columns: str) -> str:
+    """The first of these fields that holds text or a whole number, as text; empty: none does."""
+    for column in columns:
+        value = row.data.get(column)
+        if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
+            return str(value).strip()
+    return ""
+
+
+def require_one_turn(turns: int) -> None:
+    if turns != 1:
+        raise ConfigError(f"env.max_turns: {turns} is not supported; use 1")
 
 
 def present(row: Row, column: str, hint: str = "") -> object:

@@ -1,17 +1,25 @@
-"""A model that judges answers: the question to it, and the strict reading of its verdict."""
+"""A model that judges answers: the question to it, the strict reading of its verdict, its users."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import cast
+from typing import ClassVar, Literal, TypeAlias, cast
+
+from typing_extensions import Self
 
 from skillopt.core.chat import Message, Model, Request
 from skillopt.core.intake import REPLY_CHARS
-from skillopt.errors import Unusable
+from skillopt.envs.dataset import DatasetEnvironment
+from skillopt.errors import EnvironmentFault, Unusable
+
+Judging: TypeAlias = Literal["leftovers", "all", "none"]
+"""Which answers a judge is asked about: those that no rule settles, all, or none."""
 
 _SYSTEM = """\
 You judge an answer that an agent gave to a task. Judge it by these rules:
@@ -107,6 +115,45 @@ class Judge:
             if verdict.strip().casefold() == word.casefold():
                 return JudgeVerdict(word, reason.strip())
         return f"the verdict is none of {', '.join(map(repr, self.verdicts))}"
+
+
+class JudgedEnvironment(DatasetEnvironment):
+    """An environment in which a judge scores what no rule can."""
+
+    rubric: ClassVar[str]
+    verdicts: ClassVar[tuple[str, ...]] = ("correct", "incorrect")
+    judging: Judging = "leftovers"
+    judge: Judge | None = None
+    """None until the models of the run exist."""
+
+    @property
+    @abstractmethod
+    def own_fingerprint(self) -> str:
+        """Name and settings, without the judge."""
+
+    @property
+    def fingerprint(self) -> str:
+        judged = "" if self.judge is None else f"/judge={self.judge.fingerprint}"
+        return f"{self.own_fingerprint}{judged}"
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        return () if self.judging == "none" else ("judge",)
+
+    def with_models(self, models: Mapping[str, Model]) -> Self:
+        if not self.roles:
+            return self
+        judged = copy(self)
+        judged.judge = Judge(models["judge"], self.rubric, self.verdicts)
+        return judged
+
+    async def ask(
+        self, where: str, *, question: str, answer: str, references: Sequence[str]
+    ) -> JudgeVerdict:
+        """The judge's verdict; without one, the attempt has no score."""
+        if self.judge is None:
+            raise EnvironmentFault(f"{where}: this scorer needs the judge model of a run")
+        return await self.judge.ask(question=question, answer=answer, references=references)
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Regular expressions that cannot block a run.
+"""Regular expressions that cannot block a run, and other work that may take for ever.
 
 Python's matcher cannot be interrupted and holds the interpreter's lock, so a slow pattern would
 stop every other attempt. Therefore it runs in a process of its own, which can be killed.
@@ -27,20 +27,32 @@ async def found(
 ) -> bool:
     """Whether the pattern matches somewhere in the text; a fault if that takes too long."""
     flags = 0 if case_sensitive else re.IGNORECASE.value
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-I", "-S", "-c", _SCRIPT, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}
-    )
-    question = json.dumps([pattern, flags, text]).encode()
     try:
-        answer, _ = await within(seconds, process.communicate(question))
+        answer = await ask_process(_SCRIPT, [pattern, flags, text], seconds, packages=False)
     except TimeoutError:
         raise EnvironmentFault(
             f"the pattern {pattern!r} took over {seconds:g} s; write it without nested repetition"
         ) from None
+    if answer not in ("yes", "no"):
+        raise EnvironmentFault(f"the pattern {pattern!r} could not be tried")
+    return answer == "yes"
+
+
+async def ask_process(
+    script: str, question: object, seconds: float, *, packages: bool = True
+) -> str:
+    """What a script of ours writes about a question, which it reads as JSON.
+
+    `TimeoutError` if it takes too long: then its process is killed.
+    """
+    flags = ("-I",) if packages else ("-I", "-S")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *flags, "-c", script, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}
+    )
+    try:
+        answer, _ = await within(seconds, process.communicate(json.dumps(question).encode()))
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    if answer not in (b"yes", b"no"):
-        raise EnvironmentFault(f"the pattern {pattern!r} could not be tried")
-    return answer == b"yes"
+    return answer.decode("utf-8", "replace")

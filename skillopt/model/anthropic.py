@@ -162,6 +162,8 @@ def _turns(messages: Iterable[Message]) -> list[Block]:
 
 def _blocks(message: Message) -> list[Block]:
     text: list[Block] = [{"type": "text", "text": message.text}] if message.text else []
+    if any(image.detail for image in message.images):
+        raise Refused("this API has no detail of images to choose; set env.image_detail to auto")
     images: list[Block] = [
         {
             "type": "image",

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Literal, TypeAlias, cast
 
-from skillopt.core.chat import Image, Message, Reply, Request, Stop, Tool, ToolCall
+from skillopt.core.chat import Detail, Image, Message, Reply, Request, Stop, Tool, ToolCall
 from skillopt.core.intake import Json
 from skillopt.errors import ConfigError, Refused
 from skillopt.model.provider import ModelSettings, one_of, variable, yes_or_no
@@ -113,21 +113,27 @@ def tool_fields(tool: Tool) -> dict[str, object]:
     }
 
 
-def image_urls(message: Message) -> list[str]:
-    """The pictures of a message as addresses that hold them."""
+def images_to_send(message: Message) -> list[tuple[str, Detail]]:
+    """The pictures of a message as addresses that hold them, each with its detail."""
     if message.images and message.role != "user":
         raise Refused(f"this API takes images in user messages only, not from {message.role!r}")
-    return [_data_url(image) for image in message.images]
+    return [(_data_url(image), image.detail) for image in message.images]
 
 
 def _data_url(image: Image) -> str:
     return f"data:{image.media_type};base64,{image.data}"
 
 
+def _shown(url: str, detail: Detail) -> dict[str, object]:
+    # Servers other than the provider's own need not know the field.
+    chosen = {"detail": detail} if detail else {}
+    return {"type": "image_url", "image_url": {"url": url, **chosen}}
+
+
 def _message(message: Message) -> dict[str, object]:
     sent: dict[str, object] = {"role": message.role, "content": message.text}
     if message.images:
-        shown = [{"type": "image_url", "image_url": {"url": url}} for url in image_urls(message)]
+        shown = [_shown(*image) for image in images_to_send(message)]
         sent["content"] = [{"type": "text", "text": message.text}] * bool(message.text) + shown
     if message.calls:
         sent["content"] = message.text or None

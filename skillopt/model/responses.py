@@ -8,7 +8,7 @@ from typing import Final
 
 from skillopt.core.chat import Message, Reply, Request, Stop, Tool, ToolCall
 from skillopt.core.intake import Json
-from skillopt.model.completions import EVERYTHING, image_urls, named_schema, tool_fields
+from skillopt.model.completions import EVERYTHING, images_to_send, named_schema, tool_fields
 from skillopt.model.provider import ModelSettings
 from skillopt.model.wire import (
     ErrorReply,
@@ -108,7 +108,7 @@ def _is_refusal(part: Json) -> bool:
 
 
 def _items(message: Message) -> list[Mapping[str, object]]:
-    shown = image_urls(message)
+    shown = images_to_send(message)
     match message.role:
         case "tool":
             output = {"call_id": message.answers, "output": message.text}
@@ -128,7 +128,10 @@ def _items(message: Message) -> list[Mapping[str, object]]:
             return [*recall(_API, message.memo), *([] if unsaid else [said]), *calls]
         case role if shown:
             parts: list[object] = [{"type": "input_text", "text": message.text}]
-            images = [{"type": "input_image", "image_url": url, "detail": "auto"} for url in shown]
+            images = [
+                {"type": "input_image", "image_url": url, "detail": detail or "auto"}
+                for url, detail in shown
+            ]
             return [{"role": role, "content": parts[: bool(message.text)] + images}]
         case role:
             return [{"role": role, "content": message.text}]

@@ -45,7 +45,7 @@ def read_attribution(layout: Layout) -> Attribution | None:
 
 @dataclass(frozen=True, slots=True)
 class SplitScore:
-    """A skill on one split, or on all of them together."""
+    """A skill on one split, on all of them together, or on a group of tasks."""
 
     split: str
     score: float
@@ -93,6 +93,8 @@ class EvaluationReport:
     failed: tuple[FailedItem, ...]
     """Items without full marks; those without a score come first."""
     spent: Usage
+    groups: tuple[SplitScore, ...] = ()
+    """The same by groups of tasks; empty: there is only one."""
 
 
 class _Scores(TypedDict):
@@ -115,6 +117,7 @@ class _Summary(_Scores):
     target: str
     data: str
     splits: dict[str, _Scores]
+    groups: NotRequired[dict[str, _Scores]]
     booked: str
 
 
@@ -160,6 +163,7 @@ def read_evaluation(folder: Path) -> EvaluationReport:
         whole=_score("all", summary),
         failed=_failed(rows, read_places(layout)),
         spent=spent,
+        groups=tuple(_score(name, scores) for name, scores in summary.get("groups", {}).items()),
     )
 
 

@@ -49,6 +49,11 @@ class Custom(DatasetEnvironment):
         return self._fingerprint
 
     @property
+    def judge(self) -> Judge | None:
+        """The judge of answers, if one scores them and the models of the run exist."""
+        return self._scorer.judge if isinstance(self._scorer, scorers.Judged) else None
+
+    @property
     def roles(self) -> tuple[str, ...]:
         return ("judge",) if isinstance(self._scorer, scorers.Judged) else ()
 

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
-import inspect
 import re
-import sys
 from collections.abc import Awaitable, Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
-from pathlib import Path
-from typing import Protocol, TypeAlias, cast
+from typing import Protocol, cast
 
-from skillopt.aio import in_task, in_thread
 from skillopt.core.callables import identify
 from skillopt.core.nearest import did_you_mean
 from skillopt.core.rollout import Score
@@ -24,10 +19,9 @@ from skillopt.datasets.rows import Row
 from skillopt.envs import metrics, patterns
 from skillopt.envs.custom import columns
 from skillopt.envs.custom.columns import Settings
+from skillopt.envs.functions import Function, call_function, load_function
 from skillopt.envs.judge import Judge
 from skillopt.errors import ConfigError, DataError, EnvironmentFault, attributed_to
-
-Function: TypeAlias = Callable[..., object]
 
 
 class Scorer(Protocol):
@@ -55,7 +49,7 @@ def scorer_of(settings: Settings, brief: Callable[[Row], str]) -> Scorer:
         case "judge":
             return Judged.of(settings, brief)
         case str() as name if ":" in name:
-            return Called.of(_loaded(name), settings.answer)
+            return Called.of(load_function("env.scorer", name), settings.answer)
         case str() as name if name in _RULES:
             return Ruled(name, _RULES[name], settings)
         case str() as name:
@@ -256,48 +250,6 @@ class Judged:
         return Score(mark, mark, f"{verdict.word}: {verdict.reason}")
 
 
-# What importing somebody's module may raise by mistake of theirs.
-_IMPORT_FAULTS = (
-    ImportError,
-    SyntaxError,
-    NameError,
-    AttributeError,
-    LookupError,
-    TypeError,
-    ValueError,
-    OSError,
-    SystemExit,
-)
-
-
-def _loaded(name: str) -> Function:
-    """The function that `module:function` names; the current folder is searched first."""
-    module_name, _, attribute = name.partition(":")
-    if not module_name or not attribute:
-        raise ConfigError(f"env.scorer: {name!r} names no function; write module:function")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        found: object = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            message = f"env.scorer: {module_name} needs {error.name!r}; install it"
-            raise ConfigError(message) from error
-        raise ConfigError(
-            f"env.scorer: no module {error.name!r} in {here} or among installed packages"
-        ) from error
-    except _IMPORT_FAULTS as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise ConfigError(f"env.scorer: {module_name} cannot be imported ({reason})") from error
-    for part in attribute.split("."):
-        found = getattr(found, part, None)
-    if not callable(found):
-        what = "has no" if found is None else "has no callable"
-        raise ConfigError(f"env.scorer: {module_name} {what} {attribute!r}; check the name")
-    return found
-
-
 def _name_of(function: Function) -> str:
     """Where a function is defined."""
     defined = _definition(function)
@@ -315,14 +267,7 @@ async def _call(function: Function, answer: str, data: Mapping[str, object]) -> 
 
     What it returns is read as a score; anything else is a TypeError or ValueError.
     """
-    row = deepcopy(dict(data))
-    if inspect.iscoroutinefunction(function):
-        result = function(answer, row)
-    else:
-        result = await in_thread(function, answer, row)
-    if inspect.isawaitable(result):
-        result = await in_task(cast("Awaitable[object]", result))
-    return _read_score(result)
+    return _read_score(await call_function(function, answer, deepcopy(dict(data))))
 
 
 def _read_score(result: object) -> Score:

@@ -15,8 +15,10 @@ from skillopt.datasets.splits import Splits
 from skillopt.envs.dataset import (
     DatasetEnvironment,
     Question,
+    filled_field,
     fingerprint,
     present,
+    require_one_turn,
     row_of,
     text_field,
     texts_field,
@@ -73,8 +75,7 @@ class SearchQA(DatasetEnvironment):
     name = "searchqa"
 
     def __init__(self, settings: SearchQA.Settings, splits: Splits) -> None:
-        if settings.max_turns != 1:
-            raise ConfigError(f"env.max_turns: {settings.max_turns} is not supported; use 1")
+        require_one_turn(settings.max_turns)
         if settings.max_context_chars < 1:
             raise ConfigError(
                 f"env.max_context_chars: {settings.max_context_chars} shows nothing; use 1 or more"
@@ -152,8 +153,7 @@ def _from_mrqa(row: Row) -> Iterator[Row]:
 
 
 def _task(name: str, row: Row) -> Task:
-    if not text_field(row, "question").strip():
-        raise DataError(f"{row.where}: 'question' is empty; give it some text")
+    filled_field(row, "question")
     text_field(row, "context")
     texts_field(row, "answers")
     return Task(name, data=row.data)
