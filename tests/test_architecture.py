@@ -210,7 +210,7 @@ ONE_IMPORTER = {
     "config.legacy": "keys of the original without a meaning here, apart from those with one",
     "envs.custom.scorers": "ways to score are a thought of their own, as long as the environment",
     "envs.patterns": "a process that can be killed, which has nothing to do with scores",
-    "harness.workspace": "the folder of an agent, which any harness may use",
+    "harness.seccomp": "numbers of the kernel, which have nothing to do with bubblewrap",
     "model.proxied": "what programs may ask in each wire format, apart from who serves them",
     "model.responses": "one file for each wire format",
     "testing.contracts.models": "a check for people who write models",

@@ -62,6 +62,15 @@ class Workspace:
             check_inside(path)
 
 
+@dataclass(frozen=True, slots=True)
+class LeftFiles:
+    """What was read out of a workspace."""
+
+    files: Mapping[str, bytes]
+    left_out: Mapping[str, str]
+    """Files that match a pattern and were not read, each with the reason."""
+
+
 def check_inside(path: str) -> None:
     """Raise `ValueError` unless this is a relative path that stays inside of a folder."""
     parts = PurePosixPath(path).parts

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from skillopt.core.chat import Image, Model, Reply, Tool, ToolCall, Usage
-from skillopt.core.episode import EpisodeLimits, EpisodeNeed, ToolResult, Workspace
+from skillopt.core.episode import EpisodeLimits, EpisodeNeed, LeftFiles, ToolResult, Workspace
 from skillopt.core.events import Event, GateVerdict, Measured, Signal
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Draft, Finding, Review
@@ -202,6 +202,56 @@ class Sandbox(Protocol):
         of it is left. What the program does wrong is in the result; a `ConfigError` means that
         there is no sandbox here.
         """
+        ...
+
+
+class SandboxFolder(Protocol):
+    """A workspace in which one program after another runs; what they leave in it stays.
+
+    Between two programs no process is left in it. Paths are relative and have `/`. No link leads
+    out of it.
+    """
+
+    @property
+    def place(self) -> str:
+        """Where programs find the folder."""
+        ...
+
+    async def run(
+        self,
+        command: Sequence[str],
+        limits: SandboxLimits | None = None,
+        *,
+        network: bool = False,
+        sockets: Sequence[Path] = (),
+        programs: Sequence[Path] = (),
+    ) -> SandboxResult:
+        """Run a program as `Sandbox.run` does; no files are read out."""
+        ...
+
+    def read(self, path: str, most: int) -> bytes:
+        """The content of a file; `OSError` and `ValueError` say why it cannot be had."""
+        ...
+
+    def write(self, path: str, content: bytes) -> None:
+        """Make a file with its folders, or replace its content; raises as `read` does."""
+        ...
+
+    def lend(self, name: str, content: bytes) -> str:
+        """Make a file outside of the workspace; the path at which programs find it."""
+        ...
+
+    def collect(self) -> LeftFiles:
+        """Read out the files that the workspace collects."""
+        ...
+
+
+@runtime_checkable
+class KeepsFolder(Protocol):
+    """Optional for a sandbox: a workspace that outlives single programs."""
+
+    def open(self, files: Workspace | None = None) -> AbstractAsyncContextManager[SandboxFolder]:
+        """A new folder with these files; it is removed on exit."""
         ...
 
 

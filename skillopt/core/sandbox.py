@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Literal, TypeAlias
 
-EndedBy: TypeAlias = Literal["", "seconds", "output"]
+EndedBy: TypeAlias = Literal["", "seconds", "output", "disk", "memory"]
 """The limit that ended a program; empty: it ended by itself."""
 
 
@@ -16,19 +16,28 @@ class SandboxLimits:
 
     seconds: float = 60.0
     """Wall-clock time."""
+    cpu_seconds: float | None = None
+    """Of each process; None: as many as `seconds`."""
     memory: int = 2**30
     """Bytes of address space of each process; a process that asks for more gets an error."""
+    total_memory: int = 2**32
+    """Bytes that all its processes hold together; looked at several times a second."""
     processes: int = 64
     """Processes and threads at a time."""
+    open_files: int = 1024
+    """Of each process."""
     file_bytes: int = 2**26
     """Size of each file that it writes."""
+    disk_bytes: int = 2**30
+    """Of all its files together; looked at several times a second."""
     output_bytes: int = 2**20
     """Of standard output, and of standard error."""
 
     def __post_init__(self) -> None:
         """Raise `ValueError` for a limit that allows nothing."""
         for limit in fields(self):
-            if not getattr(self, limit.name) > 0:
+            value: float | None = getattr(self, limit.name)
+            if value is not None and not value > 0:
                 raise ValueError(f"{limit.name} should be above 0")
 
 

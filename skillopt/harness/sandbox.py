@@ -7,22 +7,31 @@ import os
 import re
 import shutil
 import signal
+import subprocess
+import sys
 import time
-from asyncio import StreamReader
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Coroutine, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from itertools import count
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import mkdtemp
+from select import select
 from typing import Final
 
-from skillopt.aio import TaskGroup, join, map_all, within
-from skillopt.core.episode import Workspace
-from skillopt.core.sandbox import EndedBy, SandboxLimits, SandboxResult
+from skillopt.aio import within
+from skillopt.core.episode import LeftFiles, Workspace
+from skillopt.core.sandbox import SandboxLimits, SandboxResult
 from skillopt.errors import ConfigError
-from skillopt.harness.workspace import read_files, write_files
+from skillopt.harness.running import GONE_WITHIN, WATCHED, Supervisor, lifeline, limited, started
+from skillopt.harness.seccomp import filter_program
+from skillopt.harness.workspace import (
+    give_away,
+    read_files,
+    read_inside,
+    temporary_folder,
+    write_files,
+    write_inside,
+)
 
 _WORK: Final = "/workspace"
 _PATH: Final = "/usr/local/bin:/usr/bin:/bin"
@@ -32,16 +41,6 @@ _NETWORK_SETTINGS: Final = ("hosts", "nsswitch.conf", "resolv.conf")
 """Files of /etc that programs need; none of them holds a secret."""
 _NOBODY: Final = 65534
 _CHILD: Final = re.compile(rb'"child-pid": *(\d+)')
-_WATCHED: Final = """
-exec 3<&0 </dev/null
-{ read -r _ <&3; kill -KILL 0; } >/dev/null 2>&1 &
-exec 3<&-
-exec "$@"
-"""
-"""Ends the process group when the other end of standard input is gone, and so are we.
-
-Bubblewrap does so by itself only once it has set up the sandbox, and hangs if that is too late.
-"""
 _LENDING: Final = """
 while [ "$1" != -- ]; do mount --bind "$1" "$2" || exit; shift 2; done
 user=$2
@@ -49,15 +48,17 @@ shift 2
 exec setpriv --reuid="$user" --regid="$user" --clear-groups -- "$@"
 """
 """Shows files of root to a user who may not reach them, as long as that user's processes run."""
-_GONE_WITHIN: Final = 10.0
-"""Seconds that the kernel may take to end the processes of a sandbox."""
 _INSTALL: Final = (
     "install bubblewrap and util-linux (apt-get install bubblewrap util-linux, or dnf or pacman)"
 )
-
-
-class _OutputLimit(Exception):
-    """A program wrote more than it may."""
+_ELSEWHERE: Final = {
+    "darwin": "on macOS, run skillopt in a Linux container (such as Docker) or a virtual machine",
+    "win32": "on Windows, run skillopt in WSL",
+}
+_OTHERWISE: Final = (
+    "--unsafe-no-sandbox runs such code without one: it can then read and change whatever you can"
+)
+_SCRATCH: Final = "/tmp"  # noqa: S108 - inside of the sandbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +67,42 @@ class Bubblewrap:
 
     bwrap: str
     prlimit: str
+    options: tuple[str, ...] = ()
+    """What only some versions of bubblewrap know."""
 
     @classmethod
     def create(cls) -> Bubblewrap:
         """Raises `ConfigError` where its programs are not installed."""
         programs = {name: shutil.which(name) for name in ("bwrap", "prlimit")}
         missing = [name for name, path in programs.items() if path is None]
+        if sys.platform != "linux":
+            missing = ["bubblewrap"]
         if missing:
+            help_ = _ELSEWHERE.get(sys.platform, _INSTALL)
+            there = "cannot be found" if sys.platform == "linux" else "is a program of Linux"
             raise ConfigError(
                 f"code that a model wrote is run in a sandbox only, and {' and '.join(missing)} "
-                f"cannot be found; {_INSTALL}"
+                f"{there}; {help_}; {_OTHERWISE}"
             )
-        return cls(str(programs["bwrap"]), str(programs["prlimit"]))
+        bwrap = str(programs["bwrap"])
+        told = subprocess.run([bwrap, "--help"], capture_output=True, check=False)  # noqa: S603
+        known = [option for option in ("--disable-userns",) if option in told.stdout.decode()]
+        return cls(bwrap, str(programs["prlimit"]), tuple(known))
 
     @property
     def user(self) -> int | None:
         return _NOBODY if os.geteuid() == 0 else None
+
+    @asynccontextmanager
+    async def open(self, files: Workspace | None = None) -> AsyncGenerator[BoxedFolder, None]:
+        """A folder in which one program after another runs, each in a sandbox of its own."""
+        files = files or Workspace()
+        with temporary_folder() as folder:
+            for part in ("work", "tmp", "shm", "nothing"):
+                (folder / part).mkdir()
+            write_files(folder / "work", files)
+            give_away(folder, self.user)
+            yield BoxedFolder(self, folder, files)
 
     async def run(
         self,
@@ -94,102 +115,140 @@ class Bubblewrap:
         programs: Sequence[Path] = (),
     ) -> SandboxResult:
         """Run a program in a new sandbox, which is gone afterwards with all its processes."""
-        files, limits = files or Workspace(), limits or SandboxLimits()
+        async with self.open(files) as folder:
+            result = await folder.run(
+                command, limits, network=network, sockets=sockets, programs=programs
+            )
+            left = folder.collect()
+        return replace(result, files=left.files, left_out=left.left_out)
+
+
+@dataclass(frozen=True, slots=True)
+class BoxedFolder:
+    """The folder of a `Bubblewrap`, in which one program after another runs."""
+
+    box: Bubblewrap
+    folder: Path
+    files: Workspace
+    place: str = _WORK
+
+    def read(self, path: str, most: int) -> bytes:
+        return read_inside(self.folder / "work", path, most)
+
+    def write(self, path: str, content: bytes) -> None:
+        write_inside(self.folder / "work", path, content, self.box.user)
+
+    def lend(self, name: str, content: bytes) -> str:
+        write_inside(self.folder / "tmp", name, content, self.box.user)
+        return f"{_SCRATCH}/{name}"
+
+    def collect(self) -> LeftFiles:
+        return read_files(self.folder / "work", self.files)
+
+    async def run(
+        self,
+        command: Sequence[str],
+        limits: SandboxLimits | None = None,
+        *,
+        network: bool = False,
+        sockets: Sequence[Path] = (),
+        programs: Sequence[Path] = (),
+    ) -> SandboxResult:
+        limits = limits or SandboxLimits()
         shown = [path for path in programs if not path.is_relative_to("/usr")]
-        user = None if shown else self.user  # who lends files to another has to be root at first
-        with _temporary_folder() as folder:
-            for part in ("work", "tmp", "shm"):
-                (folder / part).mkdir()
-            write_files(folder / "work", files)
-            _give_away(folder)
-            lent = self._lent(folder, shown)
-            reading_end, writing_end = os.pipe()
-            with os.fdopen(reading_end, "rb") as status, _lifeline(reading_end) as life:
-                start = time.monotonic()
-                try:
-                    process = await _started(
-                        reading_end,
-                        asyncio.create_subprocess_exec(
-                            *self._lending(lent),
-                            *self._around(folder, writing_end, sockets, lent, network=network),
-                            *_limited(self.prlimit, limits),
-                            *command,
-                            stdin=life,
-                            stdout=PIPE,
-                            stderr=PIPE,
-                            env={},
-                            pass_fds=(writing_end,),
-                            user=user,
-                            group=user,
-                            extra_groups=None if user is None else [],
-                            start_new_session=True,
-                        ),
-                    )
-                finally:
-                    os.close(writing_end)
-                stdout, stderr, ended_by = await _supervised(process, reading_end, limits)
-                seconds = time.monotonic() - start
-                os.set_blocking(reading_end, False)
-                if not ended_by and b"exit-code" not in (status.read() or b""):
-                    raise ConfigError(
-                        f"the sandbox cannot be made: {stderr.strip()}; {_INSTALL}, and allow user "
-                        "namespaces (sysctl user.max_user_namespaces, or the settings of the "
-                        "container)"
-                    )
-            left = read_files(folder / "work", files)
+        user = None if shown else self.box.user  # who lends files has to be root at first
+        lent = self._lent(shown)
+        reading_end, writing_end = os.pipe()
+        status = _Status(reading_end)
+        with _drained(reading_end), lifeline() as life, self._filter() as filtered:
+            start = time.monotonic()
+            fds = (writing_end, *filtered)
+            try:
+                process = await started(
+                    asyncio.create_subprocess_exec(
+                        *self._lending(lent),
+                        *self._around(fds, sockets, lent, network=network),
+                        *limited(self.box.prlimit, limits),
+                        *command,
+                        stdin=life,
+                        stdout=PIPE,
+                        stderr=PIPE,
+                        env={},
+                        cwd="/",
+                        pass_fds=fds,
+                        user=user,
+                        group=user,
+                        extra_groups=None if user is None else [],
+                        start_new_session=True,
+                    ),
+                    status.end,
+                )
+            finally:
+                os.close(writing_end)
+            supervisor = Supervisor(limits, self.folder, status.first, status.end)
+            stdout, stderr, ended_by = await supervisor.wait(process)
+            seconds = time.monotonic() - start
+            if not ended_by and b"exit-code" not in status.read():
+                raise ConfigError(
+                    f"the sandbox cannot be made: {stderr.strip()}; {_INSTALL}, and allow user "
+                    "namespaces (sysctl user.max_user_namespaces, or the settings of the "
+                    f"container); {_OTHERWISE}"
+                )
         return SandboxResult(
             status=process.returncode or 0,
             stdout=stdout,
             stderr=stderr,
-            files=left.files,
-            left_out=left.left_out,
             seconds=seconds,
             ended_by=ended_by,
         )
 
-    def _lent(self, folder: Path, programs: Sequence[Path]) -> dict[Path, Path]:
+    def _lent(self, programs: Sequence[Path]) -> dict[Path, Path]:
         """Where the user of the sandbox finds what it may see, by the path that it has inside."""
-        if self.user is None:
+        if self.box.user is None:
             return {path: path for path in programs}
-        lent = {path: folder / f"lent-{number}" for number, path in enumerate(programs)}
+        lent = {path: self.folder / f"lent-{number}" for number, path in enumerate(programs)}
         for path, place in lent.items():
-            place.mkdir() if path.is_dir() else place.touch()
+            place.mkdir(exist_ok=True) if path.is_dir() else place.touch()
         return lent
 
     def _lending(self, lent: Mapping[Path, Path]) -> Iterator[str]:
-        if lent and self.user is not None:
+        if lent and self.box.user is not None:
             yield from ("unshare", "--mount", "--propagation", "private")
             yield from ("/bin/sh", "-c", _LENDING, "sh")
             for path, place in lent.items():
                 yield from (str(path), str(place))
-            yield from ("--", str(self.user))
+            yield from ("--", str(self.box.user))
 
     def _around(
         self,
-        folder: Path,
-        status_fd: int,
+        fds: Sequence[int],
         sockets: Sequence[Path],
         lent: Mapping[Path, Path],
         *,
         network: bool,
     ) -> Iterator[str]:
         """The command that makes the sandbox; the program follows it."""
-        yield from ("/bin/sh", "-c", _WATCHED, "sh")
-        yield from (self.bwrap, "--unshare-all", "--unshare-user", "--die-with-parent")
-        yield from ("--cap-drop", "ALL", "--clearenv")
-        yield from ("--json-status-fd", str(status_fd))
+        folder, (status, *filters) = self.folder, fds
+        yield from ("/bin/sh", "-c", WATCHED, "sh")
+        yield from (self.box.bwrap, "--unshare-all", "--unshare-user", *self.box.options)
+        yield from ("--die-with-parent", "--cap-drop", "ALL", "--clearenv")
+        yield from ("--json-status-fd", str(status))
+        for descriptor in filters:
+            yield from ("--seccomp", str(descriptor))
         yield from ("--setenv", "PATH", _PATH, "--setenv", "HOME", _WORK)
-        yield from ("--setenv", "LANG", "C.UTF-8", "--setenv", "TMPDIR", "/tmp")  # noqa: S108
+        yield from ("--setenv", "LANG", "C.UTF-8", "--setenv", "TMPDIR", _SCRATCH)
         for path in _SYSTEM:
             if os.path.islink(path):  # noqa: PTH114 - usr/bin stays relative
                 yield from ("--symlink", os.readlink(path), path)  # noqa: PTH115
             else:
                 yield from ("--ro-bind-try", path, path)
+        for path in _own_folders():
+            yield from ("--ro-bind", f"{folder}/nothing", str(path))
         for name in (*_SETTINGS, *(_NETWORK_SETTINGS if network else ())):
             yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
         yield from ("--proc", "/proc", "--dev", "/dev")
         yield from ("--bind", f"{folder}/shm", "/dev/shm")  # noqa: S108
-        yield from ("--bind", f"{folder}/tmp", "/tmp")  # noqa: S108
+        yield from ("--bind", str(folder / "tmp"), _SCRATCH)
         yield from ("--bind", f"{folder}/work", _WORK, "--chdir", _WORK)
         for path in map(str, sockets):
             yield from ("--ro-bind", path, path)
@@ -200,156 +259,73 @@ class Bubblewrap:
         if network:
             yield "--share-net"
 
-
-def _limited(prlimit: str, limits: SandboxLimits) -> list[str]:
-    return [
-        prlimit,
-        f"--as={limits.memory}",
-        f"--nproc={limits.processes}",
-        f"--fsize={limits.file_bytes}",
-        "--core=0",
-        "--",
-    ]
-
-
-@contextmanager
-def _lifeline(status: int) -> Generator[int, None, None]:
-    """A pipe whose other end is closed with the block, or when we are killed.
-
-    Whoever watches it is gone afterwards, and with it the last one who might write a status.
-    """
-    reading_end, writing_end = os.pipe()
-    try:
-        yield reading_end
-    finally:
-        os.close(writing_end)
-        os.close(reading_end)
-        os.set_blocking(status, True)
-        while os.read(status, 4096):
-            pass
+    @contextmanager
+    def _filter(self) -> Generator[Sequence[int], None, None]:
+        """An open file with the filter of system calls, where there is one."""
+        program = filter_program()
+        if program is None:
+            yield ()
+            return
+        path = self.folder / "filter"
+        path.write_bytes(program)
+        with path.open("rb") as file:
+            yield (file.fileno(),)
 
 
-@contextmanager
-def _temporary_folder() -> Generator[Path, None, None]:
-    folder = Path(mkdtemp(prefix="skillopt-sandbox-"))
-    try:
-        yield folder
-    finally:
-        with suppress(OSError):
-            _remove(folder)
+def _own_folders() -> Iterator[Path]:
+    """Folders with our files that lie among the programs of the system, and are hidden there."""
+    for path in {Path.cwd(), Path.home(), Path(__file__).parent.parent}:
+        real = path.resolve()
+        if len(real.parts) > 3 and real.is_relative_to("/usr"):  # not /usr/bin itself
+            yield real
 
 
-def _remove(folder: Path) -> None:
-    """Remove the folder of a sandbox, however deep the program has nested its own.
+class _Status:
+    """What bubblewrap tells of itself at the other end of a pipe, which is never waited for."""
 
-    Folders in folders are moved up first: neither paths nor the number of open files grow.
-    """
-    top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        numbers = map(str, count())
-        while names := os.listdir(top):  # noqa: PTH208 - of the open folder
-            for name in names:
-                _remove_level(top, name, numbers)
-    finally:
-        os.close(top)
-    folder.rmdir()
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._told = b""
+        os.set_blocking(descriptor, False)
 
+    def read(self) -> bytes:
+        with suppress(BlockingIOError):
+            while chunk := os.read(self._descriptor, 4096):
+                self._told += chunk
+        return self._told
 
-def _remove_level(top: int, name: str, numbers: Iterator[str]) -> None:
-    os.chmod(name, 0o700, dir_fd=top)  # the program may have taken our permission away
-    level = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
-    try:
-        with os.scandir(level) as entries:
-            for entry in list(entries):
-                if entry.is_dir(follow_symlinks=False):
-                    os.chmod(entry.name, 0o700, dir_fd=level)
-                    os.rename(entry.name, next(numbers), src_dir_fd=level, dst_dir_fd=top)
-                else:
-                    os.unlink(entry.name, dir_fd=level)
-    finally:
-        os.close(level)
-    os.rmdir(name, dir_fd=top)
+    def first(self) -> int | None:
+        """The first process of the sandbox."""
+        # Only bubblewrap itself writes here, and this before any program runs.
+        named = _CHILD.search(self.read())
+        return int(named[1]) if named else None
 
+    async def end(self, process: Process) -> None:
+        """If the first process of a sandbox is killed, the kernel ends the others before bwrap.
 
-def _give_away(folder: Path) -> None:
-    if os.geteuid() == 0:
-        for path in (folder, *folder.rglob("*")):
-            os.chown(path, _NOBODY, _NOBODY)
-
-
-async def _started(status: int, starting: Coroutine[object, object, Process]) -> Process:
-    """The process; whoever is cancelled meanwhile leaves none behind."""
-    task = asyncio.ensure_future(starting)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await _kill(await task, status)
-        raise
-
-
-async def _kill(process: Process, status: int) -> None:
-    """Kill what is left of a sandbox, and wait until all its processes are gone.
-
-    Meanwhile its output is read: a process counts as ended only when its pipes are empty. They are
-    closed when the last process is gone, which may be after the first one.
-    """
-    async with TaskGroup() as group:
-        streams = (process.stdout, process.stderr)
-        drained = [group.start(_drain(stream)) for stream in streams if stream]
+        Before bubblewrap names that one, no program runs, and what there is belongs to its process
+        group.
+        """
+        if process.returncode is not None:
+            return
+        if (first := self.first()) is not None:
+            with suppress(ProcessLookupError, TimeoutError):
+                os.kill(first, signal.SIGKILL)
+                await within(GONE_WITHIN, process.wait())
         if process.returncode is None:
-            await _end(process, status)
-        await within(_GONE_WITHIN, join(drained))
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
 
 
-async def _drain(stream: StreamReader) -> None:
-    while await stream.read(2**16):
-        pass
-
-
-async def _end(process: Process, status: int) -> None:
-    """If the first process of a sandbox is killed, the kernel ends the others before bubblewrap.
-
-    Before bubblewrap names that one, no program runs, and what there is belongs to its process
-    group.
-    """
-    with suppress(ProcessLookupError, BlockingIOError):
-        os.set_blocking(status, False)
-        if named := _CHILD.search(os.read(status, 4096)):
-            os.kill(int(named[1]), signal.SIGKILL)
-            with suppress(TimeoutError):
-                await within(_GONE_WITHIN, process.wait())
-    if process.returncode is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
-
-
-async def _supervised(
-    process: Process, status: int, limits: SandboxLimits
-) -> tuple[str, str, EndedBy]:
-    """The output, and the limit that ended the program; all its processes are gone."""
-    streams = {stream: bytearray() for stream in (process.stdout, process.stderr) if stream}
-
-    async def read(stream: StreamReader) -> None:
-        while chunk := await stream.read(2**16):
-            streams[stream] += chunk
-            if len(streams[stream]) > limits.output_bytes:
-                raise _OutputLimit
-
-    async def finished() -> None:
-        await map_all(read, list(streams))
-        await process.wait()
-
-    ended_by: EndedBy = ""
+@contextmanager
+def _drained(status: int) -> Generator[None, None, None]:
+    """A pipe that is closed in the end, when nobody is left who might write to it."""
     try:
-        await within(limits.seconds, finished())
-    except TimeoutError:
-        ended_by = "seconds"
-    except _OutputLimit:
-        ended_by = "output"
+        yield
     finally:
-        await _kill(process, status)
-    stdout, stderr = (
-        bytes(data[: limits.output_bytes]).decode(errors="replace") for data in streams.values()
-    )
-    return stdout, stderr, ended_by
+        patience = time.monotonic() + GONE_WITHIN
+        while select([status], [], [], max(0.0, patience - time.monotonic()))[0]:
+            if not os.read(status, 4096):
+                break
+        os.close(status)
