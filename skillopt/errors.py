@@ -15,6 +15,8 @@ SkilloptError
 └── RolloutError         one attempt failed for a reason that is not the agent's answer
     ├── ModelError       a provider timed out, was overloaded or sent an invalid answer
     │   ├── Refused      the provider will never answer this request; a retry does not help
+    │   │   ├── TooLong      the conversation does not fit into the model's context
+    │   │   └── NoTools      the model or its server does not know tools
     │   └── Unusable     the answer does not have the required format
     ├── HarnessError     the agent program could not start or crashed
     └── EnvironmentFault code of the environment raised an error: setup, a tool or a scorer
@@ -132,6 +134,14 @@ class ModelError(RolloutError):
 
 class Refused(ModelError):
     """The provider will never answer this request; a retry does not help."""
+
+
+class TooLong(Refused):
+    """The conversation does not fit into the model's context; a shorter one may."""
+
+
+class NoTools(Refused):
+    """The model or its server does not know tools; the same request without them may pass."""
 
 
 class Unusable(ModelError):

@@ -11,7 +11,8 @@ from skillopt.core.chat import Image
 
 EpisodeNeed: TypeAlias = Literal["images", "tools", "workspace"]
 """What an episode may need from a harness beyond text."""
-ReachedLimit: TypeAlias = Literal["", "turns", "seconds", "tokens"]
+ReachedLimit: TypeAlias = Literal["", "turns", "seconds", "tokens", "context"]
+"""`context`: of the model, which the conversation no longer fits into."""
 
 MAX_FILE_BYTES: Final = 1_000_000
 MAX_BYTES: Final = 8_000_000

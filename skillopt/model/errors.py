@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from skillopt.core.intake import ERROR_BYTES, Json, clean_text, read_json
-from skillopt.errors import AccessError, ModelError, Refused
+from skillopt.errors import AccessError, ModelError, NoTools, Refused, TooLong
 from skillopt.model.credentials import ApiKey, Credentials
 from skillopt.model.provider import HttpAnswer
 
@@ -56,6 +56,15 @@ _WORDS: Final[Mapping[Mistake, re.Pattern[str]]] = {
         r"|\bmodel\b[^.\n]{0,80}(?:not exist|not found|not available|is not a valid)"
     ),
 }
+_TOO_LONG: Final = re.compile(
+    r"context_length_exceeded|maximum context|context (?:length|window|size)|too long"
+    r"|too many tokens"
+)
+_NO_TOOLS: Final = re.compile(
+    r"(?:not|n't) support (?:\w+ ){0,2}(?:tool|function)|support tool use"
+    r"|(?:tools?|functions?|tool.choice)[^.\n]{0,30} (?:not|n't) supported"
+    r"|enable-auto-tool-choice"
+)
 _LATER: Final = re.compile(r"try (?:again|your request again) in|retry in \d|retrydelay|per[ -]min")
 """A quota that is filled again soon is a rate limit, whatever it is called."""
 
@@ -159,10 +168,19 @@ def classify(answer: HttpAnswer, caller: Caller) -> ModelError | AccessError:
             return Down(caller.say(quoted), after)
         return ModelError(caller.say(quoted), retryable=True, retry_after=after)
     if parameter is None:
-        return Refused(caller.say(f"the server refused the request ({quoted})"))
+        kind = _refusal(
+            f"{error if isinstance(error, dict) else ''} {message}"[:_LOOKED_AT].lower()
+        )
+        return kind(caller.say(f"the server refused the request ({quoted})"))
     advice = f"check model.{_SETTINGS[parameter].format(role=caller.role)}"
     what = f"the server does not take {parameter!r}; {advice} ({quoted})"
     return (Refused if parameter in _LIMITS else AccessError)(caller.say(what))
+
+
+def _refusal(said: str) -> type[Refused]:
+    if _TOO_LONG.search(said):
+        return TooLong
+    return NoTools if _NO_TOOLS.search(said) else Refused
 
 
 def _no_access(

@@ -23,7 +23,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 from skillopt.core.chat import Message, Reply, Request, Usage
 from skillopt.core.extras import install_command
 from skillopt.core.intake import Json
-from skillopt.errors import AccessError, ConfigError, ModelError, Refused
+from skillopt.errors import AccessError, ConfigError, ModelError, Refused, TooLong
 from skillopt.model.provider import ModelSettings, Provider, Transport
 from skillopt.model.weights import Folder, default_root
 from skillopt.model.wire import check_abilities, usage_of
@@ -261,7 +261,7 @@ def call(
 def _refuse(answer: Json) -> None:
     match answer:
         case {"error": {"type": "exceed_context_size_error", "message": str(message)}}:
-            raise Refused(f"the conversation is too long: {message}; see model.local_context")
+            raise TooLong(f"the conversation is too long: {message}; see model.local_context")
         case {"error": {"message": str(message)}}:
             raise Refused(f"llama.cpp refused the request: {message}")
         case _:

@@ -12,7 +12,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 from skillopt.core.chat import Message, Reply, Request, Stop, ToolCall, Usage
 from skillopt.core.intake import Json, read_json
-from skillopt.errors import Refused
+from skillopt.errors import NoTools, Refused
 
 Ability: TypeAlias = Literal["tools", "images", "schema"]
 Piece: TypeAlias = "str | ToolCall | dict[str, Json] | None"
@@ -57,7 +57,8 @@ def check_abilities(request: Request, who: str, *able: Ability) -> None:
     for ability, wanted in asked.items():
         if wanted and ability not in able:
             words = "a schema for the reply" if ability == "schema" else ability
-            raise Refused(f"{who} cannot handle {words}; choose another backend for this role")
+            kind = NoTools if ability == "tools" else Refused
+            raise kind(f"{who} cannot handle {words}; choose another backend for this role")
 
 
 def assemble(pieces: Iterable[Piece], stop: Stop, usage: Usage, api: str = "") -> Reply:

@@ -14,7 +14,8 @@ from skillopt.core.episode import EpisodeLimits, ToolResult
 from skillopt.core.rollout import Score, Trajectory
 from skillopt.core.skill import Skill
 from skillopt.errors import BudgetSpent, EnvironmentFault, ModelError, SkilloptError
-from skillopt.harness.chat import MAX_TURNS, Chat
+from skillopt.harness.chat import Chat
+from skillopt.harness.loop import MAX_TURNS
 from skillopt.model.anthropic import ClaudeChat
 from skillopt.model.http import Http
 from skillopt.model.openai import OpenAICompatible
