@@ -1,0 +1,1 @@
+"""Questions about the image of one page of a document."""

@@ -1,0 +1,227 @@
+"""DocVQA: a question about the image of a page; the answer stands on it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import ClassVar, Final, Literal, cast
+
+from rapidfuzz.distance import Levenshtein
+
+from skillopt.core.episode import EpisodeNeed
+from skillopt.core.rollout import Score
+from skillopt.core.task import Gold, Task
+from skillopt.datasets.raw import (
+    BenchmarkData,
+    DataSource,
+    RawItem,
+    RawRow,
+    find_file,
+    raw_folder,
+    raw_rows,
+)
+from skillopt.datasets.rows import Row, shape
+from skillopt.datasets.splits import Splits
+from skillopt.envs.dataset import (
+    DatasetEnvironment,
+    Question,
+    filled_field,
+    fingerprint,
+    named_field,
+    present,
+    require_one_turn,
+    row_of,
+    texts_field,
+)
+from skillopt.envs.images import ImageDetail, ImageFolder, media_type
+from skillopt.envs.metrics import extract_answer, verdict
+from skillopt.errors import DataError
+
+_INSTRUCTIONS = """\
+You answer questions about a scanned page. The answer is written on the page: find it and copy it \
+as it is printed, without a sentence around it.
+
+End your reply with the answer alone, in this form:
+<answer>your answer</answer>"""
+_THRESHOLD: Final = 0.5
+_WHOLE: Final = 0.999
+"""ANLS from which the original counts an answer as right."""
+_PATH_IN_QUESTION: Final = re.compile(r"\s*\bdocument_path:\s*(\S+)\s*\Z")
+_FOLDERS: Final = ("images", "documents", "docvqa_images")
+
+
+class DocVQA(DatasetEnvironment):
+    """Soft: ANLS, the official measure. Hard: an ANLS of 1."""
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Settings:
+        """How images are shown and answers compared."""
+
+        max_turns: int = 1
+        """Only one turn is supported."""
+        image_detail: ImageDetail = "auto"
+        """auto, low or high, for providers that let one choose."""
+        data_root: str = ""
+        """Folder that image paths are relative to; empty: the folder of the data."""
+        scorer: Literal["official", "original"] = "official"
+        """official: blanks inside of answers count | original: runs of blanks are one."""
+
+    initial_skill: ClassVar[Path | None] = Path(__file__).parent / "skills" / "initial.md"
+    needs: ClassVar[tuple[EpisodeNeed, ...]] = ("images",)
+    data: ClassVar[BenchmarkData] = BenchmarkData(
+        title="DocVQA: questions about single pages of documents",
+        sources=(
+            DataSource(
+                what="questions and page images of the validation split",
+                url="https://huggingface.co/datasets/lmms-lab/DocVQA",
+                revision="539088ef8a8ada01ac8e2e6d4e372586748a265e",
+                licence="tagged apache-2.0; pages of the UCSF Industry Documents Library",
+                files={"DocVQA/validation-*.parquet": ""},
+            ),
+            DataSource(
+                what="the official release",
+                url="https://rrc.cvc.uab.es/?ch=17",
+                licence="for research",
+                access="by registration",
+                files={"val_v1.0*.json": ""},
+            ),
+        ),
+        items={"train": 39_463, "val": 5_349, "test (without answers)": 5_188},
+        notes=("The id manifests name 534 questions of the validation split.",),
+    )
+    name = "docvqa"
+
+    def __init__(self, settings: DocVQA.Settings, splits: Splits) -> None:
+        require_one_turn(settings.max_turns)
+        self._settings = settings
+        self._images = ImageFolder.of(splits.root, settings.data_root, settings.image_detail)
+        has_id = all("id" in row.data for split in (splits.train, splits.val) for row in split)
+        super().__init__(splits, self._task, id_column="id" if has_id else "questionId")
+
+    @staticmethod
+    def read_raw(source: Path) -> Iterator[RawItem]:
+        """The official JSON, the table of the hub with its images, or a CSV with image paths."""
+        folder = raw_folder(source)
+        return (_item(raw, folder) for raw in raw_rows(source))
+
+    @property
+    def fingerprint(self) -> str:
+        """Without the folder of the images, whose content counts with the tasks."""
+        return fingerprint(self.name, {**asdict(self._settings), "data_root": ""})
+
+    def gold(self, task: Task) -> Gold:
+        golds = _answers(row_of(task))
+        return Gold(answers=golds, reply=f"<answer>{golds[0]}</answer>")
+
+    def groups(self, task: Task) -> list[str]:
+        """Its types: table/list, form, handwritten, ..."""
+        return [each.strip() for each in task.kind.split("|")]
+
+    def question(self, row: Row) -> Question:
+        golds, collapse = _answers(row), self._settings.scorer == "original"
+        asked, image = _question(row)
+
+        async def judge(reply: str) -> Score:
+            return score_of(extract_answer(reply), golds, collapse=collapse)
+
+        def details(reply: str) -> Mapping[str, object]:
+            answer = extract_answer(reply)
+            return {
+                "question": asked,
+                "predicted_answer": answer,
+                "gold_answers": list(golds),
+                "anls": anls(answer, golds, collapse=collapse),
+            }
+
+        images = self._images.load(row, [image], cast("list[str]", row.data["image_sha256"]))
+        return Question(_INSTRUCTIONS, f"## Question\n{asked}", judge, tell=details, images=images)
+
+    def _task(self, name: str, row: Row) -> Task:
+        _answers(row)
+        digests = self._images.digests(row, [_question(row)[1]])
+        return Task(name, _kind(row), {**row.data, "image_sha256": digests})
+
+
+def score_of(answer: str, golds: tuple[str, ...], *, collapse: bool = False) -> Score:
+    soft = anls(answer, golds, collapse=collapse)
+    return verdict(answer, golds, float(soft >= _WHOLE), soft)
+
+
+def anls(prediction: str, golds: tuple[str, ...], *, collapse: bool = False) -> float:
+    """One minus the edit distance as a share of the longer text, if that is below one half.
+
+    Case and outer blanks do not count, with `collapse` neither do runs of blanks; the best over all
+    golds.
+    """
+    return max(_similarity(_plain(prediction, collapse), _plain(g, collapse)) for g in golds)
+
+
+def _similarity(ours: str, theirs: str) -> float:
+    longer = max(len(ours), len(theirs))
+    distance = Levenshtein.distance(ours, theirs) / longer if longer else 0.0
+    return 1 - distance if distance < _THRESHOLD else 0.0
+
+
+def _plain(text: str, collapse: bool) -> str:  # noqa: FBT001
+    bare = text.strip().lower()
+    return " ".join(bare.split()) if collapse else bare
+
+
+def _answers(row: Row) -> tuple[str, ...]:
+    """`answers`, a list; or `answer`, a text that may be a list in Python's notation."""
+    if "answers" in row.data or "answer" not in row.data:
+        return texts_field(row, "answers")
+    value = row.data["answer"]
+    if isinstance(value, list):
+        return texts_field(row, "answer")
+    if not isinstance(value, str):
+        raise DataError(f"{row.where}: 'answer' must be text or a list, found {shape(value)}")
+    if not value.strip().startswith("["):
+        return (filled_field(row, "answer"),)
+    try:
+        listed: object = ast.literal_eval(value.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        listed = None
+    return texts_field(Row({"answer": listed}, row.where), "answer")
+
+
+def _question(row: Row) -> tuple[str, str]:
+    """The question, and the path of its image."""
+    asked = filled_field(row, "question")
+    inside = _PATH_IN_QUESTION.search(asked)
+    path = named_field(row, "image_path", "image") or (inside[1] if inside else "")
+    if not path:
+        present(row, "image_path")
+        raise DataError(f"{row.where}: 'image_path' is empty; name the image of the page")
+    return (asked[: inside.start()] if inside else asked), path
+
+
+def _kind(row: Row) -> str:
+    types = row.data.get("question_types")
+    listed = "|".join(map(str, cast("list[object]", types))) if isinstance(types, list) else ""
+    return named_field(row, "topic", "category") or listed or "default"
+
+
+def _item(raw: RawRow, folder: Path) -> RawItem:
+    row = raw.row
+    name = named_field(row, "questionId", "id")
+    if not name:
+        raise DataError(f"{row.where}: no field 'questionId'; is this a file of DocVQA?")
+    data: dict[str, object] = {"id": name, **row.data}
+    if "image" in raw.embedded:
+        content = raw.embedded["image"]
+        kind = media_type(content).removeprefix("image/") or "png"
+        path = f"images/q{name}_d{named_field(row, 'docId') or 0}.{kind}"
+        data.pop("image", None)
+        return RawItem(Row({**data, "image_path": path}, row.where), embedded={path: content})
+    page = f"{named_field(row, 'ucsf_document_id')}_{named_field(row, 'ucsf_document_page_no')}.png"
+    named = named_field(row, "image_path", "image")
+    try:
+        path = find_file(folder, named or page, row.where, _FOLDERS)
+    except DataError:
+        path = find_file(folder, page, row.where, _FOLDERS)
+    data.pop("image", None)
+    return RawItem(Row({**data, "image_path": path}, row.where), (path,))

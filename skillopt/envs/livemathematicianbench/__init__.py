@@ -1,0 +1,1 @@
+"""Multiple-choice questions about recent theorems."""
