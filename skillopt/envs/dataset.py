@@ -12,6 +12,7 @@ from typing import ClassVar, cast
 
 from skillopt.core.chat import Image
 from skillopt.core.nearest import did_you_mean
+from skillopt.core.ports import Episode
 from skillopt.core.rollout import Score, Trajectory
 from skillopt.core.task import Split, Task
 from skillopt.datasets.rows import Row, shape
@@ -103,7 +104,7 @@ class DatasetEnvironment:
         return self._tasks.splits[split]
 
     @asynccontextmanager
-    async def open(self, task: Task) -> AsyncGenerator[Question, None]:
+    async def open(self, task: Task) -> AsyncGenerator[Episode, None]:
         yield self.question(row_of(task))
 
     def question(self, row: Row) -> Question:

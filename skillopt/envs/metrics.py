@@ -34,6 +34,36 @@ def extract_answer(text: str, how: Extract = "tag_or_line") -> str:
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
 
 
+_BRACE = re.compile(r"\\boxed\s?\{|\\[{}]|[{}]")
+_BOX_OPENS, _BOX_CLOSES = "<|begin_of_box|>", "<|end_of_box|>"
+
+
+def boxed(text: str) -> str | None:
+    r"""What the last closed `\boxed{...}` holds, braces in it included; None: there is none.
+
+    Without one, what the last `<|begin_of_box|>` holds.
+    """
+    opened: list[int | None] = []
+    found = (-1, -1)
+    for brace in _BRACE.finditer(text):
+        match brace[0]:
+            case "{":
+                opened.append(None)
+            case "}":
+                begin = opened.pop() if opened else None
+                if begin is not None:
+                    found = max(found, (begin, brace.start()))
+            case sign if sign.startswith("\\b"):
+                opened.append(brace.end())
+            case _:  # a brace that is meant to be seen
+                pass
+    if found[0] >= 0:
+        return text[slice(*found)].strip()
+    begin = text.rfind(_BOX_OPENS)
+    end = text.find(_BOX_CLOSES, begin) if begin >= 0 else -1
+    return text[begin + len(_BOX_OPENS) : end].strip() if end >= 0 else None
+
+
 def normalise(text: str) -> str:
     """As SQuAD does: lower case, no ASCII punctuation, no articles, single spaces."""
     bare = text.lower().translate(_NO_PUNCTUATION)

@@ -1,0 +1,1 @@
+"""Puzzles of early vision: an image, a question, a short answer or a choice."""

@@ -1,0 +1,1 @@
+"""Questions for which search results conflict or do not help."""
