@@ -20,6 +20,7 @@ from skillopt.envs.dataset import (
     filled_field,
     fingerprint,
     named_field,
+    present,
     row_of,
 )
 from skillopt.envs.functions import load_function
@@ -117,6 +118,8 @@ class SealQA(JudgedEnvironment):
         for file in raw_files(source):
             for number, raw in enumerate(read_table(file)):
                 row = raw.row
+                for column in ("question", "answer"):
+                    present(row, column)
                 name = named_field(row, "id") or f"{file.stem.partition('-')[0]}-{number:04d}"
                 yield RawItem(Row({**row.data, "id": name}, row.where))
 
