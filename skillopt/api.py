@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from shlex import quote
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar, cast
 
 from typing_extensions import Unpack
 
@@ -43,6 +43,7 @@ from skillopt.app.inputs import (
 )
 from skillopt.app.integrity import check as find_faults
 from skillopt.app.integrity import check_run
+from skillopt.app.judging import JudgeAgreement, JudgedAnswer, check_judge
 from skillopt.app.machine import check_machine
 from skillopt.app.models import with_backend_defaults
 from skillopt.app.result import (
@@ -67,6 +68,7 @@ from skillopt.core.events import Event, Signal
 from skillopt.core.ports import Watcher
 from skillopt.core.rollout import Score
 from skillopt.datasets.manifests import Materialized
+from skillopt.datasets.rows import read_rows, rows_of
 from skillopt.errors import ConfigError, DataError, OldFormat, StoreError
 from skillopt.model.fetch import Fetcher, FetchProgress
 from skillopt.model.weights import CATALOGUE, Folder, Weights, default_root, find
@@ -79,6 +81,8 @@ __all__ = [
     "DataReport",
     "EvalInputs",
     "Inputs",
+    "JudgeAgreement",
+    "JudgedAnswer",
     "LocalModel",
     "Materialized",
     "Noise",
@@ -106,6 +110,8 @@ __all__ = [
     "evaluate_async",
     "fetch_model",
     "is_simulated",
+    "judge_check",
+    "judge_check_async",
     "list_runs",
     "load_evaluation",
     "load_run",
@@ -284,6 +290,34 @@ async def calibrate_async(
     spec = prepared(config, inputs)
     with in_use(inputs), _reporting(watch, progress=progress) as (report, _):
         return await measure_noise(spec, report, inputs.get("secrets"), effect=effect, power=power)
+
+
+async def judge_check_async(
+    labels: str | Path | Sequence[Mapping[str, object]],
+    config: ConfigLike = None,
+    *,
+    watch: Watcher | None = None,
+    **inputs: Unpack[Inputs],
+) -> JudgeAgreement:
+    """Ask the judge of an environment about answers that people have labelled.
+
+    `judge_check` is the synchronous version. Its data is not needed.
+
+    Args:
+        labels: A file (JSON, JSONL, CSV, XLSX) or rows with `question`, `answer`, `label`, and
+            `references` where the judge is shown any. `label` is one of the judge's verdicts, or
+            yes or no. `results.jsonl` of an evaluation with labels added to it will do.
+        config: As in `train`.
+        watch: Called with every event.
+        inputs: As in `train`; data and skill are not used.
+    """
+    settings, supplied = configured(config, inputs)
+    given = Path(labels) if isinstance(labels, str | Path) else None
+    rows = read_rows(given) if given else rows_of(cast("Rows", labels), "labels")
+    with in_use(inputs):
+        return await check_judge(
+            settings, rows, supplied, watch or _ignore, secrets_of(config, inputs)
+        )
 
 
 def plan_attribution(
@@ -529,6 +563,7 @@ check = _blocking(check_async)
 calibrate = _blocking(calibrate_async)
 attribute = _blocking(attribute_async)
 doctor = _blocking(doctor_async)
+judge_check = _blocking(judge_check_async)
 
 
 def _ignore(_: object) -> None:

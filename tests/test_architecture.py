@@ -112,6 +112,7 @@ FUNCTIONS = {
     "attribute": "attribute_async",
     "blame": "blame",
     "data": "benchmark_data",
+    "judge-check": "judge_check_async",
     "materialize": "materialize",
     "quickstart": "diff_run",  # asks the user; then it is `train` and `diff`
     "model list": "local_models",
@@ -128,6 +129,7 @@ SERVICES = {
     "skillopt.app.estimate": {"estimate"},
     "skillopt.app.evaluation": {"evaluate"},
     "skillopt.app.integrity": {"check", "check_run"},
+    "skillopt.app.judging": {"check_judge"},
     "skillopt.app.machine": {"check_machine"},
     "skillopt.app.models": {"with_backend_defaults"},
     "skillopt.app.result": {"describe", "read_result", "rebuild", "skill_diff"},
@@ -209,7 +211,8 @@ def test_no_two_classes_have_the_same_name() -> None:
 ONE_IMPORTER = {
     "config.legacy": "keys of the original without a meaning here, apart from those with one",
     "envs.custom.scorers": "ways to score are a thought of their own, as long as the environment",
-    "envs.patterns": "a process that can be killed, which has nothing to do with scores",
+    "envs.mmrb.score": "which answer a reply gives is a thought of its own",
+    "envs.sealqa.search": "a search engine and its tools, which another benchmark may use",
     "harness.seccomp": "numbers of the kernel, which have nothing to do with bubblewrap",
     "model.proxied": "what programs may ask in each wire format, apart from who serves them",
     "model.responses": "one file for each wire format",

@@ -109,6 +109,14 @@ def open_environment(
     return environment, rows, warnings
 
 
+def make_environment(config: Config, splits: Splits) -> Environment:
+    """The environment of a configuration over rows that are here; they may be none."""
+    kind = _kind(config)
+    settings = settings_for(kind.Settings, config, also=setting_names(config, None))
+    with blamed(kind, f"env.name {config.env.name}"):
+        return kind(settings, splits)
+
+
 def _check_tasks(config: Config, environment: Environment) -> None:
     named = f"env.name {config.env.name}"
     with blamed(environment, named):

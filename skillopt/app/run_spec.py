@@ -149,9 +149,21 @@ def prepare_parts(
     environment, splits, warnings = open_environment(
         config, needs, supplied.splits, supplied.harness, supplied.environment
     )
+    return parts_of(config, replace(supplied, models=models), roles, environment, splits, warnings)
+
+
+def parts_of(
+    config: Config,
+    supplied: SuppliedParts,
+    roles: Sequence[Role],
+    environment: Environment,
+    splits: Splits,
+    warnings: tuple[str, ...] = (),
+) -> RunParts:
+    """Check the models of an environment that is open: those of these roles and its own."""
     asked = asked_roles(environment)
     roles = (*roles, *asked)
-    models = supplied_models(config, roles, models)
+    models = supplied_models(config, roles, supplied.models)
     check_backends(config, [role for role in asked if role not in models])
     prices = prices_of(config, roles, models)
     return RunParts(

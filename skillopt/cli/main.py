@@ -221,6 +221,26 @@ def check(
     return check(session, skill=skill, sample=sample if spend else None, as_json=as_json)
 
 
+@_settings_command("judge-check", "Measure how far the judge agrees with people.", explained=False)
+@click.option(
+    "--labels",
+    type=_FILE,
+    required=True,
+    help="Answers that people have labelled: question, answer, label, references.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.pass_obj
+def judge_check(session: Session, labels: Path, *, as_json: bool, **_: object) -> None:
+    """Ask the judge about answers that people have labelled, and compare.
+
+    Prints the share of agreement with its 95 % interval, Cohen's kappa, and where they disagree.
+    Needs the settings of the environment and the judge, but no data.
+    """
+    from skillopt.cli.judge_check import judge_check
+
+    judge_check(session, labels, as_json=as_json)
+
+
 @app.command(short_help="List runs.")
 @click.argument("folder", type=_FILE, default=Path(), metavar="[DIR]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
