@@ -61,6 +61,7 @@ from skillopt.app.run_spec import ROLES, RunSpec
 from skillopt.app.training import run_training
 from skillopt.config.load import load_kept
 from skillopt.config.local_models import told_defaults
+from skillopt.config.recipe import told_recipe
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
 from skillopt.core.attribution import Attribution
@@ -178,6 +179,7 @@ async def train_async(
 
         target, optimizer = (spec.config.model.role(role).model for role in ROLES)
         tell(f"skillopt: target {target}, optimizer {optimizer}; run directory {spec.out}")
+        tell(told_recipe(spec.config))
         if chosen := told_defaults(spec.config):
             tell(chosen)
         result = await run_training(spec, watch=report, warn=warn, secrets=secrets)

@@ -21,6 +21,7 @@ model:
   optimizer: simulated-optimizer
   retries: 2
 train: {{num_epochs: 1, batch_size: 8}}
+optimizer: {{select_mode: ranking}}
 env:
   name: custom
   split_mode: split_dir

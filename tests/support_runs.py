@@ -53,6 +53,8 @@ class Job:
             "train.num_epochs": self.epochs,
             "train.batch_size": self.batch,
             "train.seed": self.seed,
+            # The published protocol, so that modes are tried one by one.
+            "optimizer.select_mode": "ranking",
             **self.more,
         }
 

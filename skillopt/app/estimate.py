@@ -114,7 +114,7 @@ class CostModel:
                     lines = self._step(move, size, edits)
                     sure = patience == 0 or fruitless <= patience
                     yield from lines if sure else (line.perhaps() for line in lines)
-                    edits += self.parts.pipeline.used(size)
+                    edits += self.parts.optimizer.used(size)
                     yield from self._candidate(edits, self.brief.config.optimizer.candidates)
                     yield from self._ahead(self.brief.plan.after(move), edits)
                 case MetaReflection():
@@ -157,13 +157,13 @@ class CostModel:
         least = size.tasks if move.epoch == 1 else 0
         rollouts = Range(least, size.tasks, _AGAIN * size.tasks)
         yield from self._attempts("rollout", rollouts, edits)
-        yield from self._told(self.parts.pipeline.cost(size), edits)
+        yield from self._told(self.parts.optimizer.cost(size), edits)
         halving = halving_schedule(self.brief.config)
         if halving is None or move.budget == 0:
             return
         candidates = self.brief.config.optimizer.candidates
         screened, compared = halving.most_attempts(candidates, size.tasks, self.val)
-        grown = edits + self.parts.pipeline.used(size)
+        grown = edits + self.parts.optimizer.used(size)
         yield from self._attempts("screening", Range(0, screened), grown)
         yield from self._attempts("race on val", Range(0, compared, _SELDOM * compared), grown)
 

@@ -37,6 +37,7 @@ from skillopt.optimizer.pipeline import Pipeline
 from skillopt.optimizer.probe import Probing
 from skillopt.optimizer.reminders import Reminders
 from skillopt.optimizer.replies import EDITS, Form
+from skillopt.optimizer.rounds import Rounds
 from skillopt.optimizer.selection import OneBody
 from skillopt.optimizer.slow_update import LookBack
 from skillopt.optimizer.update import Compress, Patch
@@ -51,6 +52,8 @@ class OptimizerParts:
     """Everything that asks the optimizer model, and the schedule that it works by."""
 
     pipeline: Pipeline
+    optimizer: Pipeline | Rounds
+    """The pipeline, or several rounds of it."""
     schedule: Schedule
     reviewer: LookBack
     meta_reflector: MetaReflect | None
@@ -87,9 +90,12 @@ def optimizer_parts(
             seed=config.train.seed,
         ),
     )
-    limit = optimizer.max_skill_tokens
+    limit, rounds = optimizer.max_skill_tokens, optimizer.rounds
     return OptimizerParts(
         pipeline=pipeline,
+        optimizer=pipeline
+        if rounds == 1
+        else Rounds(pipeline=pipeline, attempt=tools.attempt, most=rounds),
         schedule=schedule,
         reviewer=LookBack(
             asker=asker, guides=optimizer.use_slow_update, teaches=optimizer.use_meta_skill
@@ -205,6 +211,7 @@ def _check_form(
 def _check_abilities(config: Config, proposers: Sequence[object], form: Form) -> None:
     """Refuse settings that no proposer, or no form of proposals, can follow."""
     reminds = config.optimizer.use_skill_aware_reflection
+    several_rounds = config.optimizer.rounds > 1
 
     def unable(ability: str) -> bool:
         return not any(getattr(proposer, ability, False) for proposer in proposers)
@@ -220,6 +227,12 @@ def _check_abilities(config: Config, proposers: Sequence[object], form: Form) ->
             reminds and form.whole,
             f"has no effect with {UPDATE_MODE.key}: {UPDATE_MODE.names(config.optimizer)}, which "
             "rewrites the whole body",
+        ),
+        (
+            "optimizer.rounds",
+            several_rounds and (config.optimizer.candidates > 1 or reminds or form is not EDITS),
+            "above 1 needs edits (skill_update_mode: patch), one candidate and no reminders "
+            "(use_skill_aware_reflection: false)",
         ),
         (
             "gradient.use_deep_reflect",

@@ -286,7 +286,7 @@ def _run(
         runner=runner,
         plan=spec.plan,
         val=validation_tasks(config, spec.environment),
-        optimizer=parts.pipeline,
+        optimizer=parts.optimizer,
         reviewer=parts.reviewer,
         gate=gate,
         slow_gate=slow_gate,

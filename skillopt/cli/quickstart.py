@@ -50,10 +50,13 @@ optimizer:
   use_meta_skill: false
 """
 
-CAPABLE = """optimizer:
-  learning_rate: 4                 # edits per step, at the start
-  min_learning_rate: 2             # edits per step, at the end
+CAPABLE = """# All other settings have defaults: `skillopt config FILE` shows them.
 """
+
+_LENGTH = """
+  num_epochs: 1                    # passes over the train items; raise it to train on
+  batch_size: 24                   # items per step"""
+"""For small models, which are slow."""
 
 _FIRST_WORDS = b"# The configuration of your first run."
 _SIZES = (80, 40, 60)
@@ -182,7 +185,12 @@ def make_folder(out: Path, means: Discovered, seed: int) -> None:
     model = "\n".join(f"  {key}: {json.dumps(value)}" for key, value in means.settings.items())
     with as_file(files("skillopt.quickstart")) as job:
         skill = (job / "skill.md").read_text(encoding="utf-8")
-        values = {"{model}": model, "{recipe}": means.recipe.rstrip(), "{seed}": str(seed)}
+        length = _LENGTH if means.recipe == SMALL else ""
+        values = {
+            "{model}": model,
+            "{recipe}": means.recipe.rstrip(),
+            "{seed}": f"{seed}{length}",
+        }
         _write_folder(out, job / "data", skill, "quickstart.yaml", values)
 
 

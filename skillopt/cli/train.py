@@ -37,6 +37,7 @@ from skillopt.cli.report import (
     verdict,
 )
 from skillopt.cli.running import Command
+from skillopt.config.recipe import told_recipe
 from skillopt.config.schema import Config
 from skillopt.core.costs import Range
 from skillopt.core.events import Begun, Event, Signal
@@ -172,6 +173,7 @@ def _introduce(spec: RunSpec, screen: Screen) -> None:
         screen.tell(cut)
     target, optimizer = config.model.role("target"), config.model.role("optimizer")
     screen.tell(f"target {target.model}, optimizer {optimizer.model}")
+    screen.tell(told_recipe(spec.config))
     if files := spec.skill.references:
         screen.tell(f"skill SKILL.md with {count(len(files), 'reference')}")
     screen.tell(f"run directory {spec.out}")

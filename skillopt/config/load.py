@@ -9,6 +9,7 @@ from typing import cast
 from skillopt.config.given import GivenValue, merge, read
 from skillopt.config.local_models import local_defaults
 from skillopt.config.names import NAMES, resolve
+from skillopt.config.recipe import recipe_defaults
 from skillopt.config.redaction import redact, shown_value
 from skillopt.config.schema import Config, configure
 from skillopt.config.sections import SECTIONS
@@ -43,7 +44,7 @@ def load_config(
     settings = merge(settings, _typed(overrides, flags or {}))
     settings = merge(settings, _values(values or {}))
     config = configure(settings)
-    chosen = local_defaults(config)
+    chosen = {**recipe_defaults(config), **local_defaults(config)}
     return configure({**settings, **chosen}) if chosen else config
 
 

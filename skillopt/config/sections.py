@@ -120,6 +120,9 @@ class GradientSection(Section):
 
     minibatch_size: Positive = 8
     """attempts per reflection"""
+    minibatch_by: Literal["order", "likeness"] = "order"
+    """order: as attempted | likeness: tasks that are alike together, fewer after each step in a row
+    that changed nothing"""
     merge_batch_size: Annotated[int, Field(ge=2)] = 8
     """proposals per merge; at least 2"""
     analyst_workers: Annotated[Positive, _MAY_CHANGE] = 16
@@ -170,6 +173,8 @@ class OptimizerSection(Section):
     """trial, credit: training tasks per proposal"""
     trial_probes: Count = 8
     """credit: solved training tasks that proposals must not break"""
+    rounds: Positive = 1
+    """how often a step proposes before the gate; each time for the tasks still unsolved"""
     candidates: Positive = 1
     """candidates per step; above 1, screening and a race select the one for the gate"""
     candidate_shuffles: Count = 0

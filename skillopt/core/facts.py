@@ -86,7 +86,9 @@ class Stepped(Drafted):
         if self.parent:
             return {}
         scores = chain(*(batch.evaluation.scores.items() for batch in self.batches))
-        return {task: score.passed for task, score in scores}
+        accepted = self.decision is not None and self.decision.accepted
+        repaired = self.draft.repaired if accepted else ()
+        return {task: score.passed or task in repaired for task, score in scores}
 
     @property
     def evaluations(self) -> tuple[Evaluation, ...]:

@@ -209,14 +209,15 @@ def _unite(found: list[Seen], pattern: Pattern, step: int) -> None:
 def _count(found: list[Rejection], new: Rejection) -> None:
     for index, known in enumerate(found):
         comparable = meaning(known.edit)[0] == meaning(new.edit)[0]
-        if comparable and similar(_text(known.edit), _text(new.edit)):
+        if comparable and similar(text_of(known.edit), text_of(new.edit)):
             alone = known.alone or new.alone
             found[index] = replace(new, times=known.times + 1, alone=alone)
             return
     found.append(new)
 
 
-def _text(change: Change) -> str:
+def text_of(change: Change) -> str:
+    """The words of an edit: what it adds and what it takes away."""
     match change:
         case Append(content) | InsertAfter(_, content):
             return content

@@ -243,6 +243,8 @@ class Draft:
     """Proposals that were left aside because they repeat what is disproved."""
     reminders: ReminderUpdate | None = None
     """None when reminders are not kept."""
+    repaired: tuple[str, ...] = ()
+    """Failed tasks of the step that passed with the candidate while it was made."""
 
     @property
     def leading(self) -> Candidate:

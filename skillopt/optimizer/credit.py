@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import product
 from math import ceil, log2
 from operator import attrgetter
 from typing import ClassVar
@@ -17,12 +16,13 @@ from typing import ClassVar
 from skillopt.aio import map_all
 from skillopt.core.costs import PartCost, Range, StepSize
 from skillopt.core.edits import apply_edits
-from skillopt.core.memory import Memory, meaning
+from skillopt.core.memory import Memory, meaning, text_of
 from skillopt.core.proposal import Dropped, Finding, Proposal, ProposalSet, Selection
 from skillopt.core.rollout import Rollout, Score
-from skillopt.core.seeds import blocks, shuffled
+from skillopt.core.seeds import shuffled
 from skillopt.core.sink import EventSink, Phase
 from skillopt.core.skill import Skill
+from skillopt.optimizer.likeness import Likeness, task_text
 from skillopt.optimizer.locate import forgiving
 from skillopt.optimizer.parts import Evidence, TriesSkills
 from skillopt.optimizer.selection import ZERO
@@ -30,22 +30,24 @@ from skillopt.optimizer.update import edits_in
 
 TOLERATED = 1
 """Solved tasks that may break without a search for the cause: noise breaks one now and then."""
-NOISY = 0.1
-"""Share of broken tasks that pass when tried again, from which on one repair proves nothing."""
-PAIRS = 5
-"""Comparisons with and without a proposal, at most."""
+NEEDED = 2
+"""How many more tasks must speak for a proposal than against it."""
+VARIANTS = 2
+"""How often a proposal is tried on the same tasks, where those that there are do not suffice."""
+NAMED = 0.5
+"""What it counts that a proposal names a task; that no task is more like it counts 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credit:
     """Keeps the proposals that the others cannot do without. Asks no optimizer.
 
-    1. Harm: the whole bundle is tried on tasks that the skill solves. If it breaks several, it is
+    1. Credit: each proposal is left out of the bundle in turn, on failed tasks that the bundle
+       repairs. It is kept if they fail again: one task may do so by chance, two hardly.
+    2. What got no credit is tried once more where the rest does not repair what the bundle did:
+       wordings of one rule hide each other as long as they stand side by side.
+    3. Harm: what is kept is tried on tasks that the skill solves. If it breaks several, it is
        halved until the proposals that break them are found.
-    2. Credit: what the rest repairs is tried without each proposal in turn. A proposal is kept if
-       tasks that name it, or others of its minibatch, fail again.
-    3. What got no credit is tried once more on top of what did: wordings of one rule hide each
-       other as long as they stand side by side.
     """
 
     edits_only: ClassVar[bool] = True
@@ -59,9 +61,9 @@ class Credit:
 
     def cost(self, size: StepSize) -> Iterator[PartCost]:
         tried = size.proposals
-        halving = 2 * self.trial_probes * (2 + 2 * ceil(log2(tried + 1)))
-        most = halving + 2 * 2 * PAIRS * tried
-        yield PartCost("trial", Range(0, most, 0.3 * most), edits=tried)
+        halving = 2 * (self.trial_probes + tried) * (2 + 2 * ceil(log2(tried + 1)))
+        most = halving + (1 + 2) * 2 * VARIANTS * self.trial_tasks * tried
+        yield PartCost("trial", Range(0, most, min(most, 1.5 * size.tasks)), edits=tried)
 
     async def __call__(
         self,
@@ -76,12 +78,15 @@ class Credit:
         proposals = merged.proposals
         if budget == 0 or not proposals:
             return Selection(dropped=tuple(Dropped(proposal, ZERO) for proposal in proposals))
-        before = dict.fromkeys(sorted(memory.solved), 1.0) | self._scores(evidence.rollouts)
         with self.sink.phase("trial") as progress:
-            solved = [task for task, value in before.items() if value > 0]
-            probes = shuffled(solved, self.seed)[: self.trial_probes]
             trial = _Trial(
-                self, progress, skill, proposals, evidence.findings, before, probes=probes
+                self,
+                progress,
+                skill,
+                proposals,
+                evidence.findings,
+                before=dict.fromkeys(sorted(memory.solved), 1.0) | self._scores(evidence.rollouts),
+                texts={rollout.task: task_text(rollout) for rollout in evidence.rollouts},
             )
             kept = await trial.choose()
         for number in kept[budget:] if budget is not None else ():
@@ -122,41 +127,36 @@ class _Trial:
     proposals: Sequence[Proposal]
     findings: Sequence[Finding]
     before: dict[str, float]
-    """Scores of the step's tasks with the skill as it is."""
+    """Scores of tasks with the skill as it is."""
+    texts: dict[str, str]
+    """What these tasks ask, as far as it is known."""
     dropped: dict[int, str] = field(default_factory=dict[int, str])
     repaired: dict[int, int] = field(default_factory=dict[int, int])
     """By proposal: how many tasks failed again without it."""
-    probes: Sequence[str] = ()
-    """Tasks that the skill solves."""
-    retried: int = 0
-    recovered: int = 0
+    tasks: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
+    """By proposal: failed tasks to try it on."""
 
     @property
     def summary(self) -> str:
         counts = ", ".join(f"{number}: {count}" for number, count in sorted(self.repaired.items()))
         return f"tasks that fail again without a proposal: {counts or 'none'}"
 
-    @property
-    def noisy(self) -> bool:
-        """Whether broken tasks often pass when they are tried again."""
-        return self.recovered > NOISY * self.retried
-
     async def choose(self) -> list[int]:
         """The proposals to keep, those that repair most first."""
-        unlike = self._unlike(range(len(self.proposals)))
-        tried = await self._harmless(unlike)
-        kept = await self._credited(tried)
-        for number in tried:
-            if number not in kept and await self._credit(number, [*kept, number]):
-                kept.append(number)
-        kept.sort()
-        if kept != tried:
-            kept = await self._harmless(kept)
+        tried = self._unlike(range(len(self.proposals)))
+        likeness = Likeness.among(self.texts.values())
+        self.tasks = {number: self._trial_tasks(number, likeness) for number in tried}
+        found = await map_all(lambda number: self._credit(number, tried), tried)
+        kept = [number for number, credit in zip(tried, found, strict=True) if credit]
+        missed = await map_all(lambda number: self._missed(number, kept, tried), tried)
+        for number, is_missed in zip(tried, missed, strict=True):
+            if number in kept or not is_missed:
+                continue
+            more = sorted([*kept, number])
+            if await self._missed(number, kept, tried) and await self._credit(number, more):
+                kept = more
+        kept = await self._harmless(kept, self._probes(kept, likeness))
         return sorted(kept, key=lambda number: (-self.repaired[number], number))
-
-    async def _credited(self, numbers: Sequence[int]) -> list[int]:
-        found = await map_all(lambda number: self._credit(number, numbers), numbers)
-        return [number for number, credit in zip(numbers, found, strict=True) if credit]
 
     def _unlike(self, numbers: Sequence[int]) -> list[int]:
         """Without repetitions and what changes nothing."""
@@ -170,6 +170,22 @@ class _Trial:
             else:
                 seen[meaning(edit)] = number
         return list(seen.values())
+
+    def _trial_tasks(self, number: int, likeness: Likeness) -> list[str]:
+        """Failed tasks of its minibatches, those first that a proposal is like and names."""
+        named = set(self.proposals[number].tasks)
+        text = text_of(self.proposals[number].edit)
+        shown = named.union(
+            *(finding.tasks for finding in self.findings if not named.isdisjoint(finding.tasks))
+        )
+        failed = sorted(task for task in shown if self.before.get(task, 0) < 1)
+        alike = {task: likeness(text, self.texts.get(task, "")) for task in failed}
+        top = max(alike.values(), default=0) or 1
+
+        def fit(task: str) -> float:
+            return alike[task] / top + NAMED * (task in named)
+
+        return sorted(failed, key=fit, reverse=True)[: self.rule.trial_tasks]
 
     def _bundle(self, numbers: Sequence[int], variant: int = 0) -> Skill:
         """The skill with these proposals; a variant has them in another order."""
@@ -193,6 +209,61 @@ class _Trial:
         self.progress.tick()
         return found
 
+    async def _better(
+        self, numbers: Sequence[int], tasks: Sequence[str], variant: int = 0
+    ) -> dict[str, float]:
+        """The tasks that go better with these proposals, and how well."""
+        values = await self._values(numbers, tasks, variant)
+        return {task: value for task, value in values.items() if value > self.before.get(task, 0)}
+
+    async def _credit(self, number: int, bundle: Sequence[int]) -> bool:
+        """Whether tasks that the bundle repairs fail again without the proposal."""
+        others = [member for member in bundle if member != number]
+        missed = spared = 0
+        for variant in range(VARIANTS):
+            for task in self.tasks[number]:
+                having = (await self._better(bundle, [task], variant)).get(task)
+                if having is None:
+                    continue
+                lacking = (await self._values(others, [task], variant)).get(task)
+                if lacking is None:
+                    continue
+                missed += lacking < having
+                spared += lacking >= having
+                if missed - spared == NEEDED:
+                    self.repaired[number] = missed
+                    self.dropped.pop(number, None)
+                    return True
+                if spared > missed:
+                    break
+            if spared >= missed:
+                break
+        self.dropped[number] = (
+            f"{spared} of {missed + spared} repaired tasks are repaired without it as well"
+            if missed + spared
+            else f"with it none of {len(self.tasks[number])} tasks was repaired"
+        )
+        return False
+
+    async def _missed(self, number: int, kept: Sequence[int], bundle: Sequence[int]) -> bool:
+        """Whether a task of a proposal was repaired by the bundle, and is not by what is kept."""
+        if number in kept:
+            return False
+        repaired = list(await self._better(bundle, self.tasks[number]))[:NEEDED]
+        return len(await self._better(kept, repaired)) < len(repaired)
+
+    def _probes(self, numbers: Sequence[int], likeness: Likeness) -> list[str]:
+        """Solved tasks: those that are most like a proposal, then any."""
+        solved = shuffled(
+            [task for task, value in self.before.items() if value >= 1], self.rule.seed
+        )
+        chosen: list[str] = []
+        for number in numbers:
+            text = text_of(self.proposals[number].edit)
+            alike = [task for task in solved if likeness(text, self.texts.get(task, ""))]
+            chosen += sorted(alike, key=lambda task: -likeness(text, self.texts[task]))[:1]
+        return list(dict.fromkeys([*chosen, *solved[: self.rule.trial_probes]]))
+
     async def _broken(self, numbers: Sequence[int], tasks: Sequence[str]) -> list[str]:
         """Tasks that get worse with these proposals, twice in a row."""
 
@@ -200,24 +271,22 @@ class _Trial:
             return [task for task, value in values.items() if value < self.before[task]]
 
         once = worse(await self._values(numbers, tasks))
-        twice = worse(await self._values(numbers, once, variant=1))
-        self.retried += len(once)
-        self.recovered += len(once) - len(twice)
-        return twice
+        return worse(await self._values(numbers, once, variant=1))
 
-    async def _harmless(self, numbers: Sequence[int]) -> list[int]:
+    async def _harmless(self, numbers: Sequence[int], probes: Sequence[str]) -> list[int]:
         """Without the proposals that break solved tasks.
 
         A task that most of the suspects break, each by itself, was solved by luck: it accuses none.
         """
-        broken = await self._suspects(numbers, await self._broken(numbers, self.probes))
+        if not numbers:
+            return []
+        broken = await self._suspects(numbers, await self._broken(numbers, probes))
         counts = Counter(task for tasks in broken.values() for task in tasks)
-        if len(broken) > 2:
-            lucky = {task for task, count in counts.items() if 2 * count > len(broken)}
-            self.probes = [task for task in self.probes if task not in lucky]
+        several = len(broken) > 2
+        lucky = {task for task, count in counts.items() if several and 2 * count > len(broken)}
         harmless = list(numbers)
         for number, tasks in broken.items():
-            harmed = sum(task in self.probes for task in tasks)
+            harmed = sum(task not in lucky for task in tasks)
             if harmed > TOLERATED:
                 harmless.remove(number)
                 self.dropped[number] = f"it breaks {harmed} tasks that the skill solves"
@@ -238,48 +307,3 @@ class _Trial:
 
         left, right = await map_all(half, (numbers[:middle], numbers[middle:]))
         return {**left, **right}
-
-    async def _credit(self, number: int, bundle: Sequence[int]) -> bool:
-        """Whether tasks that the bundle repairs fail again without the proposal.
-
-        Steady targets need one such task, noisy ones two more than there are against it.
-        """
-        others = [member for member in bundle if member != number]
-        needed = 2 if self.noisy else 1
-        missed = spared = tried = 0
-        for variant, tasks in product(range(needed), blocks(self._tasks(number), needed)):
-            having = await self._values(bundle, tasks, variant)
-            better = [task for task in tasks if having.get(task, 0) > self.before.get(task, 0)]
-            lacking = await self._values(others, better, variant) if others else self.before
-            losses = [lacking.get(task, 0) < having[task] for task in better]
-            tried += len(tasks)
-            missed += sum(losses)
-            spared += len(losses) - sum(losses)
-            if missed - spared >= needed:
-                self.repaired[number] = missed
-                self.dropped.pop(number, None)
-                return True
-            if spared - missed >= needed or missed + spared >= PAIRS:
-                break
-        self.dropped[number] = (
-            f"{spared} of {missed + spared} repaired tasks are repaired without it as well"
-            if missed + spared
-            else f"with it none of {tried} tasks was repaired"
-        )
-        return False
-
-    def _tasks(self, number: int) -> list[str]:
-        """Failed tasks that a proposal names, then others of its minibatches."""
-        most, named = self.rule.trial_tasks, self.proposals[number].tasks
-        beside = dict.fromkeys(
-            task
-            for finding in self.findings
-            if not set(named).isdisjoint(finding.tasks)
-            for task in finding.tasks
-            if task not in named
-        )
-
-        def failed(tasks: Iterable[str]) -> list[str]:
-            return [task for task in tasks if self.before.get(task, 0) < 1][:most]
-
-        return failed(named) + failed(beside)

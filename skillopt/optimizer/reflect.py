@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from skillopt.aio import TaskGroup, join
 from skillopt.core.costs import NONE, PartCost, Range, StepSize, TellsCost, TellsProposals
@@ -16,6 +16,7 @@ from skillopt.core.rollout import Batches, Rollout, Score
 from skillopt.core.sink import Phase
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
+from skillopt.optimizer.likeness import Likeness, task_text
 from skillopt.optimizer.probe import Probing
 from skillopt.optimizer.reminders import Reminders
 from skillopt.optimizer.replies import EDITS, Form
@@ -37,6 +38,8 @@ class Reflect:
     """Asks about a minibatch as soon as the attempts before it, in their fixed order, are done.
 
     So reflection overlaps the rest of the rollout and still does not depend on who finished first.
+    Minibatches of tasks that are alike are made when all attempts are there. The more steps in a
+    row changed nothing, the smaller they are: what was not explained is asked about otherwise.
     """
 
     edits_only: ClassVar[bool] = False
@@ -45,6 +48,7 @@ class Reflect:
 
     asker: Asker
     minibatch_size: int = MINIBATCH
+    minibatch_by: Literal["order", "likeness"] = "order"
     failure_only: bool = False
     reminders: Reminders | None = None
     """Tells rules that are missing from rules that were ignored; None: all failures are edits."""
@@ -55,14 +59,22 @@ class Reflect:
     def cost(self, size: StepSize) -> Iterator[PartCost]:
         if self.probing is not None:
             yield from self.probing.cost(size)
-        minibatches = minibatches_of(size, self.minibatch_size, both=not self.failure_only)
+        minibatches = self._questions(size)
         shown = size.shown(self.minibatch_size)
         prompt = f"analyst_error{self.form.suffix}"
         yield PartCost("analysts", minibatches, prompt, shown, whole=self.form.whole)
 
     def proposes(self, size: StepSize) -> StepSize:
-        most = minibatches_of(size, self.minibatch_size, both=not self.failure_only).high
+        most = self._questions(size).high
         return replace(size, findings=round(most), proposals=round(most) * size.allowed)
+
+    def _questions(self, size: StepSize) -> Range:
+        full = minibatches_of(size, self.minibatch_size, both=not self.failure_only)
+        if self.minibatch_by == "order":
+            return full
+        # The more fruitless steps came before, the smaller they are; to be paid for once as a rule.
+        single = minibatches_of(size, 1, both=not self.failure_only)
+        return Range(full.low, single.high, full.expected)
 
     async def __call__(
         self, skill: Skill, batches: Batches, memory: Memory, *, budget: int | None
@@ -98,17 +110,26 @@ class _Reflection:
     async def read(self, batch: int, rollouts: AsyncIterable[Rollout]) -> None:
         """Deal the attempts of a micro-batch to two piles; a full pile becomes a question."""
         piles: dict[Source, list[Rollout]] = {"failure": [], "success": []}
+        alike = self.reflect.minibatch_by == "likeness"
         async for rollout in rollouts:
             if not isinstance(rollout.outcome, Score):
                 continue
             source: Source = "success" if rollout.outcome.passed else "failure"
             piles[source].append(rollout)
-            if len(piles[source]) == self.reflect.minibatch_size:
+            if not alike and len(piles[source]) == self.reflect.minibatch_size:
                 self._ask(batch, source, piles[source])
                 piles[source] = []
         for source, pile in piles.items():
-            if pile:
-                self._ask(batch, source, pile)
+            for minibatch in self._alike(pile) if alike else filter(None, [pile]):
+                self._ask(batch, source, minibatch)
+
+    def _alike(self, pile: Sequence[Rollout]) -> list[list[Rollout]]:
+        """Minibatches of tasks that are alike."""
+        most = min(self.reflect.minibatch_size, len(pile))
+        size = max(1, ceil(most / (1 + self.memory.fruitless)))
+        texts = {place: task_text(rollout) for place, rollout in enumerate(pile)}
+        groups = Likeness.among(texts.values()).groups(texts, size)
+        return [[pile[place] for place in group] for group in groups]
 
     def _ask(self, batch: int, source: Source, minibatch: list[Rollout]) -> None:
         if source == "failure" or not self.reflect.failure_only:

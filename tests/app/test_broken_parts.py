@@ -158,7 +158,13 @@ def train(out: Path, settings: dict[str, object]) -> None:
         optimizer=teacher,
         skill="You add numbers.",
         out=out,
-        settings={"num_epochs": 1, "batch_size": 3, "use_slow_update": False, **settings},
+        settings={
+            "num_epochs": 1,
+            "batch_size": 3,
+            "use_slow_update": False,
+            "select_mode": "ranking",
+            **settings,
+        },
         progress=False,
     )
 

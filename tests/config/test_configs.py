@@ -62,16 +62,6 @@ def test_the_preset_holds_the_published_protocol(tmp_path: Path) -> None:
     assert optimizer.slow_update_gate_with_selection
 
 
-def test_the_efficient_preset_keeps_the_strict_gate(tmp_path: Path) -> None:
-    path = tmp_path / "a.yaml"
-    bases = [str(CONFIGS / "searchqa/default.yaml"), str(CONFIGS / "presets/efficient.yaml")]
-    path.write_text(f"_base_: {bases}", encoding="utf-8")
-    config = load_config(path)
-    assert config.evaluation.gate == "strict"
-    assert config.optimizer.candidates > 1
-    assert config.train.patience > 0
-
-
 def test_the_example_of_a_soft_gate_is_ready_to_run() -> None:
     config = load_config(CONFIGS / "examples/soft_gate.yaml")
     brief = prepare(config)

@@ -31,7 +31,7 @@ SPELLINGS = [
     ("env.judge_model", "m", "model.judge"),
     ("env.judge_retries", "7", "model.judge_retries"),
     ("judge_max_completion_tokens", "7", "model.judge_max_tokens"),
-    ("env", "custom", "env.name"),
+    ("env", "searchqa", "env.name"),
     ("num_epochs", "7", "train.num_epochs"),
     ("split_dir", "d", "env.split_dir"),
     ("optimizer.edit_budget", "7", "optimizer.learning_rate"),

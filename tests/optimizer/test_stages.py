@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 
 from support import Seen, analysis
 
-from skillopt.core.chat import Request
+from skillopt.core.chat import Message, Request
 from skillopt.core.edits import Append
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Finding, Proposal, ProposalSet, Source
-from skillopt.core.rollout import Failure, Rollout, Score
+from skillopt.core.rollout import Failure, Rollout, Score, Trajectory
 from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.model.scripted import Scripted
@@ -150,3 +150,32 @@ async def test_a_merge_may_not_invent_edits() -> None:
     )
     assert '"from"' in asked[1]
     assert result.problems
+
+
+async def asked_about(nouns: str, size: int, fruitless: int = 0) -> list[tuple[str, ...]]:
+    """Minibatches of failed tasks, one for each of these nouns, made by likeness."""
+
+    async def attempts() -> AsyncIterator[Rollout]:
+        for index, noun in enumerate(nouns.split()):
+            asked = Trajectory((Message("user", f"Case {index}. Papers: {noun}."),), "")
+            yield Rollout(task=f"{noun}{index}", skill="d", outcome=Score(0, 0), trajectory=asked)
+
+    model = asker(Scripted(lambda _: analysis("r")))
+    reflect = Reflect(asker=model, minibatch_size=size, minibatch_by="likeness")
+    found = await reflect(SKILL, [attempts()], Memory(fruitless=fruitless), budget=1)
+    return [each.tasks for each in found]
+
+
+async def test_minibatches_by_likeness_hold_tasks_that_are_alike() -> None:
+    assert await asked_about("bill lease bill lease bill", 3) == [
+        ("bill0", "bill2", "bill4"),
+        ("lease1", "lease3"),
+    ]
+
+
+async def test_after_steps_that_changed_nothing_minibatches_by_likeness_are_smaller() -> None:
+    assert await asked_about("bill lease bill lease", 8, fruitless=1) == [
+        ("bill0", "bill2"),
+        ("lease1", "lease3"),
+    ]
+    assert len(await asked_about("bill lease bill lease", 8, fruitless=9)) == 4
