@@ -1,34 +1,24 @@
-"""Training by credit: unsolved tasks first; edits are kept for what fails without them."""
+"""Training by the recipe: unsolved tasks first; edits are kept for what fails without them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from support_runs import Uncut, kill_and_resume, run_uncut
 
 from skillopt import open_run
+from skillopt.config.recipe import RECIPE
 from skillopt.core.facts import Stepped
 
-RECIPE: Mapping[str, object] = {
-    "train__repeat_solved": False,
-    "train__patience": 3,
-    "gradient__failure_only": True,
-    "gradient__merge_mode": "union",
-    "gradient__proposer": ["analyst", "revert"],
-    "optimizer__select_mode": "credit",
-    "optimizer__lr_control_mode": "none",
-    "optimizer__use_slow_update": False,
-    "optimizer__use_meta_skill": False,
-    "evaluation__gate": "not_worse",
-}
+SETTINGS = {key.replace(".", "__"): value for key, value in RECIPE.items()}
+SETTINGS |= {"train__batch_size": 25, "train__num_epochs": 3}
 
 
 @pytest.fixture(scope="module")
 def uncut(tmp_path_factory: pytest.TempPathFactory) -> Uncut:
-    return run_uncut(tmp_path_factory.mktemp("credit"), epochs=2, **RECIPE)
+    return run_uncut(tmp_path_factory.mktemp("credit"), **SETTINGS)
 
 
 def steps(uncut: Uncut) -> list[Stepped]:
@@ -69,6 +59,6 @@ async def test_a_run_with_credit_that_is_killed_ends_as_if_it_had_not_been(
 
 
 def test_the_record_is_the_same_with_one_worker(uncut: Uncut, tmp_path: Path) -> None:
-    settings = {**RECIPE, "env__workers": 1, "gradient__analyst_workers": 1}
-    alone = run_uncut(tmp_path, epochs=2, **settings)
+    settings = {**SETTINGS, "env__workers": 1, "gradient__analyst_workers": 1}
+    alone = run_uncut(tmp_path, **settings)
     assert steps(alone) == steps(uncut)
