@@ -44,7 +44,7 @@ from skillopt.app.inputs import (
 from skillopt.app.integrity import check as find_faults
 from skillopt.app.integrity import check_run
 from skillopt.app.judging import JudgeAgreement, JudgedAnswer, check_judge
-from skillopt.app.machine import check_machine
+from skillopt.app.machine import check_machine, check_sandbox
 from skillopt.app.models import with_backend_defaults
 from skillopt.app.result import (
     OldRun,
@@ -403,7 +403,7 @@ async def doctor_async(
     """
     secrets = secrets or secrets_of(config, {})
     settled = None if config is None and not settings else loaded(config, settings)
-    findings = check_machine(secrets) if machine else []
+    findings = [*check_machine(secrets), *await check_sandbox(settled)] if machine else []
     return [*findings, *await find_problems(settled, secrets, offline=offline)]
 
 

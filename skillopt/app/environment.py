@@ -11,7 +11,7 @@ from math import ceil
 from pathlib import Path
 from typing import Protocol, TypeGuard, cast, runtime_checkable
 
-from skillopt.app.harness import check_harness, make_sandbox, setting_names
+from skillopt.app.harness import NO_SANDBOX, check_harness, make_sandbox, setting_names
 from skillopt.app.parts import NoSettings, blamed
 from skillopt.config.registry import Registry
 from skillopt.config.schema import Config, Role, settings_for
@@ -103,7 +103,11 @@ def open_environment(
                 rows = require(without(rows, [row for row, _ in bad.faults]), needs)
         _check_tasks(config, environment)
     check_harness(config, environment, harness)
-    warnings = (*_dropped(dropped), *getattr(environment, "warnings", ()))
+    warnings = (
+        *_dropped(dropped),
+        *getattr(environment, "warnings", ()),
+        *((NO_SANDBOX,) if config.env.unsafe_no_sandbox else ()),
+    )
     if isinstance(environment, UsesSandbox):
         environment = environment.with_sandbox(make_sandbox(config))
     return environment, rows, warnings

@@ -25,6 +25,12 @@ from skillopt.harness.base import HarnessContext, HarnessKind, SandboxKind
 from skillopt.model.rate_limits import AdaptiveConcurrency
 from skillopt.model.remote import Remote
 
+NO_SANDBOX = (
+    "there is no sandbox (env.unsafe_no_sandbox): code that models write runs as you, on this "
+    "machine. It can read and change your files, keys and runs, use the network, and see the right "
+    "answers. Use this only where nothing is at stake, such as a throw-away container"
+)
+
 
 def _is_kind(found: object) -> TypeGuard[HarnessKind]:
     return inspect.isclass(found) and isinstance(found, HarnessKind)
@@ -41,6 +47,10 @@ SANDBOXES = Registry[SandboxKind]("skillopt.sandboxes", "sandbox", _is_sandbox)
 
 
 def make_sandbox(config: Config) -> Sandbox:
+    if config.env.unsafe_no_sandbox:
+        from skillopt.harness.unsafe import Unconfined  # only for those who ask for it
+
+        return Unconfined.create()
     if problem := SANDBOXES.unknown(config.env.sandbox):
         raise config.complaint("env.sandbox", problem)
     return SANDBOXES.load(config.env.sandbox).create()
@@ -79,6 +89,8 @@ def check_harness(config: Config, environment: Environment, own: Harness | None)
         return
     kind = harness_kind(config)
     settings_for(settings_class(config), config, also=config.env.own)
+    if getattr(kind, "uses_sandbox", False):
+        make_sandbox(config)
     serves: object = getattr(kind, "serves", ())
     if isinstance(serves, Collection):  # and not a property of objects that are not made yet
         served = cast("Collection[EpisodeNeed]", serves)

@@ -7,15 +7,20 @@ import json
 import platform
 import shutil
 from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Literal
 
 from skillopt import __version__
 from skillopt.app.doctor import DoctorFinding
+from skillopt.app.harness import NO_SANDBOX, harness_kind, make_sandbox
 from skillopt.app.models import PROVIDERS
-from skillopt.config.schema import Role
+from skillopt.config.load import load_config
+from skillopt.config.schema import Config, Role
 from skillopt.config.secrets import Secrets
 from skillopt.core.extras import install_command
 from skillopt.core.intake import Json
 from skillopt.errors import ConfigError
+from skillopt.harness.escapes import try_escapes
 from skillopt.model.provider import names_for
 from skillopt.model.weights import CATALOGUE, Folder, default_root
 
@@ -40,16 +45,45 @@ def check_machine(secrets: Secrets) -> list[DoctorFinding]:
     )
     return [
         DoctorFinding("skillopt", "ok", f"{__version__}, Python {platform.python_version()}"),
-        _listed(
-            "sandbox",
-            filter(None, [shutil.which("bwrap", path=path)]),
-            "bubblewrap (bwrap) is not installed; only environments that run code need it",
-        ),
         _listed("keys", keys, "none set"),
         _listed("servers", servers, "none on the usual ports of this machine"),
         _listed("programs", programs, "none on PATH"),
         _weights(secrets),
     ]
+
+
+async def check_sandbox(config: Config | None) -> list[DoctorFinding]:
+    """Prove the sandbox by trying to get out of it; one finding for each attempt."""
+    config = config or load_config(None)
+    if config.env.unsafe_no_sandbox:
+        return [DoctorFinding("sandbox", "warning", "switched off", NO_SANDBOX)]
+    try:
+        attempts = await try_escapes(make_sandbox(config), _run_folder(config))
+    except ConfigError as error:
+        needed: object = getattr(harness_kind(config), "uses_sandbox", False)
+        state: Literal["failure", "note"] = "failure" if needed else "note"
+        return [DoctorFinding("sandbox", state, "cannot be used", str(error))]
+    open_ways = [attempt for attempt in attempts if not attempt.refused]
+    held = (
+        f"{config.env.sandbox}: {len(attempts) - len(open_ways)} of {len(attempts)} escapes refused"
+    )
+    advice = "do not run code of models here; please report it" if open_ways else ""
+    return [
+        DoctorFinding("sandbox", "failure" if open_ways else "ok", held, advice),
+        *(
+            DoctorFinding(
+                f"escape: {attempt.what}",
+                "ok" if attempt.refused else "failure",
+                f"refused ({attempt.found})" if attempt.refused else f"done: {attempt.found}",
+            )
+            for attempt in attempts
+        ),
+    ]
+
+
+def _run_folder(config: Config) -> Path | None:
+    folder = Path(config.env.out_root or "outputs").expanduser().absolute()
+    return folder if folder.exists() else None
 
 
 def _listed(what: str, names: Iterable[str], otherwise: str) -> DoctorFinding:

@@ -328,9 +328,11 @@ class EnvSection(Section):
     prompts: str = ""
     """folder whose *.md files replace the built-in prompts of the same name"""
     harness: Name = "chat"
-    """how the target works on a task: chat | module:Name"""
+    """how the target works on a task: chat | tools | code | module:Name"""
     sandbox: Annotated[Name, Key(flat="env_sandbox")] = "bubblewrap"
     """where code of a model is run: bubblewrap | module:Name"""
+    unsafe_no_sandbox: bool = False
+    """run code of a model without a sandbox: it can then read and change whatever you can"""
     own: Mapping[str, object] = Field(default_factory=dict[str, object])
     """Not a key: what was given beyond the keys above, to be checked by `settings_for`."""
 

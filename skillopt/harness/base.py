@@ -42,8 +42,9 @@ class HarnessKind(Protocol):
     """A class registered under `skillopt.harnesses`.
 
     It may also have `Settings`, a dataclass whose fields become keys of `env`; `serves`, as in
-    `TellsServed`; and `uses_model = False` if it never asks the target model, which then needs no
-    key.
+    `TellsServed`; `uses_model = False` if it never asks the target model, which then needs no key;
+    and `uses_sandbox = True` if it cannot do without one, so that a missing one is an error before
+    anything is spent.
     """
 
     def create(self, context: HarnessContext[Any], /) -> Harness:

@@ -113,17 +113,23 @@ def _find_json(text: str, tools: Sequence[Tool]) -> list[tuple[str, str]]:
     found = [read_object(piece, {"name"}) for piece in tagged]
     if not tagged:
         names = {tool.name for tool in tools}
-        fenced = (read_object(match[1], {"name", "arguments"}) for match in _FENCED.finditer(text))
-        found = [call for call in fenced if call and call["name"] in names]
+        fenced = (read_object(match[1], {"name"}) for match in _FENCED.finditer(text))
+        found = [call for call in fenced if call and call["name"] in names and _given(call)]
     return [_json_call(call) for call in found]
 
 
 def _json_call(call: Mapping[str, object] | None) -> tuple[str, str]:
     if call is None:
         return "", ""  # told to the model as an error, like every other mistake
-    arguments = call.get("arguments", {})
-    written = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    return str(call["name"]), written
+    given = _given(call)
+    if isinstance(given, str):
+        return str(call["name"]), given
+    return str(call["name"]), json.dumps({} if given is None else given, ensure_ascii=False)
+
+
+def _given(call: Mapping[str, object]) -> object:
+    """The arguments; small models copy the word `parameters` from the schema."""
+    return call.get("arguments", call.get("parameters"))
 
 
 JSON_CALLS: Final = CallFormat(

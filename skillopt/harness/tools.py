@@ -80,6 +80,7 @@ class SandboxLoop:
     """
 
     Settings: ClassVar[type[Any]] = LoopSettings
+    uses_sandbox: ClassVar[bool] = True
     name: ClassVar[str]
     guidance: ClassVar[str]
     """What the model is told about its workspace, in the system message."""

@@ -28,11 +28,6 @@ from skillopt.harness.workspace import (
     write_inside,
 )
 
-WARNING: Final = (
-    "there is no sandbox (env.unsafe_no_sandbox): code that models write runs as you, on this "
-    "machine. It can read and change your files, keys and runs, use the network, and see the right "
-    "answers. Use this only where nothing is at stake, such as a throw-away container"
-)
 _MARK: Final = "SKILLOPT_PROGRAM"
 _PATH: Final = "/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin"
 

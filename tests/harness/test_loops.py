@@ -26,9 +26,11 @@ from skillopt.harness.text_tools import CODE_BLOCKS, JSON_CALLS
 from skillopt.harness.tools import Code, LoopSettings, Tools, ToolSettings, interpreter
 from skillopt.model.anthropic import ClaudeChat
 from skillopt.model.http import Http
+from skillopt.model.local import Local
 from skillopt.model.openai import OpenAICompatible
 from skillopt.model.provider import ModelSettings
 from skillopt.model.scripted import Scripted, from_callable
+from skillopt.model.weights import Folder, default_root, find
 from skillopt.testing.contracts.harnesses import check_harness
 from skillopt.testing.model_server import LoopbackServer, ModelServer
 from skillopt.testing.wires import Call, Say
@@ -254,7 +256,9 @@ async def test_a_model_without_tools_calls_them_in_words() -> None:
     [
         ('<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>', [("f", '{"a": 1}')]),
         ('<tool_call>{"name": "f", "arguments": {"a": "x\ny"},}', [("f", '{"a": "x\\ny"}')]),
-        ('```json\n{"name": "f", "arguments": {}}\n```', [("f", "{}")]),
+        ('```json\n{"name": "f", "arguments": {"a": 1}}\n```', [("f", '{"a": 1}')]),
+        ('```json\n{"name": "f", "parameters": {"a": 1}}\n```', [("f", '{"a": 1}')]),
+        ('```json\n{"name": "f"}\n```', []),
         ('```json\n{"name": "Ann", "arguments": {}}\n```', []),
         ("<tool_call>what?</tool_call>", [("", "")]),
         (
@@ -473,3 +477,25 @@ def test_a_misspelt_key_of_the_harness_is_an_error(tmp_path: Path) -> None:
             settings={"env.harness": "tools", "env.tool_second": 20},
             progress=False,
         )
+
+
+@dataclass(frozen=True)
+class Greeting(Table):
+    instructions: str = "You are an assistant that works with files."
+    brief: str = "Create the file greeting.txt with the text hello in it."
+
+
+@pytest.mark.weights
+async def test_a_real_local_model_makes_a_file_though_it_knows_no_tools() -> None:
+    pytest.importorskip("xllamacpp", reason="pip install xllamacpp")
+    weights, root = find("qwen2.5-coder-0.5b"), default_root(os.environ.get)
+    if not Folder(root).has(weights):
+        pytest.skip(f"not on this machine: skillopt model fetch {weights.name}")
+    extra = {"folder": root, "context": 4096}
+    settings = ModelSettings(role="target", name=weights.name, max_tokens=120, extra=extra)
+    model, skill = Local.create(settings, Http()), Skill.parse("- Make files with code.\n")
+    coded = await Code(model, BOX, LoopSettings(max_turns=3)).run(Greeting(), skill)
+    assert coded.files["greeting.txt"].strip() == b"hello"
+    called = await Tools(model, BOX, ToolSettings(max_turns=2)).run(Greeting(), skill)
+    assert [call.name for message in called.messages for call in message.calls] == ["bash"]
+    assert called.messages[-1].role == "assistant"
