@@ -58,6 +58,7 @@ from skillopt.app.result import (
     skill_diff,
 )
 from skillopt.app.run_spec import ROLES, RunSpec
+from skillopt.app.scaffold import NewEnv, new_environment
 from skillopt.app.training import run_training
 from skillopt.config.load import load_kept
 from skillopt.config.local_models import told_defaults
@@ -86,6 +87,7 @@ __all__ = [
     "JudgedAnswer",
     "LocalModel",
     "Materialized",
+    "NewEnv",
     "Noise",
     "OldRun",
     "ProposerLike",
@@ -119,6 +121,7 @@ __all__ = [
     "local_models",
     "materialize",
     "model_path",
+    "new_env",
     "open_run",
     "plan_attribution",
     "prepare",
@@ -513,6 +516,14 @@ def materialize(
         seed=seed,
         partial=partial,
     )
+
+
+def new_env(name: str, out: str | Path | None = None) -> NewEnv:
+    """Write a new environment with test, data, skill and configuration, which works as it is.
+
+    `out` is a new folder; by default, it is called like the environment.
+    """
+    return new_environment(name, None if out is None else Path(out))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from skillopt import api
-from skillopt.cli.main import app, model_group
+from skillopt.cli.main import app, model_group, new_group
 from skillopt.config.parts import PARTS
 
 SOURCE = Path(__file__).parent.parent / "skillopt"
@@ -115,6 +115,7 @@ FUNCTIONS = {
     "judge-check": "judge_check_async",
     "materialize": "materialize",
     "quickstart": "diff_run",  # asks the user; then it is `train` and `diff`
+    "new env": "new_env",
     "model list": "local_models",
     "model fetch": "fetch_model",
     "model path": "model_path",
@@ -134,6 +135,7 @@ SERVICES = {
     "skillopt.app.models": {"with_backend_defaults"},
     "skillopt.app.result": {"describe", "read_result", "rebuild", "skill_diff"},
     "skillopt.app.run_spec": {"prepare"},
+    "skillopt.app.scaffold": {"new_environment"},
     "skillopt.app.training": {"open_training", "run_training"},
     "skillopt.model.fetch": {"Fetcher"},
     "skillopt.model.weights": {"Folder"},
@@ -159,8 +161,10 @@ def test_commands_do_their_work_through_the_python_api() -> None:
 
 
 def test_every_command_has_a_function_in_the_python_api_and_uses_it() -> None:
-    commands = {**app.commands, **{f"model {n}": c for n, c in model_group.commands.items()}}
-    del commands["model"]
+    commands = {**app.commands}
+    for group in (model_group, new_group):
+        commands |= {f"{group.name} {name}": each for name, each in group.commands.items()}
+        del commands[str(group.name)]
     assert FUNCTIONS.keys() == commands.keys()
     assert set(FUNCTIONS.values()) <= set(api.__all__)
     for name, command in commands.items():

@@ -401,6 +401,25 @@ def materialize(name: str, **options: Any) -> None:  # noqa: ANN401 - click's
     show_materialized(name, **options)
 
 
+@app.group("new")
+def new_group() -> None:
+    """Write the beginnings of a part of your own."""
+
+
+@new_group.command("env")
+@click.argument("name")
+@click.option("--out", type=_FILE, help="New folder. [default: NAME]")
+@_debugging
+def new_env(name: str, out: Path | None) -> None:
+    """Write an environment called NAME, with a test, example data, a skill and a configuration.
+
+    It works as it is: replace its tasks and its scorer by your own, step by step.
+    """
+    from skillopt.cli.new import show_new_env
+
+    show_new_env(name, out)
+
+
 @app.group("model")
 def model_group() -> None:
     """Manage models for backend `local`, which run on this machine."""

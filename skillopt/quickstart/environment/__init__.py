@@ -1,0 +1,1 @@
+"""The environment that `skillopt new env` starts from."""
