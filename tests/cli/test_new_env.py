@@ -37,7 +37,6 @@ async def test_a_new_environment_is_checked_and_trains_two_steps(
 ) -> None:
     made = new_env("tried_sums", tmp_path / "here")
     monkeypatch.chdir(made.folder)
-    monkeypatch.syspath_prepend(str(made.folder))
 
     async def pupil(request: Request) -> Reply:
         number = int(re.findall(r"(\d+) \+", request.messages[-1].text)[0])
@@ -83,7 +82,6 @@ def test_its_scorer_can_be_tried_from_python(
 ) -> None:
     made = new_env("python_sums", tmp_path / "here")
     monkeypatch.chdir(made.folder)
-    monkeypatch.syspath_prepend(str(made.folder))
     found = evaluate(
         "Add.",
         target=doubling,
