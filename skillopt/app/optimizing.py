@@ -32,7 +32,7 @@ from skillopt.gates.compared import MetricSettings
 from skillopt.optimizer.learning_rate import Fixed, unbounded
 from skillopt.optimizer.merging import Portfolio, Several
 from skillopt.optimizer.meta_reflect import MetaReflect
-from skillopt.optimizer.parts import HasControl, HasSchedule, RateControl, Schedule, Tools
+from skillopt.optimizer.parts import HasControl, HasSchedule, OptimizerTools, RateControl, Schedule
 from skillopt.optimizer.pipeline import Pipeline
 from skillopt.optimizer.probe import Probing
 from skillopt.optimizer.reminders import Reminders
@@ -152,7 +152,7 @@ def _combined(config: Config, proposers: Sequence[Proposer]) -> Proposer:
     return Portfolio(tuple(proposers), after) if after else Several(tuple(proposers))
 
 
-def _tools(config: Config, asker: Asker, target_probe: LiveTargetProbe | None) -> Tools:
+def _tools(config: Config, asker: Asker, target_probe: LiveTargetProbe | None) -> OptimizerTools:
     gradient, optimizer, model = config.gradient, config.optimizer, config.model
     reminders = Reminders(
         asker=asker,
@@ -167,7 +167,7 @@ def _tools(config: Config, asker: Asker, target_probe: LiveTargetProbe | None) -
         turns=gradient.deep_reflect_turns,
         seed=config.train.seed,
     )
-    return Tools(
+    return OptimizerTools(
         asker=asker,
         sink=asker.sink,
         attempt=(target_probe or _Nobody()).try_out,
@@ -180,7 +180,7 @@ def _tools(config: Config, asker: Asker, target_probe: LiveTargetProbe | None) -
     )
 
 
-def _rates(config: Config, tools: Tools) -> tuple[Schedule, RateControl]:
+def _rates(config: Config, tools: OptimizerTools) -> tuple[Schedule, RateControl]:
     """A body is taken whole; otherwise either of the two may stand in for the other."""
     schedule: Schedule = make(SCHEDULE, config, tools)
     control: RateControl = make(CONTROL, config, tools)

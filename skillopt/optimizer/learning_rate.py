@@ -16,7 +16,7 @@ from skillopt.core.proposal import ProposalSet, Rate
 from skillopt.core.rollout import Batches, Score
 from skillopt.core.skill import Skill
 from skillopt.errors import Unusable
-from skillopt.optimizer.parts import RateControl, Schedule, Tools
+from skillopt.optimizer.parts import OptimizerTools, RateControl, Schedule
 from skillopt.optimizer.replies import Reasoned, Text, Words
 from skillopt.optimizer.sections import memory_sections, proposals_section, skill_section
 from skillopt.prompts.ask import Asker, PromptQuestion
@@ -64,7 +64,7 @@ class Cosine(Constant):
 class LeftOpen(Constant):
     """Schedule `autonomous`: the optimizer decides; the lowest rate if it does not."""
 
-    def control(self, tools: Tools) -> RateControl:
+    def control(self, tools: OptimizerTools) -> RateControl:
         return AutonomousOr(asker=tools.asker, lowest=self.lowest)
 
 

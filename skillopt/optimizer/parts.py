@@ -36,7 +36,7 @@ class TriesSkills(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tools:
+class OptimizerTools:
     """What a part gets by naming a field so; a class method `from_settings` gets all of it."""
 
     asker: Asker
@@ -128,7 +128,7 @@ class HasControl(Protocol):
 
     def __call__(self, step: int, total: int, /) -> int | None: ...
 
-    def control(self, tools: Tools) -> RateControl: ...
+    def control(self, tools: OptimizerTools) -> RateControl: ...
 
 
 class Update(NamedTuple):

@@ -25,7 +25,7 @@ from skillopt.core.proposal import Finding, ProposalSet, Rate, Selection
 from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.errors import ConfigError, StoreError
-from skillopt.optimizer.parts import Evidence, Tools, Update
+from skillopt.optimizer.parts import Evidence, OptimizerTools, Update
 from skillopt.store.reader import RunReader
 
 MODE = "support_update_mode:Listed"
@@ -192,5 +192,7 @@ def test_all_of_ours_are_registered_and_made_from_their_settings(key: PartKey) -
 
 
 def test_tools_are_known_by_name_before_parts_are_made() -> None:
-    ours = {field.name for kind in (Tools, ParentTools) for field in dataclasses.fields(kind)}
+    ours = {
+        field.name for kind in (OptimizerTools, ParentTools) for field in dataclasses.fields(kind)
+    }
     assert ours == TOOLS
