@@ -32,8 +32,6 @@ TOLERATED = 1
 """Solved tasks that may break without a search for the cause: noise breaks one now and then."""
 NEEDED = 2
 """How many more tasks must speak for a proposal than against it."""
-VARIANTS = 2
-"""How often a proposal is tried on the same tasks, where those that there are do not suffice."""
 NAMED = 0.5
 """What it counts that a proposal names a task; that no task is more like it counts 1."""
 
@@ -62,7 +60,7 @@ class Credit:
     def cost(self, size: StepSize) -> Iterator[PartCost]:
         tried = size.proposals
         halving = 2 * (self.trial_probes + tried) * (2 + 2 * ceil(log2(tried + 1)))
-        most = halving + (1 + 2) * 2 * VARIANTS * self.trial_tasks * tried
+        most = halving + 8 * self.trial_tasks * tried
         yield PartCost("trial", Range(0, most, min(most, 1.5 * size.tasks)), edits=tried)
 
     async def __call__(
@@ -147,16 +145,29 @@ class _Trial:
         likeness = Likeness.among(self.texts.values())
         self.tasks = {number: self._trial_tasks(number, likeness) for number in tried}
         found = await map_all(lambda number: self._credit(number, tried), tried)
-        kept = [number for number, credit in zip(tried, found, strict=True) if credit]
-        missed = await map_all(lambda number: self._missed(number, kept, tried), tried)
-        for number, is_missed in zip(tried, missed, strict=True):
-            if number in kept or not is_missed:
-                continue
-            more = sorted([*kept, number])
-            if await self._missed(number, kept, tried) and await self._credit(number, more):
-                kept = more
+        kept = [number for number, repaired in zip(tried, found, strict=True) if repaired]
+        kept = sorted([*kept, *await self._second_chance(kept, tried)])
         kept = await self._harmless(kept, self._probes(kept, likeness))
         return sorted(kept, key=lambda number: (-self.repaired[number], number))
+
+    async def _second_chance(self, kept: Sequence[int], tried: Sequence[int]) -> list[int]:
+        """What is missed besides what is kept; of proposals that repair the same task the first."""
+
+        async def credit(number: int) -> list[str]:
+            """Whether it is missed shows on tasks that all proposals together repair."""
+            repaired = list(await self._better(tried, self.tasks[number]))[:NEEDED]
+            if len(await self._better(kept, repaired)) == len(repaired):
+                return []
+            return await self._credit(number, sorted([*kept, number]))
+
+        others = [number for number in tried if number not in kept]
+        added: dict[int, list[str]] = {}
+        for number, repaired in zip(others, await map_all(credit, others), strict=True):
+            if repaired and all(set(repaired).isdisjoint(tasks) for tasks in added.values()):
+                added[number] = repaired
+            elif repaired:
+                self.dropped[number] = "another proposal repairs the same tasks"
+        return list(added)
 
     def _unlike(self, numbers: Sequence[int]) -> list[int]:
         """Without repetitions and what changes nothing."""
@@ -216,41 +227,30 @@ class _Trial:
         values = await self._values(numbers, tasks, variant)
         return {task: value for task, value in values.items() if value > self.before.get(task, 0)}
 
-    async def _credit(self, number: int, bundle: Sequence[int]) -> bool:
-        """Whether tasks that the bundle repairs fail again without the proposal."""
+    async def _credit(self, number: int, bundle: Sequence[int]) -> list[str]:
+        """Tasks that the bundle repairs, if they fail again without the proposal; else none."""
         others = [member for member in bundle if member != number]
+        repaired = await self._better(bundle, self.tasks[number])
+        order = list(repaired)
         missed = spared = 0
-        for variant in range(VARIANTS):
-            for task in self.tasks[number]:
-                having = (await self._better(bundle, [task], variant)).get(task)
-                if having is None:
-                    continue
-                lacking = (await self._values(others, [task], variant)).get(task)
-                if lacking is None:
-                    continue
-                missed += lacking < having
-                spared += lacking >= having
-                if missed - spared == NEEDED:
-                    self.repaired[number] = missed
-                    self.dropped.pop(number, None)
-                    return True
-                if spared > missed:
-                    break
-            if spared >= missed:
+        for variant, tasks in (0, order[:NEEDED]), (0, order[NEEDED:]), (1, order):
+            having = await self._better(bundle, tasks, variant)
+            lacking = await self._values(others, list(having), variant)
+            fails = [value < having[task] for task, value in lacking.items()]
+            missed += sum(fails)
+            spared += len(fails) - sum(fails)
+            if missed - spared >= NEEDED:
+                self.repaired[number] = missed
+                self.dropped.pop(number, None)
+                return order
+            if spared > missed or not missed:
                 break
         self.dropped[number] = (
             f"{spared} of {missed + spared} repaired tasks are repaired without it as well"
             if missed + spared
             else f"with it none of {len(self.tasks[number])} tasks was repaired"
         )
-        return False
-
-    async def _missed(self, number: int, kept: Sequence[int], bundle: Sequence[int]) -> bool:
-        """Whether a task of a proposal was repaired by the bundle, and is not by what is kept."""
-        if number in kept:
-            return False
-        repaired = list(await self._better(bundle, self.tasks[number]))[:NEEDED]
-        return len(await self._better(kept, repaired)) < len(repaired)
+        return []
 
     def _probes(self, numbers: Sequence[int], likeness: Likeness) -> list[str]:
         """Solved tasks: those that are most like a proposal, then any."""

