@@ -17,7 +17,7 @@ from simulated import settings
 from skillopt.api import train_async
 from skillopt.core.ports import CompleteGate
 from skillopt.engine.candidate_evaluation import Replication
-from skillopt.gates.compared import Metric, Strict
+from skillopt.gates.compared import Metric, NotWorse, Strict
 from skillopt.gates.statistics import interval
 from skillopt.gates.tested import Paired, Sequential
 from skillopt.testing.simulator import Simulator, initial_skill, write_data
@@ -42,6 +42,7 @@ def contenders(alpha: float) -> list[Contender]:
     changed = Replication(most=MOST, changed_only=True)
     return [
         Contender("strict", STRICT, once),
+        Contender("not worse", NotWorse(STRICT.metric), once),
         Contender("paired", Paired(STRICT.metric, alpha=alpha), once),
         Contender("paired, mid-p", Paired(STRICT.metric, alpha=alpha, mid=True), once),
         Contender("paired, best of 4", Paired(STRICT.metric, alpha=alpha), once, 4),
