@@ -215,6 +215,7 @@ def test_no_two_classes_have_the_same_name() -> None:
 ONE_IMPORTER = {
     "config.legacy": "keys of the original without a meaning here, apart from those with one",
     "envs.custom.scorers": "ways to score are a thought of their own, as long as the environment",
+    "envs.inspect_task.bridge": "a solver that waits for an agent, apart from how a task is found",
     "envs.mmrb.score": "which answer a reply gives is a thought of its own",
     "envs.sealqa.search": "a search engine and its tools, which another benchmark may use",
     "harness.seccomp": "numbers of the kernel, which have nothing to do with bubblewrap",

@@ -60,6 +60,14 @@ class EnvironmentKind(Protocol):
         ...
 
 
+@runtime_checkable
+class BringsRows(Protocol):
+    """Optional for the class of an environment: it has data of its own, which is split by ratio."""
+
+    @staticmethod
+    def own_rows(settings: object) -> Sequence[Row]: ...
+
+
 def _is_kind(found: object) -> TypeGuard[EnvironmentKind]:
     return inspect.isclass(found) and isinstance(found, EnvironmentKind)
 
@@ -89,7 +97,7 @@ def open_environment(
         settings = settings_for(kind.Settings, config, also=setting_names(config, harness))
         if splits is None:
             _refuse_ids(config, kind)
-            splits = read_splits(config, needs, kind)
+            splits = _own_splits(config, kind, settings) or read_splits(config, needs, kind)
         rows = require(limit(splits, config.env.limit), needs)
         while True:
             try:
@@ -282,6 +290,16 @@ def _refuse_ids(config: Config, kind: EnvironmentKind) -> None:
         if only_ids and items != folder:
             how += f", and set env.split_dir={items}"
     raise config.complaint("env.split_dir", f"{folder} {what}; {how}")
+
+
+def _own_splits(config: Config, kind: EnvironmentKind, settings: object) -> Splits | None:
+    """The rows that an environment brings along; None: it brings none, or a folder is given."""
+    env = config.env
+    if not isinstance(kind, BringsRows) or env.split_mode == "split_dir":
+        return None
+    if env.data_path:
+        raise config.complaint("env.data_path", f"{env.name} has data of its own; remove it")
+    return by_ratio(kind.own_rows(settings), env.split_ratio, env.split_seed)
 
 
 def read_splits(

@@ -1,0 +1,1 @@
+"""Any task of Inspect AI as an environment."""
