@@ -241,13 +241,7 @@ def describe_cut(splits: Splits) -> str:
 
 _ABSENT = {
     "alfworld": "ALFWorld",
-    "babyvision": "BabyVision",
-    "docvqa": "DocVQA",
-    "livemathematicianbench": "LiveMathematicianBench",
-    "mathverse": "MathVerse",
-    "mmrb": "MMRB",
     "officeqa": "OfficeQA",
-    "sealqa": "SealQA",
     "spreadsheetbench": "SpreadsheetBench",
     "swebench": "SWE-bench",
 }
@@ -278,14 +272,18 @@ def _refuse_ids(config: Config, kind: EnvironmentKind) -> None:
     if not only_ids and (folder.exists() or not isinstance(kind, ReadsRaw)):
         return
     name = folder.name.removesuffix("_split").removesuffix("_id")
-    ids = folder if only_ids else folder.with_name(f"{name}_id_split")
-    items = folder.with_name(f"{name}_split")
+    ids, items = folder.with_name(f"{name}_id_split"), folder.with_name(f"{name}_split")
+    if only_ids:
+        ids = folder
+    elif not folder.name.endswith("_split"):
+        ids, items = Path("data", f"{config.env.name}_id_split"), folder
     what = "contains only the ids of items, not the items" if only_ids else "does not exist"
     how = "give a folder with the items"
     if isinstance(kind, ReadsRaw):
+        manifest = f"--manifest {ids} " if ids.is_dir() else ""
         how = (
-            f"create it with: skillopt materialize {config.env.name} --manifest {ids} --raw DATA "
-            f"--out {items}"
+            f"create it with: skillopt materialize {config.env.name} {manifest}--raw DATA --out "
+            f"{items}"
         )
         if only_ids and items != folder:
             how += f", and set env.split_dir={items}"

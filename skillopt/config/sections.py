@@ -300,7 +300,7 @@ class EnvSection(Section):
     """The environment, its data, the harness, and the keys that only these two know."""
 
     name: Annotated[str, Key(flat="env")] = ""
-    """searchqa | custom | module:Name"""
+    """custom, a benchmark such as searchqa or docvqa, inspect, or module:Name"""
     skill_init: Annotated[str, _MAY_CHANGE] = ""
     """path of the initial skill; empty = default of the environment; blank = an empty skill"""
     split_mode: Literal["ratio", "split_dir"] = "ratio"

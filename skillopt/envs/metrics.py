@@ -12,6 +12,9 @@ from typing import Literal, TypeAlias
 from skillopt.core.rollout import FULL_MARKS, Score
 
 Extract: TypeAlias = Literal["tag_or_line", "whole"]
+WordRule: TypeAlias = Literal["guarded", "official", "original"]
+"""How words are compared where nothing is left of a text: guarded keeps articles and punctuation
+then, official counts no F1 for two empty texts, original counts them as the same."""
 
 _TAG = re.compile(r"<(/?)answer>", re.IGNORECASE)
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
@@ -87,32 +90,34 @@ def contains(prediction: str, golds: Sequence[str], *, case_sensitive: bool = Fa
     return any(tidy(gold, case_sensitive=case_sensitive) in text for gold in golds)
 
 
-def exact_match(prediction: str, golds: Sequence[str]) -> bool:
-    return any(_tokens(prediction) == _tokens(gold) for gold in golds)
+def exact_match(prediction: str, golds: Sequence[str], rule: WordRule = "guarded") -> bool:
+    return any(_tokens(prediction, rule) == _tokens(gold, rule) for gold in golds)
 
 
 def contains_words(prediction: str, golds: Sequence[str]) -> bool:
     """Whether the words of a reference stand in the prediction in a row, both normalised."""
-    text = f" {' '.join(_tokens(prediction))} "
-    return any(f" {' '.join(_tokens(gold))} " in text for gold in golds)
+    text = f" {' '.join(_tokens(prediction, 'guarded'))} "
+    return any(f" {' '.join(_tokens(gold, 'guarded'))} " in text for gold in golds)
 
 
-def f1(prediction: str, golds: Sequence[str]) -> float:
+def f1(prediction: str, golds: Sequence[str], rule: WordRule = "guarded") -> float:
     """Overlap of normalised words, best over references; nothing matches only nothing."""
-    return max((_f1(_tokens(prediction), _tokens(gold)) for gold in golds), default=0.0)
+    ours = _tokens(prediction, rule)
+    return max((_f1(ours, _tokens(gold, rule), rule) for gold in golds), default=0.0)
 
 
-def _f1(ours: list[str], theirs: list[str]) -> float:
+def _f1(ours: list[str], theirs: list[str], rule: WordRule) -> float:
     if not ours or not theirs:
-        return float(ours == theirs)
+        return float(ours == theirs and rule != "official")
     common = (Counter(ours) & Counter(theirs)).total()
     return 2 * common / (len(ours) + len(theirs))
 
 
-def _tokens(text: str) -> list[str]:
+def _tokens(text: str, rule: WordRule) -> list[str]:
     # A text of articles or punctuation alone ("The The", "A") keeps its words: otherwise an empty
     # prediction would match it.
-    return normalise(text).split() or text.lower().split()
+    words = normalise(text).split()
+    return words if words or rule != "guarded" else text.lower().split()
 
 
 _NUMBER = re.compile(
@@ -185,9 +190,9 @@ def _letter(text: str, letters: str) -> str | None:
     return bare if len(bare) == 1 and bare in letters else None
 
 
-def judge_words(answer: str, golds: Sequence[str]) -> Score:
+def judge_words(answer: str, golds: Sequence[str], rule: WordRule = "guarded") -> Score:
     """Hard by exact match, soft by F1."""
-    return verdict(answer, golds, exact_match(answer, golds), f1(answer, golds))
+    return verdict(answer, golds, exact_match(answer, golds, rule), f1(answer, golds, rule))
 
 
 _SHOWN = 300

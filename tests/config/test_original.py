@@ -28,7 +28,8 @@ FILES = (
     "searchqa/default.yaml",
     "spreadsheetbench/default.yaml",
 )
-ABSENT = ("alfworld", "docvqa", "livemathematicianbench", "officeqa", "spreadsheetbench")
+ABSENT = ("alfworld", "officeqa", "spreadsheetbench")
+HERE = ("docvqa", "livemathematicianbench")
 
 
 def theirs(name: str) -> Path:
@@ -65,6 +66,12 @@ def test_a_benchmark_that_is_not_here_is_named_when_it_is_to_run(name: str) -> N
             prepare(load())
         assert f"env.name: the benchmark {name!r} is not part of this version" in str(caught.value)
         assert "docs/guide/new-benchmark.md" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", HERE)
+def test_a_file_of_the_original_names_the_command_that_makes_its_data(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"skillopt materialize {name} --manifest"):
+        prepare(load_config(theirs(f"{name}/default.yaml")))
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from skillopt.envs.dataset import (
     texts_field,
 )
 from skillopt.envs.metrics import (
+    WordRule,
     contains_words,
     exact_match,
     extract_answer,
@@ -53,6 +54,9 @@ class SearchQA(DatasetEnvironment):
         """Only one turn is supported."""
         max_context_chars: int = 6000
         """Snippets beyond this length are left out, whole documents at a time."""
+        scorer: WordRule = "guarded"
+        """guarded: SQuAD's rules, but an answer of articles alone ("The The") keeps its words |
+        official: those of MRQA | original: those of the original, where nothing matches nothing."""
 
     initial_skill: ClassVar[Path | None] = Path(__file__).parent / "skills" / "initial.md"
     data: ClassVar[BenchmarkData] = BenchmarkData(
@@ -112,8 +116,10 @@ class SearchQA(DatasetEnvironment):
         context = cut(text_field(row, "context"), self._settings.max_context_chars)
         question, golds = text_field(row, "question"), texts_field(row, "answers")
 
+        rule = self._settings.scorer
+
         async def judge(reply: str) -> Score:
-            return judge_words(extract_answer(reply), golds)
+            return judge_words(extract_answer(reply), golds, rule)
 
         def details(reply: str) -> dict[str, object]:
             answer = extract_answer(reply)
@@ -121,8 +127,8 @@ class SearchQA(DatasetEnvironment):
                 "question": question,
                 "predicted_answer": answer,
                 "gold_answers": list(golds),
-                "em": float(exact_match(answer, golds)),
-                "f1": f1(answer, golds),
+                "em": float(exact_match(answer, golds, rule)),
+                "f1": f1(answer, golds, rule),
                 "sub_em": float(contains_words(answer, golds)),
             }
 
