@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import ClassVar, Final, Literal, cast
+from typing import ClassVar, Final, Literal, TypeAlias, cast
 
 from rapidfuzz.distance import Levenshtein
 
@@ -46,6 +46,7 @@ as it is printed, without a sentence around it.
 
 End your reply with the answer alone, in this form:
 <answer>your answer</answer>"""
+AnlsRule: TypeAlias = Literal["official", "script"]
 _THRESHOLD: Final = 0.5
 _WHOLE: Final = 0.999
 """ANLS from which the original counts an answer as right."""
@@ -66,8 +67,9 @@ class DocVQA(DatasetEnvironment):
         """auto, low or high, for providers that let one choose."""
         data_root: str = ""
         """Folder that image paths are relative to; empty: the folder of the data."""
-        scorer: Literal["official", "original"] = "official"
-        """official: blanks inside of answers count | original: runs of blanks are one."""
+        scorer: AnlsRule = "official"
+        """official: as the paper defines ANLS | script: as the script of the challenge computes it,
+        where an answer that is half wrong keeps its half."""
 
     initial_skill: ClassVar[Path | None] = Path(__file__).parent / "skills" / "initial.md"
     needs: ClassVar[tuple[EpisodeNeed, ...]] = ("images",)
@@ -121,11 +123,11 @@ class DocVQA(DatasetEnvironment):
         return [each.strip() for each in task.kind.split("|")]
 
     def question(self, row: Row) -> Question:
-        golds, collapse = _answers(row), self._settings.scorer == "original"
+        golds, rule = _answers(row), self._settings.scorer
         asked, image = _question(row)
 
         async def judge(reply: str) -> Score:
-            return score_of(extract_answer(reply), golds, collapse=collapse)
+            return score_of(extract_answer(reply), golds, rule)
 
         def details(reply: str) -> Mapping[str, object]:
             answer = extract_answer(reply)
@@ -133,7 +135,7 @@ class DocVQA(DatasetEnvironment):
                 "question": asked,
                 "predicted_answer": answer,
                 "gold_answers": list(golds),
-                "anls": anls(answer, golds, collapse=collapse),
+                "anls": anls(answer, golds, rule),
             }
 
         images = self._images.load(row, [image], cast("list[str]", row.data["image_sha256"]))
@@ -145,29 +147,30 @@ class DocVQA(DatasetEnvironment):
         return Task(name, _kind(row), {**row.data, "image_sha256": digests})
 
 
-def score_of(answer: str, golds: tuple[str, ...], *, collapse: bool = False) -> Score:
-    soft = anls(answer, golds, collapse=collapse)
+def score_of(answer: str, golds: tuple[str, ...], rule: AnlsRule = "official") -> Score:
+    soft = anls(answer, golds, rule)
     return verdict(answer, golds, float(soft >= _WHOLE), soft)
 
 
-def anls(prediction: str, golds: tuple[str, ...], *, collapse: bool = False) -> float:
+def anls(prediction: str, golds: tuple[str, ...], rule: AnlsRule = "official") -> float:
     """One minus the edit distance as a share of the longer text, if that is below one half.
 
-    Case and outer blanks do not count, with `collapse` neither do runs of blanks; the best over all
-    golds.
+    Case, outer blanks and runs of blanks do not count; the best over all golds.
     """
-    return max(_similarity(_plain(prediction, collapse), _plain(g, collapse)) for g in golds)
+    return max(_similarity(prediction, gold, rule) for gold in golds)
 
 
-def _similarity(ours: str, theirs: str) -> float:
-    longer = max(len(ours), len(theirs))
-    distance = Levenshtein.distance(ours, theirs) / longer if longer else 0.0
-    return 1 - distance if distance < _THRESHOLD else 0.0
+def _similarity(ours: str, theirs: str, rule: AnlsRule) -> float:
+    one, other = _plain(ours), _plain(theirs)
+    # The script divides by the texts as they came.
+    longer = max(map(len, (ours, theirs) if rule == "script" else (one, other)))
+    distance = Levenshtein.distance(one, other) / longer if longer else 0.0
+    near = distance <= _THRESHOLD if rule == "script" else distance < _THRESHOLD
+    return 1 - distance if near else 0.0
 
 
-def _plain(text: str, collapse: bool) -> str:  # noqa: FBT001
-    bare = text.strip().lower()
-    return " ".join(bare.split()) if collapse else bare
+def _plain(text: str) -> str:
+    return " ".join(text.lower().split())
 
 
 def _answers(row: Row) -> tuple[str, ...]:
