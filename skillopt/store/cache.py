@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import sqlite3
 import time
@@ -70,6 +71,12 @@ _USER_VERSION = slice(60, 64)
 """Where `user_version` stands in a file of SQLite."""
 # Keys are hashes, so rows land all over the index: rare checkpoints write each page fewer times.
 _PAGES_IN_WAL = 4000
+# In files of this format that an earlier version wrote, there are no images apart.
+_CREATE_IMAGES = (
+    "CREATE TABLE IF NOT EXISTS images (sha256 TEXT PRIMARY KEY, content TEXT NOT NULL)"
+)
+_KEEP_IMAGE = "INSERT OR IGNORE INTO images VALUES (?,?)"
+_FIND_IMAGE = "SELECT content FROM images WHERE sha256 = ?"
 _KEEP_ROLLOUT = "INSERT OR IGNORE INTO rollouts VALUES (?,?,?,?,?,?,?,?,?)"
 _KEEP_CALL = "INSERT OR IGNORE INTO calls VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _FIND_ROLLOUT = "SELECT * FROM rollouts WHERE key = ?"
@@ -146,7 +153,10 @@ class SqliteCache:
                 self._advances.keep(key, made)
             return self._keep_rollout(key, made)
 
-        find = partial(self._find, _FIND_ROLLOUT, codec.codec_of(Rollout), key)
+        def find() -> Rollout | None:
+            found = self._find(_FIND_ROLLOUT, codec.codec_of(Rollout), key)
+            return None if found is None else self._whole(found)
+
         rollout, there = await self._once(f"rollout {key}", find, finish)
         if prefetch_for:
             return rollout, there
@@ -212,7 +222,8 @@ class SqliteCache:
             values.append(json.dumps(list(tasks)))
         # Only fixed text is joined here; every value is a parameter.
         query = f"SELECT * FROM rollouts WHERE {' AND '.join(wanted)} ORDER BY rowid"  # noqa: S608
-        return [self._decode(codec.codec_of(Rollout), row) for row in self._rows(query, *values)]
+        rows = self._rows(query, *values)
+        return [self._whole(self._decode(codec.codec_of(Rollout), row)) for row in rows]
 
     def close(self) -> None:
         """Move everything into the one file, and let go of it; a new one without content goes."""
@@ -262,22 +273,35 @@ class SqliteCache:
     def _keep_rollout(self, key: str, rollout: Rollout) -> Rollout:
         kind = codec.codec_of(Rollout)
         try:
-            rollout = kind.without(rollout, self._hide)
-            value = kind.encode(rollout).decode()
-            kept = kind.decode(value)
+            small, images = codec.without_images(rollout)
+            small = kind.without(small, self._hide)
+            value = kind.encode(small).decode()
+            kept = codec.with_images(kind.decode(value), images.__getitem__)
         except ValueError as error:
             why = f"the attempt cannot be kept: {codec.problem(error)}"
             return replace(rollout, outcome=Failure("RolloutError", why), trajectory=None)
-        match rollout.outcome:
+        match kept.outcome:
             case Failure():
-                return rollout
+                return kept
             case Score(hard, soft):
                 marks = (float(hard), float(soft))
         self._write(
             _KEEP_ROLLOUT,
             (key, rollout.task, rollout.skill, rollout.replicate, *marks, time.time(), value),
+            *((_KEEP_IMAGE, image) for image in images.items()),
         )
         return kept
+
+    def _whole(self, rollout: Rollout) -> Rollout:
+        """An attempt with its images, each of which was kept once."""
+
+        def find(name: str) -> str:
+            rows = self._rows(_FIND_IMAGE, name)
+            if not rows or hashlib.sha256(rows[0][0].encode()).hexdigest() != name:
+                raise self._damaged(f"the image {name[:16]} is not as it was written")
+            return str(rows[0][0])
+
+        return codec.with_images(rollout, find)
 
     def _keep_reply(
         self, key: str, role: str, stage: str, reply: Reply, calls: list[CallReservation]
@@ -347,6 +371,7 @@ class SqliteCache:
         if version == 0:
             # Before WAL, so that the file has either no content or all tables.
             db.executescript(_CREATE)
+        db.execute(_CREATE_IMAGES)
         (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
             raise self._damaged(verdict.replace("\n", " "))

@@ -7,8 +7,10 @@ of `core` do not depend on pydantic.
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Annotated, Any, Generic, TypeVar, Union, cast
 
@@ -24,6 +26,7 @@ from pydantic_core import (
 
 from skillopt.core.events import Event, Fact, Note
 from skillopt.core.intake import change_texts
+from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
 from skillopt.store.kinds import fact_kinds
 
@@ -71,6 +74,48 @@ class Codec(Generic[T]):
     def check(self, value: T) -> None:
         """Raise ValueError where a value, or a lone surrogate in it, could not be read back."""
         self.decode(self._serializer.to_json(value, warnings=False))
+
+
+_APART = "sha256:"
+"""How the content of an image begins that is kept elsewhere; base64 has no colon."""
+
+
+def without_images(rollout: Rollout) -> tuple[Rollout, dict[str, str]]:
+    """The attempt with names in place of the contents of its images, and these by name.
+
+    Many attempts show the same images, which are larger than all else that is kept of them.
+    """
+    contents: dict[str, str] = {}
+
+    def named(content: str) -> str:
+        name = hashlib.sha256(content.encode()).hexdigest()
+        contents[name] = content
+        return f"{_APART}{name}"
+
+    return _with_contents(rollout, named), contents
+
+
+def with_images(rollout: Rollout, find: Callable[[str], str]) -> Rollout:
+    """The attempt with its images; `find` gives the content of a name."""
+
+    def content(text: str) -> str:
+        return find(text.removeprefix(_APART)) if text.startswith(_APART) else text
+
+    return _with_contents(rollout, content)
+
+
+def _with_contents(rollout: Rollout, change: Callable[[str], str]) -> Rollout:
+    done = rollout.trajectory
+    if done is None or not any(message.images for message in done.messages):
+        return rollout
+    messages = tuple(
+        replace(
+            message,
+            images=tuple(replace(image, data=change(image.data)) for image in message.images),
+        )
+        for message in done.messages
+    )
+    return replace(rollout, trajectory=replace(done, messages=messages))
 
 
 # Built at first use: most commands need none of them, and building takes tens of milliseconds.

@@ -4,13 +4,15 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 from support_store import FIRST, INITIAL, keep_reply, keep_rollout, rollout
 
-from skillopt.core.chat import Reply, ToolCall, Usage
-from skillopt.core.rollout import Failure, Rollout, Score
+from skillopt.core.chat import Image, Message, Reply, ToolCall, Usage
+from skillopt.core.rollout import Failure, Rollout, Score, Trajectory
 from skillopt.errors import ModelError, StoreError
 from skillopt.store.cache import SqliteCache
 
@@ -401,4 +403,68 @@ async def test_costs_are_counted_on_and_are_those_of_the_whole_file(tmp_path: Pa
         assert cache.spent() == cache.spent() == anew.spent()
         assert sum(usage.calls for usage in cache.spent().values()) == number
         anew.close()
+    cache.close()
+
+
+def showing(number: int, content: str) -> Rollout:
+    """An attempt that was shown two images, one of which all others were shown, too."""
+    images = (Image("image/png", content), Image("image/png", f"{number}" * 50, "high"))
+    said = (Message("user", "Look.", images), Message("assistant", "Seen."))
+    return Rollout(
+        task=f"t{number}",
+        skill="s",
+        outcome=Score(1, 1, "ok"),
+        trajectory=Trajectory(said, "Seen."),
+    )
+
+
+async def test_an_image_that_many_attempts_show_is_kept_once(tmp_path: Path) -> None:
+    path, page = tmp_path / "cache.sqlite", "QUJD" * 50_000
+    made = [showing(number, page) for number in range(8)]
+
+    async def make(rollout: Rollout) -> Rollout:
+        return rollout
+
+    cache = SqliteCache(path)
+    for each in made:
+        assert await cache.rollout(each.task, partial(make, each)) == (each, False)
+    cache.close()
+    assert path.stat().st_size < 2 * len(page)
+    cache = SqliteCache(path)
+    assert [(await cache.rollout(each.task, never))[0] for each in made] == made
+    assert cache.rollouts(skill="s") == made
+    cache.close()
+
+
+async def test_an_image_that_was_changed_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "cache.sqlite"
+
+    async def make() -> Rollout:
+        return showing(1, "QUJD")
+
+    cache = SqliteCache(path)
+    await cache.rollout("k", make)
+    cache.close()
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE images SET content = 'other'")
+    cache = SqliteCache(path)
+    with pytest.raises(StoreError, match=r"image .* is not as it was written"):
+        await cache.rollout("k", never)
+    cache.close()
+
+
+async def test_a_file_without_a_table_of_images_gets_one(tmp_path: Path) -> None:
+    path = tmp_path / "cache.sqlite"
+
+    async def make(number: int) -> Rollout:
+        return showing(number, "QUJD")
+
+    cache = SqliteCache(path)
+    await cache.rollout("k", partial(make, 1))
+    cache.close()
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("DROP TABLE images")
+        db.execute("DELETE FROM rollouts")
+    cache = SqliteCache(path)
+    assert (await cache.rollout("l", partial(make, 2)))[0] == showing(2, "QUJD")
     cache.close()
