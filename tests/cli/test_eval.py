@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support_cli import Call, make_project, skillopt
 
-from skillopt.api import evaluate, load_evaluation
+from skillopt.api import evaluate, evaluate_async, load_evaluation
 from skillopt.testing.simulator import Simulator, stated_skill
 
 
@@ -221,3 +221,28 @@ async def test_each_evaluation_in_a_folder_tells_its_own_cost(tmp_path: Path) ->
         second = await skillopt(*command, "good.md", cwd=tmp_path)
     assert re.search(r"^cost +9 calls, ", first.out, re.MULTILINE), first.err
     assert re.search(r"^cost +8 calls, ", second.out, re.MULTILINE), second.err
+
+
+def even_numbers(prompt: str) -> str:
+    return "".join(n for n in prompt[-3:] if n in "02468") or "odd"
+
+
+async def test_scores_are_also_told_by_groups_of_tasks(tmp_path: Path) -> None:
+    rows = [
+        {"input": f"Say {n}.", "answer": str(n), "kind": "even" if n % 2 == 0 else "odd"}
+        for n in range(9)
+    ]
+    found = await evaluate_async(
+        "# Numbers",
+        rows=rows,
+        target=even_numbers,
+        out=tmp_path / "ev",
+        progress=False,
+    )
+    assert {name: each.hard for name, each in found.groups.items()} == {"even": 1, "odd": 0}
+    shown = await skillopt("show", "ev", cwd=tmp_path)
+    told = [re.split(r"\s{2,}", line.strip()) for line in shown.out.splitlines()]
+    assert ["even", "1.000"] in [row[:2] for row in told]
+    assert ["odd", "0.000"] in [row[:2] for row in told]
+    report = load_evaluation(tmp_path / "ev")
+    assert [(each.split, each.n) for each in report.groups] == [("even", 5), ("odd", 4)]

@@ -262,3 +262,12 @@ async def test_openai_takes_images_from_the_user_only(backend: str) -> None:
     async with BACKENDS[backend].at(says({})) as place:
         with pytest.raises(Refused, match="images in user messages only"):
             await place.model.complete(Request(stage="s", messages=(ASK, message)))
+
+
+async def test_anthropic_has_no_detail_of_images_to_choose() -> None:
+    (image,) = PICTURE.images
+    message = replace(PICTURE, images=(replace(image, detail="low"),))
+    async with BACKENDS["claude_chat"].at(says({})) as place:
+        with pytest.raises(Refused, match=r"set env\.image_detail to auto"):
+            await place.model.complete(Request(stage="s", messages=(message,)))
+    assert place.server.seen == []
