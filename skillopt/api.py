@@ -26,6 +26,7 @@ from skillopt.app.doctor import doctor as find_problems
 from skillopt.app.estimate import estimate as run_estimate
 from skillopt.app.evaluation import EvalResult
 from skillopt.app.evaluation import evaluate as run_evaluation
+from skillopt.app.exporting import write_for_program
 from skillopt.app.inputs import (
     ConfigLike,
     EvalInputs,
@@ -60,12 +61,19 @@ from skillopt.app.result import (
 from skillopt.app.run_spec import ROLES, RunSpec
 from skillopt.app.scaffold import NewEnv, new_environment
 from skillopt.app.training import run_training
+from skillopt.app.transfer import (
+    Transfer,
+    cell_folder,
+    measure_transfer,
+    settings_of_harness,
+)
 from skillopt.config.load import load_kept
 from skillopt.config.local_models import told_defaults
 from skillopt.config.recipe import told_recipe
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
 from skillopt.core.attribution import Attribution
+from skillopt.core.callables import reference
 from skillopt.core.events import Event, Signal
 from skillopt.core.ports import Watcher
 from skillopt.core.rollout import Score
@@ -73,6 +81,7 @@ from skillopt.datasets.manifests import Materialized
 from skillopt.datasets.rows import read_rows, rows_of
 from skillopt.errors import ConfigError, DataError, OldFormat, StoreError
 from skillopt.model.fetch import Fetcher, FetchProgress
+from skillopt.model.scripted import PlainCallable
 from skillopt.model.weights import CATALOGUE, Folder, Weights, default_root, find
 from skillopt.progress import PlainProgress, heartbeat
 from skillopt.store.layout import run_folders
@@ -111,6 +120,7 @@ __all__ = [
     "estimate_async",
     "evaluate",
     "evaluate_async",
+    "export_skill",
     "fetch_model",
     "is_simulated",
     "judge_check",
@@ -130,6 +140,8 @@ __all__ = [
     "run_training",
     "train",
     "train_async",
+    "transfer",
+    "transfer_async",
 ]
 
 P = ParamSpec("P")
@@ -228,6 +240,85 @@ async def evaluate_async(
             split="test" if rows is not None else split,
             name=str(skill) if isinstance(skill, Path) else "",
         )
+
+
+async def transfer_async(
+    skill: str | Path,
+    config: ConfigLike = None,
+    *,
+    harnesses: Sequence[str] = (),
+    targets: Sequence[str | PlainCallable] = (),
+    rows: Rows | None = None,
+    split: str = "all",
+    watch: Watcher | None = None,
+    progress: bool = True,
+    **inputs: Unpack[EvalInputs],
+) -> Transfer:
+    """Evaluate one skill with several harnesses and models: every combination of them.
+
+    `transfer` is the synchronous version. A combination that fails says why, and the others are
+    evaluated all the same. Each is an evaluation as `evaluate` makes it, with a directory of its
+    own, so finished attempts are reused.
+
+    Args:
+        skill: As in `evaluate`.
+        config: As in `train`.
+        harnesses: Names of harnesses; none: the configured one.
+        targets: Names of models, or functions from prompt to answer; none: the configured one.
+        rows: As in `evaluate`.
+        split: As in `evaluate`.
+        watch: As in `train`.
+        progress: As in `train`.
+        inputs: As in `train`; `out` is the folder for the directories of all combinations.
+    """
+    check_names(inputs, EvalInputs)
+    models = {
+        target if isinstance(target, str) else reference(target): target for target in targets
+    }
+    base, _ = configured(config, Inputs(**inputs, skill=skill), rows)
+    out = inputs.get("out") or base.env.out_root
+    names = [*models] or [base.model.role("target").model]
+    chosen = {name: settings_of_harness(name) for name in harnesses}
+
+    async def one(harness: str, target: str) -> EvalResult:
+        cell = EvalInputs(**inputs)
+        cell["settings"] = {**(inputs.get("settings") or {}), **chosen.get(harness, {})}
+        if out:
+            cell["out"] = cell_folder(out, harness, target)
+        if models:
+            cell["target"] = models[target]
+        return await evaluate_async(
+            skill, config, rows=rows, split=split, watch=watch, progress=progress, **cell
+        )
+
+    return await measure_transfer([*chosen] or [base.env.harness], names, one)
+
+
+def export_skill(
+    source: str | Path,
+    program: str,
+    out: str | Path,
+    *,
+    name: str = "",
+    description: str = "",
+    home: bool = False,
+) -> list[Path]:
+    """Write a skill to where an agent program looks for it, in the format that it reads.
+
+    Args:
+        source: A skill file, a package folder, or a run directory for its best skill.
+        program: claude, codex, copilot, cursor, gemini, opencode, openclaw or qwen.
+        out: The folder in which the program will work.
+        name: The name of the skill; without one, that of its front matter, or of its file.
+        description: What it is for; without one, that of its front matter, or its first heading.
+        home: Whether `out` is the home of a user; some programs look in another place there.
+
+    Returns:
+        The files that were written.
+    """
+    return write_for_program(
+        Path(source), program, Path(out), name=name, description=description, home=home
+    )
 
 
 async def check_async(
@@ -572,6 +663,7 @@ def _model_folder(secrets: Secrets | None) -> Folder:
 train = _blocking(train_async)
 estimate = _blocking(estimate_async)
 evaluate = _blocking(evaluate_async)
+transfer = _blocking(transfer_async)
 check = _blocking(check_async)
 calibrate = _blocking(calibrate_async)
 attribute = _blocking(attribute_async)

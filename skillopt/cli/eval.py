@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.text import Text
 
-from skillopt.api import evaluate_async, load_evaluation
+from skillopt.api import evaluate_async, load_evaluation, transfer_async
+from skillopt.app.transfer import Transfer, TransferCell
 from skillopt.cli.arguments import Session
 from skillopt.cli.formatting import model_name, paid
 from skillopt.cli.render import Screen
 from skillopt.cli.running import Command
 from skillopt.cli.tables import Table
+from skillopt.core.chat import Usage
 from skillopt.store.layout import RolloutFolder
 from skillopt.store.results import EvaluationReport, SplitScore
 
@@ -24,7 +27,12 @@ _WIDE = 120
 """Characters of a reason that are shown."""
 
 
-def evaluate(session: Session, skill: Path, split: str) -> None:
+def evaluate(
+    session: Session, skill: Path, split: str, harnesses: Sequence[str], targets: Sequence[str]
+) -> None:
+    named = {"harness": harnesses, "target_model": targets}
+    flags = {flag: names[0] for flag, names in named.items() if names}
+    session.given = replace(session.given, flags={**session.given.flags, **flags})
     command = Command(session)
     secrets, config = command.unlock(), command.config()
     result = command.watch(
@@ -35,6 +43,56 @@ def evaluate(session: Session, skill: Path, split: str) -> None:
     for warning in result.warnings:
         command.screen.warn(warning)
     show_evaluation(load_evaluation(result.out), command.screen)
+
+
+def compare(
+    session: Session, skill: Path, split: str, harnesses: Sequence[str], targets: Sequence[str]
+) -> int:
+    """The skill with every combination of harness and model."""
+    command = Command(session)
+    secrets, config = command.unlock(), command.config()
+    transfer = command.watch(
+        lambda watch: transfer_async(
+            skill,
+            config,
+            harnesses=harnesses,
+            targets=targets,
+            split=split,
+            watch=watch,
+            progress=False,
+            secrets=secrets,
+        )
+    )
+    show_transfer(transfer, command.screen)
+    return 0 if all(cell.result for cell in transfer.cells) else 1
+
+
+def show_transfer(transfer: Transfer, screen: Screen) -> None:
+    """A row for each model, a column for each harness; then what failed, and the files."""
+    columns = transfer.harnesses
+    rows = (
+        (model_name(target), *(_cell(transfer.cell(harness, target)) for harness in columns))
+        for target in transfer.targets
+    )
+    screen.show(f"{transfer.metric} score with 95 % interval", "")
+    screen.show(Table("model", *columns, rows=rows))
+    for cell in transfer.cells:
+        if cell.result is None:
+            screen.show("", f"{cell.harness}, {model_name(cell.target)}: {cell.problem}")
+    spent = sum((cell.result.spent for cell in transfer.cells if cell.result), Usage())
+    screen.show("", f"cost   {paid(spent)}")
+    for cell in transfer.cells:
+        if cell.result is not None:
+            screen.show(f"files  {cell.result.out}")
+
+
+def _cell(cell: TransferCell) -> str | Text:
+    if cell.score is None or cell.interval is None:
+        return Text("failed", style="bold red")
+    low, high = cell.interval
+    failures = len(cell.result.whole.failures) if cell.result else 0
+    without = f", {failures} without score" if failures else ""
+    return f"{cell.score:.3f} [{low:.3f}, {high:.3f}]{without}"
 
 
 def show_evaluation(report: EvaluationReport, screen: Screen) -> None:

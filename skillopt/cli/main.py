@@ -124,12 +124,41 @@ def train(session: Session, **_: object) -> None:
     "--skill", type=_FILE, required=True, help="Skill file or skill package folder to evaluate."
 )
 @click.option("--split", default="all", show_default=True, help="Split: train, val, test or all.")
+@click.option(
+    "--harness",
+    "harnesses",
+    multiple=True,
+    metavar="NAME",
+    help="Harness: chat, tools, code or an agent; give several to compare them.",
+)
+@click.option(
+    "--target_model",
+    "--target-model",
+    "targets",
+    multiple=True,
+    metavar="NAME",
+    help="Target model; give several to compare them.",
+)
 @click.pass_obj
-def evaluate(session: Session, skill: Path, split: str, **_: object) -> None:
-    """Evaluate a skill: score with 95 % interval, number of items, failures, cost."""
-    from skillopt.cli.eval import evaluate
+def evaluate(
+    session: Session,
+    skill: Path,
+    split: str,
+    harnesses: tuple[str, ...],
+    targets: tuple[str, ...],
+    **_: object,
+) -> int:
+    """Evaluate a skill: score with 95 % interval, number of items, failures, cost.
 
-    evaluate(session, skill, split)
+    With several --harness or --target_model, every combination is evaluated and shown in a table.
+    The exit code is then 1 if one of them has no result.
+    """
+    from skillopt.cli.eval import compare, evaluate
+
+    if len(harnesses) > 1 or len(targets) > 1:
+        return compare(session, skill, split, harnesses, targets)
+    evaluate(session, skill, split, harnesses, targets)
+    return 0
 
 
 @_settings_command("calibrate", "Measure the noise of val scores.")
@@ -290,6 +319,33 @@ def diff(run: Path, a: str, b: str) -> None:
     from skillopt.cli.show import diff
 
     diff(run, a, b)
+
+
+@app.command(short_help="Write a skill to where an agent program reads it.")
+@click.argument("source", type=_FILE, metavar="RUN|SKILL")
+@click.option(
+    "--for",
+    "program",
+    required=True,
+    metavar="PROGRAM",
+    help="claude, codex, copilot, cursor, gemini, opencode, openclaw or qwen.",
+)
+@click.option("--out", type=_FILE, default=Path(), metavar="DIR", help="Folder of the project.")
+@click.option("--name", default="", help="Name of the skill. [default: as in its front matter]")
+@click.option("--description", default="", help="What the skill is for; agents choose by it.")
+@click.option("--home", is_flag=True, help="DIR is a home directory, not that of a project.")
+@_debugging
+def export(
+    source: Path, *, program: str, out: Path, name: str, description: str, home: bool
+) -> None:
+    """Write the best skill of RUN, or SKILL, to where PROGRAM looks for skills below DIR.
+
+    Name and description are made valid for the program; agents read only these two before they
+    open the file.
+    """
+    from skillopt.cli.export import export
+
+    export(source, program, out, name=name, description=description, home=home)
 
 
 @app.command(cls=SettingsCommand, short_help="Measure the effect of each rule.")
