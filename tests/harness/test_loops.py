@@ -492,9 +492,9 @@ async def test_a_real_local_model_makes_a_file_though_it_knows_no_tools() -> Non
     if not Folder(root).has(weights):
         pytest.skip(f"not on this machine: skillopt model fetch {weights.name}")
     extra = {"folder": root, "context": 4096}
-    settings = ModelSettings(role="target", name=weights.name, max_tokens=120, extra=extra)
+    settings = ModelSettings(role="target", name=weights.name, max_tokens=70, extra=extra)
     model, skill = Local.create(settings, Http()), Skill.parse("- Make files with code.\n")
-    coded = await Code(model, BOX, LoopSettings(max_turns=3)).run(Greeting(), skill)
+    coded = await Code(model, BOX, LoopSettings(max_turns=2)).run(Greeting(), skill)
     assert coded.files["greeting.txt"].strip() == b"hello"
     called = await Tools(model, BOX, ToolSettings(max_turns=2)).run(Greeting(), skill)
     assert [call.name for message in called.messages for call in message.calls] == ["bash"]
