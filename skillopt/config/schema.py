@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from pydantic import TypeAdapter
 
@@ -19,6 +19,7 @@ from skillopt.config.names import IGNORED, NAMES, flat_name, suggestion
 from skillopt.config.parts import PartKey, parts_in
 from skillopt.config.problems import check, shown
 from skillopt.config.redaction import HIDDEN, names_secret, redact
+from skillopt.config.secrets import with_variables
 from skillopt.config.sections import KEYS, SECTIONS, Sections
 from skillopt.core.ports import Gate
 from skillopt.errors import ConfigError
@@ -57,9 +58,11 @@ class Config(Sections):
         that gave it. If neither has it, it is a path in the current directory.
         """
         text = self.values().get(key)
-        if not isinstance(text, str) or not text:
-            return None
-        path = Path(text).expanduser()
+        return self.located(key, text) if isinstance(text, str) and text else None
+
+    def located(self, key: str, text: str | Path) -> Path:
+        """A path that a key holds, looked for as `path` does; `$NAME` in it is a variable."""
+        path = Path(with_variables(str(text))).expanduser()
         given = self.given.get(key)
         beside = given.folder / path if given and given.folder else path
         return beside if beside.exists() and not path.exists() else path
@@ -173,7 +176,8 @@ def settings_for(
     """The settings of a part, checked against the dataclass that declares them.
 
     A field with the name of a key of the section has the value of that key. The others are keys
-    that only the part knows. `also` are keys of the section that belong to another part.
+    that only the part knows. `also` are keys of the section that belong to another part. Paths
+    are looked for as `Config.path` does; a blank one is None.
     """
     if not dataclasses.is_dataclass(kind):
         raise TypeError(f"{kind.__name__} should be a dataclass")
@@ -193,7 +197,12 @@ def settings_for(
         if key not in allowed
     }
     values = {**dict(here), **own} if keys else own
-    given = {key: values[key] for key in values if key in names}
+    optional = {each.name for each in dataclasses.fields(kind) if each.default is None}
+    given = {
+        key: None if key in optional and read(value) == "" else value
+        for key, value in values.items()
+        if key in names
+    }
     checked = check(TypeAdapter(kind), given)
     if isinstance(checked, kind):
         # For pydantic, true is the number 1.
@@ -203,11 +212,25 @@ def settings_for(
             if isinstance(read(value), bool) and type(getattr(checked, key)) in {int, float}
         }
     if isinstance(checked, kind) and not problems:
-        return checked
+        return _with_located_paths(checked, section, config)
     if isinstance(checked, dict):
         problems |= checked
     lines = [_line(f"{section}.{key}", problem, config.given) for key, problem in problems.items()]
     raise ConfigError("\n".join(lines))
+
+
+def _with_located_paths(settings: S, section: str, config: Config) -> S:
+    found: dict[str, object] = {}
+    for each in dataclasses.fields(cast("Any", settings)):
+        key, value = f"{section}.{each.name}", getattr(settings, each.name)
+        match value:
+            case Path():
+                found[each.name] = config.located(key, value)
+            case (Path(), *_):
+                found[each.name] = tuple(config.located(key, path) for path in value)
+            case _:
+                pass
+    return dataclasses.replace(cast("Any", settings), **found) if found else settings
 
 
 def _original(key: str, value: object, config: Config) -> object:

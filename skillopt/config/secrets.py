@@ -43,6 +43,14 @@ _SHOWN: Final = 6
 _PROCESS: Final = "the environment"
 
 
+def with_variables(text: str) -> str:
+    """A path with the values of the variables that it starts with or contains: `$HOME/data`.
+
+    A variable that is not set stays as it is written, so that an error shows its name.
+    """
+    return os.path.expandvars(text)
+
+
 class Secrets:
     """Variables of the environment; what was fetched as a secret can be hidden in any text."""
 

@@ -165,6 +165,24 @@ def test_settings_that_are_no_dataclass_are_refused() -> None:
         settings_for(int, Config())
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    root: Path | None = None
+    dirs: tuple[Path, ...] = ()
+
+
+def test_paths_of_a_part_are_looked_for_beside_the_file_and_may_name_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("env:\n  root: $DATA_OF_A_TEST/x\n  dirs: [one, two]\n", encoding="utf-8")
+    (tmp_path / "two").mkdir()
+    monkeypatch.setenv("DATA_OF_A_TEST", "/data")
+    places = settings_for(Places, load_config(file))
+    assert places == Places(root=Path("/data/x"), dirs=(Path("one"), tmp_path / "two"))
+    assert settings_for(Places, load_config(overrides=["env.root="])) == Places()
+
+
 def test_a_path_object_is_written_as_text() -> None:
     assert load_config(values={"env.file": Path("a/b")}).flat()["file"] == str(Path("a/b"))
 
