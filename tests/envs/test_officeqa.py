@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -28,6 +28,7 @@ from skillopt.envs.officeqa.reward import final_answer, is_right
 from skillopt.errors import ConfigError, DataError
 from skillopt.testing.contracts.environments import ENVIRONMENT_CHECKS, Check
 
+PLAIN = OfficeQA.Settings()
 CANARY = "7,654,321"
 BULLETIN = """\
 # Bulletin of {month} 1950
@@ -62,22 +63,25 @@ def item(number: int, **changes: object) -> dict[str, object]:
     }
 
 
-def made(docs: Path, first: dict[str, object] | None = None, **settings: Any) -> OfficeQA:
+def made(
+    docs: Path, first: dict[str, object] | None = None, settings: OfficeQA.Settings = PLAIN
+) -> OfficeQA:
     train, val = rows_of([first or item(0)], "train"), rows_of([item(1)], "val")
-    chosen = OfficeQA.Settings(data_dirs=(docs,), **settings)
-    return OfficeQA(chosen, Splits(tuple(train), tuple(val)))
+    return OfficeQA(replace(settings, data_dirs=(docs,)), Splits(tuple(train), tuple(val)))
 
 
 async def used(documents: Documents, name: str, **arguments: object) -> str:
     return await documents.call(ToolCall("c", name, json.dumps(arguments)))
 
 
-@pytest.mark.parametrize("settings", [{}, {"documents": "all"}, {"workspace": True}])
+@pytest.mark.parametrize(
+    "settings", [PLAIN, replace(PLAIN, documents="all"), replace(PLAIN, workspace=True)]
+)
 @pytest.mark.parametrize("check", ENVIRONMENT_CHECKS)
 async def test_it_keeps_the_contract_of_environments(
-    check: Check, settings: dict[str, Any], docs: Path
+    check: Check, settings: OfficeQA.Settings, docs: Path
 ) -> None:
-    await check(made(docs, **settings))
+    await check(made(docs, settings=settings))
 
 
 def test_the_official_vectors_are_rewarded_as_labelled() -> None:
@@ -128,11 +132,11 @@ async def test_the_reply_is_read_by_its_last_final_answer(docs: Path) -> None:
     assert (await answered(environment, "It is\n<answer>1,300</answer>")).hard == 1
     wrong = await answered(environment, "1,301")
     assert (wrong.hard, wrong.feedback) == (0, "wrong answer: expected '1,300', got '1,301'")
-    assert (await answered(made(docs, tolerance=0.01), "1,301")).hard == 1
+    assert (await answered(made(docs, settings=replace(PLAIN, tolerance=0.01)), "1,301")).hard == 1
 
 
 async def test_the_scorer_of_the_original_compares_the_text_of_the_first_answer(docs: Path) -> None:
-    environment = made(docs, scorer="original")
+    environment = made(docs, settings=replace(PLAIN, scorer="original"))
     assert (await answered(environment, "<answer>1300 million</answer> 5")).hard == 1
     assert (await answered(environment, "<answer>1300.0</answer>")).hard == 0
     half = await answered(environment, "<answer>about 1300</answer>")
@@ -161,14 +165,14 @@ async def test_tools_list_search_and_read_the_documents_of_the_question_only(doc
 
 
 async def test_all_documents_can_be_opened_if_asked_for(docs: Path) -> None:
-    environment = made(docs, documents="all")
+    environment = made(docs, settings=replace(PLAIN, documents="all"))
     async with environment.open(environment.tasks("train")[0]) as episode:
         assert "bulletin" not in episode.brief.replace("by the bulletin of", "")
         listed = await used(episode.documents, "glob", pattern="*.txt")
         assert len(listed.splitlines()) == len(MONTHS)
     before = environment.fingerprint
     (docs / "bulletin_june.txt").write_text("changed", encoding="utf-8")
-    assert made(docs, documents="all").fingerprint != before
+    assert made(docs, settings=replace(PLAIN, documents="all")).fingerprint != before
 
 
 @pytest.mark.parametrize(
@@ -265,7 +269,7 @@ def test_an_attempt_counts_for_the_documents_as_they_were(docs: Path) -> None:
 
 async def test_neither_tools_nor_texts_nor_workspace_hold_the_gold(docs: Path) -> None:
     for workspace in (False, True):
-        environment = made(docs, item(0, answer=CANARY), workspace=workspace)
+        environment = made(docs, item(0, answer=CANARY), replace(PLAIN, workspace=workspace))
         async with environment.open(environment.tasks("train")[0]) as episode:
             shown = f"{episode.instructions}{episode.brief}{episode.tools}{episode.workspace}"
             assert CANARY not in shown
