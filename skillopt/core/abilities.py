@@ -46,6 +46,10 @@ async def call_tool(episode: Episode, call: ToolCall) -> ToolResult:
     return ToolResult(result) if isinstance(result, str) else result
 
 
+def takes_turns(episode: Episode) -> bool:
+    return hasattr(episode, "respond")
+
+
 def workspace_of(episode: Episode) -> Workspace | None:
     workspace: Workspace | None = getattr(episode, "workspace", None)
     return workspace
@@ -60,6 +64,7 @@ def needs_of(episode: Episode) -> list[EpisodeNeed]:
     needs: dict[EpisodeNeed, bool] = {
         "images": bool(images_of(episode)),
         "tools": bool(tools_of(episode)),
+        "turns": takes_turns(episode),
         "workspace": workspace_of(episode) is not None,
     }
     return [need for need, wanted in needs.items() if wanted]

@@ -1,4 +1,4 @@
-"""Values of an episode beyond its texts: results of tools, a workspace and limits."""
+"""Values of an episode beyond its texts: further turns, results of tools, a workspace, limits."""
 
 from __future__ import annotations
 
@@ -9,13 +9,22 @@ from typing import Final, Literal, TypeAlias
 
 from skillopt.core.chat import Image
 
-EpisodeNeed: TypeAlias = Literal["images", "tools", "workspace"]
+EpisodeNeed: TypeAlias = Literal["images", "tools", "turns", "workspace"]
 """What an episode may need from a harness beyond text."""
 ReachedLimit: TypeAlias = Literal["", "turns", "seconds", "tokens", "context"]
 """`context`: of the model, which the conversation no longer fits into."""
 
 MAX_FILE_BYTES: Final = 1_000_000
 MAX_BYTES: Final = 8_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What the agent is told after a reply."""
+
+    text: str
+    fresh: bool = False
+    """Whether it says all that is needed, so that what was said before is not sent again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from skillopt.core.chat import Image, Model, Reply, Tool, ToolCall, Usage
-from skillopt.core.episode import EpisodeLimits, EpisodeNeed, LeftFiles, ToolResult, Workspace
+from skillopt.core.episode import (
+    EpisodeLimits,
+    EpisodeNeed,
+    LeftFiles,
+    ToolResult,
+    Turn,
+    Workspace,
+)
 from skillopt.core.events import Event, GateVerdict, Measured, Signal
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Draft, Finding, Review
@@ -86,6 +93,18 @@ class OffersTools(Protocol):
 
         An exception is told to the agent as an error of its call. An `EnvironmentFault` ends the
         attempt without a score.
+        """
+        ...
+
+
+@runtime_checkable
+class TakesTurns(Protocol):
+    """Optional for an episode: a conversation by text, in which it answers every reply."""
+
+    async def respond(self, reply: str) -> Turn | None:
+        """What the agent is told next; None: the attempt is over.
+
+        An exception ends the attempt without a score.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""The chat harness: one request and one reply, or a loop while the model calls tools."""
+"""The chat harness: one request and one reply, or a loop of tools or of turns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import ClassVar
 from skillopt.core.abilities import limits_of
 from skillopt.core.chat import Model
 from skillopt.core.episode import EpisodeNeed
-from skillopt.core.ports import Episode
+from skillopt.core.ports import Episode, TakesTurns
 from skillopt.core.rollout import Trajectory
 from skillopt.core.skill import Skill
 from skillopt.harness.base import HarnessContext
@@ -24,10 +24,11 @@ class Chat:
     Whatever text comes back is the answer, even if it is cut at the token limit or a refusal. No
     text at all is an answer only if the episode says so. As long as the model calls tools of the
     episode, it gets their results and is asked again, within the limits of the episode; the last
-    turn allows no calls.
+    turn allows no calls. An episode that takes turns is told every other reply, and the model what
+    it says to that.
     """
 
-    serves: ClassVar[frozenset[EpisodeNeed]] = frozenset(("images", "tools"))
+    serves: ClassVar[frozenset[EpisodeNeed]] = frozenset(("images", "tools", "turns"))
 
     model: Model
     max_tokens: int | None = None
@@ -45,7 +46,12 @@ class Chat:
         return f"chat/1/{limit}{self.model.fingerprint}"
 
     async def run(self, episode: Episode, skill: Skill, *, replicate: int = 0) -> Trajectory:
-        """Ask once, and again after each turn with calls of tools."""
+        """Ask once, and again after each turn with calls of tools or an answer of the episode."""
         request = first_request(episode, skill, replicate=replicate, max_tokens=self.max_tokens)
-        loop = ToolLoop(model=self.model, limits=limits_of(episode), clock=self.clock)
+        loop = ToolLoop(
+            model=self.model,
+            limits=limits_of(episode),
+            respond=episode.respond if isinstance(episode, TakesTurns) else None,
+            clock=self.clock,
+        )
         return await loop.run(request, tools_of_episode(episode))

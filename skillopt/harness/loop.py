@@ -1,22 +1,29 @@
-"""The loop of a model that calls tools: results, errors, limits, and a context that is full."""
+"""The loop of a model that calls tools or takes turns: results, errors, limits, a full context."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from skillopt.aio import within
 from skillopt.core.abilities import call_tool, images_of, tools_of
 from skillopt.core.chat import Image, Message, Model, Reply, Request, Tool, ToolCall, Usage
-from skillopt.core.episode import EpisodeLimits, ReachedLimit, ToolResult
+from skillopt.core.episode import EpisodeLimits, ReachedLimit, ToolResult, Turn
 from skillopt.core.ports import Episode, TakesEmpty
 from skillopt.core.rollout import Trajectory
 from skillopt.core.skill import Skill
 from skillopt.core.tokens import estimate
-from skillopt.errors import EnvironmentFault, NoTools, RolloutError, SkilloptError, TooLong
+from skillopt.errors import (
+    EnvironmentFault,
+    NoTools,
+    RolloutError,
+    SkilloptError,
+    TooLong,
+    attributed_to,
+)
 from skillopt.harness.text_tools import JSON_CALLS, CallFormat, TextTools
 
 MAX_TURNS: Final = 30
@@ -45,7 +52,7 @@ def tools_of_episode(episode: Episode) -> list[OfferedTool]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolLoop:
-    """Asks a model, and again after each turn with calls of tools.
+    """Asks a model, and again after each turn with calls of tools or an answer to its reply.
 
     The last turn allows no calls. Calls of one turn are answered in their order, one at a time. A
     model that does not know tools is told in words how to call them.
@@ -61,13 +68,15 @@ class ToolLoop:
     """How tools are called in words; None: by the API, and in words if the model has no tools."""
     answer: Callable[[str], str] = str
     """What of the last reply is the answer."""
+    respond: Callable[[str], Coroutine[object, object, Turn | None]] | None = None
+    """What is said to a reply without calls; None: such a reply ends the attempt."""
     clock: Callable[[], float] = time.monotonic
 
     async def run(self, request: Request, tools: Sequence[OfferedTool]) -> Trajectory:
         """Make the attempt that this request begins."""
         request = replace(request, tools=tuple(offered.tool for offered in tools))
         end = None if self.limits.seconds is None else self.clock() + self.limits.seconds
-        last_turn = (self.limits.turns or self.turns) if tools else 1
+        last_turn = (self.limits.turns or self.turns) if tools or self.respond else 1
         talk = _Conversation(self.model, request, self.context_tokens)
         if self.form is not None and tools:
             talk.speak(self.form)
@@ -83,13 +92,14 @@ class ToolLoop:
                 reached, turn = "context", turn - 1
                 break
             usage, said = usage + reply.usage, reply.text
-            if not tools or not reply.calls:
+            if tools and reply.calls:
+                if turn < last_turn:
+                    talk.hear(await self._results(tools, reply.calls, end))
+            elif (told := await self._response(said, end)) is not None:
+                talk.hear([Message("user", told.text)], fresh=told.fresh)
+            else:
                 break
-            if turn == last_turn:
-                reached = "turns"
-                break
-            talk.hear(await self._results(tools, reply.calls, end))
-            if reached := self._reached(usage, end):
+            if reached := "turns" if turn == last_turn else self._reached(usage, end):
                 break
         return Trajectory(
             talk.said(),
@@ -98,6 +108,17 @@ class ToolLoop:
             turns=turn,
             reached_limit=reached,
         )
+
+    async def _response(self, reply: str, end: float | None) -> Turn | None:
+        """What is said to a reply; None: the attempt is over."""
+        if self.respond is None:
+            return None
+        left = None if end is None else max(0.0, end - self.clock())
+        try:
+            with attributed_to(EnvironmentFault, "the answer to a reply"):
+                return await within(left, self.respond(reply))
+        except TimeoutError:
+            return Turn("The time of this attempt is over.")
 
     def _reached(self, usage: Usage, end: float | None) -> ReachedLimit:
         """The limit of tokens or time that allows no further turn."""
@@ -157,9 +178,16 @@ class _Conversation:
         self.hear([reply.message()])
         return reply
 
-    def hear(self, messages: Sequence[Message]) -> None:
+    def hear(self, messages: Sequence[Message], *, fresh: bool = False) -> None:
+        """Go on with these messages; `fresh`: the model is shown nothing of what was said before.
+
+        What the system says stays.
+        """
         self._whole += messages
-        self._request = replace(self._request, messages=(*self._request.messages, *messages))
+        before = self._request.messages
+        if fresh:
+            before = tuple(message for message in before if message.role == "system")
+        self._request = replace(self._request, messages=(*before, *messages))
 
     def said(self) -> tuple[Message, ...]:
         """All of it; without what only the provider needs back with the next request."""

@@ -1,0 +1,1 @@
+"""Household tasks in a text game."""
