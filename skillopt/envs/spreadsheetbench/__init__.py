@@ -1,0 +1,1 @@
+"""Workbooks that a script of the agent changes as asked."""

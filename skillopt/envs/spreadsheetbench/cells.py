@@ -1,0 +1,221 @@
+"""Compares cells of two workbooks, as SpreadsheetBench does."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, time
+from io import BytesIO
+from threading import Lock
+from typing import Final, Protocol, cast
+from zipfile import BadZipFile, ZipFile
+
+from skillopt.core.intake import MIB, size
+
+_UNPACKED: Final = 256 * MIB
+"""A workbook is an archive; this is the most that it may unpack to."""
+_MOST_CELLS: Final = 2_000_000
+_LAST_ROW, _LAST_COLUMN = 1_048_576, 16_384
+_AREA: Final = re.compile(r"([A-Z]{0,3})(\d{0,7})(?::([A-Z]{0,3})(\d{0,7}))?")
+_OUTSIDE_QUOTES: Final = re.compile(r",(?=(?:[^']*'[^']*')*[^']*\Z)")
+_DAY_ZERO: Final = datetime(1899, 12, 30)  # noqa: DTZ001 - dates of workbooks have no time zone
+
+
+_ONE_AT_A_TIME: Final = Lock()
+
+
+class Cell(Protocol):
+    @property
+    def value(self) -> object: ...
+
+
+class Sheet(Protocol):
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def max_row(self) -> int: ...
+
+    @property
+    def max_column(self) -> int: ...
+
+    def cell(self, row: int, column: int) -> Cell: ...
+
+    def iter_rows(
+        self, *, max_row: int | None = None, max_col: int | None = None, values_only: bool = False
+    ) -> Iterator[Sequence[object]]: ...
+
+
+class Workbook(Protocol):
+    @property
+    def sheetnames(self) -> list[str]: ...
+
+    @property
+    def worksheets(self) -> list[Sheet]: ...
+
+    def __getitem__(self, name: str) -> Sheet: ...
+
+
+class BadWorkbook(Exception):
+    """A file that is no workbook, or one that is too large to be read."""
+
+
+def read_workbook(content: bytes, *, values: bool = True) -> Workbook:
+    """A workbook; with `values`, what its formulas came to when a program last computed them."""
+    from openpyxl import load_workbook
+
+    try:
+        with ZipFile(BytesIO(content)) as archive:
+            unpacked = sum(member.file_size for member in archive.infolist())
+    except BadZipFile as error:
+        raise BadWorkbook("it is no .xlsx file") from error
+    if unpacked > _UNPACKED:
+        raise BadWorkbook(f"it unpacks to more than {size(_UNPACKED)}")
+    try:
+        # What openpyxl warns of, parts that it does not know, has nothing to do with values.
+        with _ONE_AT_A_TIME, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return cast("Workbook", load_workbook(BytesIO(content), data_only=values))
+    except Exception as error:  # openpyxl raises what its parsers do
+        raise BadWorkbook(f"{type(error).__name__}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class CellRange:
+    """Cells of a sheet; an end that is not given is that of the sheet."""
+
+    sheet: str
+    """Empty: the first one."""
+    left: int
+    top: int
+    right: int | None
+    bottom: int | None
+
+    def cells(self, sheet: Sheet) -> Iterator[tuple[int, int]]:
+        """Row and column of each cell."""
+        last_row = min(sheet.max_row, _LAST_ROW) if self.bottom is None else self.bottom
+        last_column = sheet.max_column if self.right is None else self.right
+        for column in range(self.left, last_column + 1):
+            for row in range(self.top, last_row + 1):
+                yield row, column
+
+
+def cell_ranges(position: str, sheet: str = "") -> list[CellRange]:
+    """The ranges of an `answer_position`: `'Paid in, 2020'!A1:D43,B7`; `ValueError` for others.
+
+    A comma in a sheet name separates nothing if the name is in quotes; some positions in the data
+    have one quote too few.
+    """
+    balanced = position.count("'") % 2 == 0
+    parts = _OUTSIDE_QUOTES.split(position) if balanced else position.split(",")
+    ranges = [_range(part.strip(), sheet) for part in parts if part.strip()]
+    if not ranges:
+        raise ValueError("it names no cell")
+    return ranges
+
+
+def _range(part: str, sheet: str) -> CellRange:
+    named, _, cells = part.rpartition("!")
+    area = _AREA.fullmatch(cells.strip().strip("'").replace("$", "").upper())
+    if area is None or not (area[1] or area[2]):
+        raise ValueError(f"{part!r} is no range of cells")
+    letters, numbers = (area[1], area[3]), (area[2], area[4])
+    left, right = _ends([_column(each) if each is not None else None for each in letters])
+    top, bottom = _ends([int(each or 0) if each is not None else None for each in numbers])
+    width, height = (right or 1) - left + 1, (bottom or 1) - top + 1
+    if (right or 1) > _LAST_COLUMN or (bottom or 1) > _LAST_ROW or width * height > _MOST_CELLS:
+        raise ValueError(f"{part!r} is larger than what is compared")
+    return CellRange(named.strip().strip("'") or sheet, left, top, right, bottom)
+
+
+def _ends(given: Sequence[int | None]) -> tuple[int, int | None]:
+    """First and last; 0 is an end that is not given, None a range of one."""
+    first, last = given
+    if last is None:
+        last = first
+    if not first or not last:
+        return first or 1, None
+    return min(first, last), max(first, last)
+
+
+def _column(letters: str) -> int:
+    number = 0
+    for letter in letters:
+        number = number * 26 + ord(letter) - ord("A") + 1
+    return number
+
+
+def _letters(column: int) -> str:
+    text = ""
+    while column:
+        column, rest = divmod(column - 1, 26)
+        text = chr(ord("A") + rest) + text
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    where: str
+    """`Sheet1!B7`; without a cell: the sheet is missing."""
+    wanted: object
+    found: object
+
+
+def differences(gold: Workbook, other: Workbook, ranges: Sequence[CellRange]) -> list[Difference]:
+    """The cells that are not as they should be; `KeyError` if the gold has no such sheet."""
+    found: list[Difference] = []
+    for area in ranges:
+        name = area.sheet or gold.sheetnames[0]
+        right = gold[name]
+        if name not in other.sheetnames:
+            found.append(Difference(name, "a sheet", None))
+            continue
+        checked = other[name]
+        for row, column in area.cells(right):
+            ours, theirs = right.cell(row, column).value, checked.cell(row, column).value
+            if not same_value(ours, theirs):
+                found.append(Difference(f"{name}!{_letters(column)}{row}", ours, theirs))
+    return found
+
+
+def same_value(one: object, other: object) -> bool:
+    """Whether two cells count as equal: an empty text is an empty cell, a date its number."""
+    first, second = _comparable(one), _comparable(other)
+    if first in (None, "") and second in (None, ""):
+        return True
+    return type(first) is type(second) and first == second
+
+
+def _comparable(value: object) -> object:
+    """Numbers to two decimals, also those in texts; dates to whole days; times to minutes."""
+    match value:
+        case int() | float():
+            return _rounded(value)
+        case time():
+            return str(value)[:-3]
+        case datetime():
+            passed = value.replace(tzinfo=None) - _DAY_ZERO
+            return float(round(passed.days + passed.seconds / 86400.0, 0))
+        case str():
+            return _rounded(value)
+        case _:
+            return value
+
+
+def _rounded(value: str | float) -> object:
+    try:
+        return round(float(value), 2)
+    except (ValueError, OverflowError):
+        return value
+
+
+def has_formulas(book: Workbook) -> bool:
+    """For a workbook that was read without values."""
+    return any(
+        getattr(cell, "data_type", "") == "f"
+        for sheet in book.worksheets
+        for row in sheet.iter_rows()
+        for cell in row
+    )

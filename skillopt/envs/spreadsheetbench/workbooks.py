@@ -1,0 +1,250 @@
+"""The workbooks of a task, what an agent is shown of them, and scripts that are run on them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Final
+from zipfile import BadZipFile, ZipFile
+
+from skillopt.aio import in_thread
+from skillopt.core.episode import Workspace
+from skillopt.core.intake import MIB, read_file
+from skillopt.core.ports import Sandbox
+from skillopt.core.sandbox import SandboxLimits, SandboxResult
+from skillopt.datasets.rows import Row
+from skillopt.envs.spreadsheetbench.cells import (
+    BadWorkbook,
+    CellRange,
+    Difference,
+    Workbook,
+    differences,
+    has_formulas,
+    read_workbook,
+)
+from skillopt.errors import DataError, EnvironmentFault
+
+INPUT, OUTPUT, SOLUTION = "input.xlsx", "output.xlsx", "solution.py"
+_BYTES: Final = 64 * MIB
+_NUMBERED: Final = re.compile(r"(\d+)_.*_(?:input|init)\.xlsx", re.IGNORECASE)
+_GOLD_NAMES: Final = (("_input.", "_answer."), ("_init.", "_golden."))
+_BARE: Final = ("initial.xlsx", "golden.xlsx")
+_ROWS, _COLUMNS, _CHARS = 5, 20, 40
+_SHOWN_OUTPUT: Final = 4000
+_MEMORY: Final = 4 * 2**30
+"""Of one process; numerical libraries reserve far more than they use."""
+_OFFICE_SECONDS: Final = 120.0
+_OFFICE_SETTINGS: Final = Path("/etc/libreoffice")
+_WITH_OUR_PYTHON: Final = 'PATH="$1:$PATH"; export PATH; shift; exec "$@"'
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A workbook, and what it should be like in the end."""
+
+    number: int
+    input: Path
+    gold: Path
+
+
+def examples(folder: Path, row: Row) -> list[Example]:
+    """The test cases in the folder of a task, whichever way its files are named."""
+    if not folder.is_dir():
+        raise DataError(f"{row.where}: there is no folder {folder}; set env.data_root")
+    names = sorted(file.name for file in folder.iterdir() if not file.name.startswith(("~$", ".")))
+    cases: list[Example] = []
+    for name in names:
+        if found := _NUMBERED.fullmatch(name):
+            golds = [name.replace(old, new) for old, new in _GOLD_NAMES if old in name]
+            gold = next((each for each in golds if each in names), None)
+            if gold is None:
+                raise DataError(f"{row.where}: {folder / name} has no workbook with the answer")
+            cases.append(Example(int(found[1]), folder / name, folder / gold))
+    if not cases and set(_BARE) <= set(names):
+        cases = [Example(1, *(folder / name for name in _BARE))]
+    if not cases:
+        raise DataError(f"{row.where}: {folder} has no workbooks that a test case consists of")
+    return sorted(cases, key=lambda case: case.number)
+
+
+def digest(file: Path, row: Row) -> str:
+    """Of the content; a `DataError` if it is no workbook."""
+    try:
+        content = read_file(file, _BYTES)
+        with ZipFile(BytesIO(content)) as archive:
+            sound = "xl/workbook.xml" in archive.namelist()
+    except OSError as error:
+        raise DataError(f"{row.where}: {file} cannot be read ({error.strerror})") from error
+    except BadZipFile:
+        sound, content = False, b""
+    if not sound:
+        raise DataError(f"{row.where}: {file} is no .xlsx workbook; fetch it again")
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def preview(content: bytes) -> str:
+    """The first cells of each sheet, as the agent is shown them."""
+    parts: list[str] = []
+    for sheet in read_workbook(content).worksheets:
+        size = f"{sheet.max_row} rows, {sheet.max_column} columns"
+        lines = [
+            " | ".join(_short(value) for value in row)
+            for row in sheet.iter_rows(max_row=_ROWS, max_col=_COLUMNS, values_only=True)
+        ]
+        parts.append("\n".join([f"### Sheet {sheet.title!r} ({size}), from A1", *lines]))
+    return "\n\n".join(parts)
+
+
+def _short(value: object) -> str:
+    text = "" if value is None else " ".join(str(value).split())
+    return text if len(text) <= _CHARS else f"{text[: _CHARS - 1]}…"
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    passed: bool
+    told: str
+    """What is wrong, with the right values."""
+    cells: str = ""
+    """The cells that are wrong, without any values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grader:
+    """Compares workbooks of an agent with those that they should be like."""
+
+    ranges: tuple[CellRange, ...]
+    sandbox: Sandbox
+    recalculates: bool
+
+    async def grade(self, case: Example, output: bytes) -> CaseResult:
+        """Whether an output is right; an `EnvironmentFault` if that cannot be found out."""
+        try:
+            book, computes = await in_thread(self._read, output)
+        except BadWorkbook as error:
+            return CaseResult(passed=False, told=f"{OUTPUT} cannot be opened: {error}")
+        if computes:
+            book = await self._recalculated(output)
+        return await in_thread(compared, case, book, self.ranges)
+
+    def _read(self, output: bytes) -> tuple[Workbook, bool]:
+        """The workbook, and whether its formulas have to be computed."""
+        computes = self.recalculates and has_formulas(read_workbook(output, values=False))
+        return read_workbook(output), computes
+
+    async def _recalculated(self, output: bytes) -> Workbook:
+        office = shutil.which("soffice")
+        if office is None:
+            raise EnvironmentFault(f"{OUTPUT} has formulas; {NO_OFFICE}")
+        result = await self.sandbox.run(
+            [office, *_OFFICE_OPTIONS, "--outdir", "computed", OUTPUT],
+            _files({OUTPUT: output}, f"computed/{OUTPUT}"),
+            SandboxLimits(seconds=_OFFICE_SECONDS, memory=_MEMORY, processes=256),
+            programs=[_OFFICE_SETTINGS] if _OFFICE_SETTINGS.exists() else [],
+        )
+        computed = result.files.get(f"computed/{OUTPUT}")
+        if computed is None:
+            reason = result.ended_by or result.stderr.strip()[-300:] or f"status {result.status}"
+            raise EnvironmentFault(f"LibreOffice could not compute the formulas ({reason})")
+        try:
+            return await in_thread(read_workbook, computed)
+        except BadWorkbook as error:
+            raise EnvironmentFault(f"LibreOffice left no workbook: {error}") from error
+
+
+def compared(case: Example, book: Workbook, ranges: Sequence[CellRange]) -> CaseResult:
+    """Whether the cells of a workbook are as they should be."""
+    try:
+        gold = read_workbook(read_file(case.gold, _BYTES))
+        wrong = differences(gold, book, ranges)
+    except (BadWorkbook, OSError, KeyError) as error:
+        raise EnvironmentFault(f"{case.gold} cannot be compared with: {error}") from error
+    if not wrong:
+        return CaseResult(passed=True, told="")
+    cells = ", ".join(each.where for each in wrong[:10])
+    more = f" and {len(wrong) - 10} more" if len(wrong) > 10 else ""
+    return CaseResult(passed=False, told=_told(wrong), cells=f"{cells}{more}")
+
+
+NO_OFFICE: Final = (
+    "computing them takes LibreOffice, and soffice cannot be found: install it (apt-get install "
+    "libreoffice-calc-nogui), or set env.formulas=forbid, which counts a formula as an empty cell"
+)
+_OFFICE_OPTIONS: Final = (
+    "--headless",
+    "--norestore",
+    "-env:UserInstallation=file:///tmp/office",
+    "--calc",
+    "--convert-to",
+    "xlsx:Calc MS Excel 2007 XML",
+)
+
+
+def _told(wrong: Sequence[Difference]) -> str:
+    shown = [
+        f"{each.where} should be {_quoted(each.wanted)} and is {_quoted(each.found)}"
+        for each in wrong[:3]
+    ]
+    more = f"; {len(wrong) - 3} more cells are wrong" if len(wrong) > 3 else ""
+    return "; ".join(shown) + more
+
+
+def _quoted(value: object) -> str:
+    return "empty" if value is None else repr(value)[:80]
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptRunner:
+    """Runs code of an agent, with the packages of this Python."""
+
+    sandbox: Sandbox
+    seconds: float
+
+    async def script(self, code: str, workbook: bytes) -> bytes | str:
+        """What a script makes of a workbook; or why it makes nothing, as the agent is told."""
+        files = {INPUT: workbook, SOLUTION: code.encode(errors="replace")}
+        result = await self._run(["python", SOLUTION], _files(files, OUTPUT))
+        if OUTPUT in result.files and result.status == 0 and not result.ended_by:
+            return result.files[OUTPUT]
+        if result.status == 0 and not result.ended_by:
+            left_out = result.left_out.get(OUTPUT)
+            return f"{OUTPUT} is {left_out}" if left_out else f"the script wrote no {OUTPUT}"
+        return f"the script failed\n{self.shown(result)}"
+
+    async def shell(
+        self, command: str, files: Mapping[str, bytes]
+    ) -> tuple[str, Mapping[str, bytes]]:
+        """What a command prints, and the files that are there afterwards."""
+        result = await self._run(["bash", "-c", command], _files(files, "*"))
+        lost = [f"{name} was not kept: {why}" for name, why in result.left_out.items()]
+        return "\n".join([self.shown(result), *lost]), result.files
+
+    async def _run(self, command: Sequence[str], files: Workspace) -> SandboxResult:
+        place = str(Path(sys.executable).parent)
+        return await self.sandbox.run(
+            ["/bin/sh", "-c", _WITH_OUR_PYTHON, "sh", place, *command],
+            files,
+            SandboxLimits(seconds=self.seconds, memory=_MEMORY, processes=128),
+            programs=[Path(sys.prefix), Path(sys.base_prefix)],
+        )
+
+    def shown(self, result: SandboxResult) -> str:
+        """What a program printed, its end if it is long, and how it ended."""
+        text = "\n".join(filter(None, (result.stdout.strip(), result.stderr.strip())))
+        if len(text) > _SHOWN_OUTPUT:
+            text = f"…{text[-_SHOWN_OUTPUT:]}"
+        if result.ended_by == "seconds":
+            return f"{text}\n(ended after {self.seconds:g} s)"
+        if result.ended_by:
+            return f"{text}\n(ended, because it printed too much)"
+        return f"{text}\n(status {result.status})"
+
+
+def _files(files: Mapping[str, bytes], collect: str) -> Workspace:
+    return Workspace(files=files, collect=(collect,), max_file_bytes=_BYTES, max_bytes=_BYTES)
