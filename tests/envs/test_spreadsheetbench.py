@@ -462,6 +462,10 @@ async def test_it_trains_with_a_target_that_writes_scripts(
     assert (result.state.initial.value, result.score, result.test_score) == (0.0, 1.0, 1.0)
 
 
+COMPUTED = ("58994", "53068", "57590")
+"""Real tasks whose gold has formulas in the cells that count."""
+
+
 def real() -> SpreadsheetBench:
     folder = sample("spreadsheetbench", "sample_data_200")
     rows = [item.row for item in SpreadsheetBench.read_raw(folder)]
@@ -495,7 +499,7 @@ async def test_a_real_task_is_opened_and_scored_by_a_script_that_copies() -> Non
 async def test_real_gold_workbooks_pass_after_libreoffice_has_written_them() -> None:
     environment = real()
     passed = 0
-    for task in environment.tasks("train")[:4]:
+    for task in (task for task in environment.tasks("train") if task.id in COMPUTED):
         async with environment.open(task) as episode:
             grader = replace(episode.grader, recalculates=True)
             case = episode.cases[0]
@@ -503,4 +507,4 @@ async def test_real_gold_workbooks_pass_after_libreoffice_has_written_them() -> 
             saved = await episode.runner.script(SAVE, case.gold.read_bytes())
             assert isinstance(saved, bytes)
             passed += (await grader.grade(case, saved)).passed
-    assert passed == 4
+    assert passed == len(COMPUTED)

@@ -1,0 +1,1 @@
+"""Issues of open source projects, to be resolved in their repositories."""

@@ -1,0 +1,246 @@
+"""The repository of a task as an agent gets it: one commit without history, in a sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Final
+
+from skillopt.core.episode import Workspace
+from skillopt.core.intake import MIB
+from skillopt.core.ports import Sandbox
+from skillopt.core.sandbox import SandboxLimits, SandboxResult
+from skillopt.errors import EnvironmentFault
+
+PLACE: Final = "/workspace/repo"
+"""Where the repository is in the sandbox."""
+STATE: Final = "changes.patch"
+_PATCH_BYTES: Final = 32 * MIB
+_OUTPUT_BYTES: Final = 32 * MIB
+_MEMORY: Final = 8 * 2**30
+_CLEAN: Final = {
+    "PATH": os.defpath,
+    "HOME": "/nonexistent",
+    "LANG": "C.UTF-8",
+    "GIT_CONFIG_NOSYSTEM": "1",
+}
+"""Variables of a git that knows no settings but those of the repository."""
+_NOBODY: Final = {
+    "GIT_AUTHOR_NAME": "nobody",
+    "GIT_AUTHOR_EMAIL": "nobody@localhost",
+    "GIT_AUTHOR_DATE": "2000-01-01T00:00:00Z",
+    "GIT_COMMITTER_NAME": "nobody",
+    "GIT_COMMITTER_EMAIL": "nobody@localhost",
+    "GIT_COMMITTER_DATE": "2000-01-01T00:00:00Z",
+}
+_SETUP: Final = """\
+base=$1 python=$2 installed=/tmp/installed
+shift 2
+exec 2>&1
+export PATH="$python/bin:$installed/bin:$PATH" GIT_CONFIG_COUNT=1
+export GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*' GIT_PAGER=cat PAGER=cat
+export PIP_DISABLE_PIP_VERSION_CHECK=1 SETUPTOOLS_SCM_PRETEND_VERSION=9.9.9
+version=$("$python/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+export PYTHONPATH="$installed/lib/python$version/site-packages:/workspace/repo:/workspace/repo/src"
+export PYTHONDONTWRITEBYTECODE=1
+cp -a "$base/." /workspace/repo && cd /workspace/repo || exit 125
+if [ -s ../changes.patch ]; then
+    git apply --whitespace=nowarn ../changes.patch ||
+        patch --batch --forward --fuzz=5 -p1 -i ../changes.patch || exit 125
+fi
+"""
+"""Copies the repository, with what was changed so far; whoever has installed nothing uses it."""
+_WITH_CHANGES: Final = (
+    _SETUP
+    + """\
+"$@"
+status=$?
+cp "$base/.git/index" /tmp/index
+export GIT_INDEX_FILE=/tmp/index GIT_OBJECT_DIRECTORY=/tmp/objects
+export GIT_ALTERNATE_OBJECT_DIRECTORIES="$base/.git/objects"
+mkdir -p /tmp/objects
+ours() {
+    git --git-dir="$base/.git" --work-tree=/workspace/repo -c core.checkStat=minimal \\
+        -c core.trustctime=false -c core.fileMode=false -c core.hooksPath=/dev/null "$@"
+}
+cd /workspace/repo && ours add -A . && ours diff --cached --binary HEAD > ../changes.patch
+exit $status
+"""
+)
+"""Runs a command, and reads out what is different now, whatever was done to `.git`."""
+
+
+def find_repository(folder: Path, repo: str) -> Path | None:
+    """The clone of `owner/name` in a folder, under one of the usual names."""
+    name = repo.rpartition("/")[2]
+    for each in (repo, repo.replace("/", "__"), name):
+        for place in (folder / each, folder / f"{each}.git"):
+            if (place / ".git").exists() or (place / "objects").is_dir():
+                return place
+    return None
+
+
+def find_python(folder: Path | None, instance: str, repo: str, version: str) -> Path | None:
+    """The virtual environment of a task: its own, or that of the version of its project."""
+    if folder is None:
+        return Path(sys.prefix)
+    names = (instance, f"{repo.replace('/', '__')}-{version}", repo.replace("/", "__"))
+    places = (folder / name for name in names)
+    return next((place for place in places if (place / "bin/python").exists()), None)
+
+
+async def git(*arguments: str, folder: Path, environment: Mapping[str, str] | None = None) -> str:
+    """What a git command prints; an `EnvironmentFault` if it fails."""
+    process = await asyncio.create_subprocess_exec(
+        *("git", "-c", "core.hooksPath=/dev/null", "-c", "safe.directory=*", *arguments),
+        cwd=folder,
+        stdin=DEVNULL,
+        stdout=PIPE,
+        stderr=PIPE,
+        env={**_CLEAN, **(environment or {})},
+    )
+    try:
+        printed, errors = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode:
+        told = errors.decode(errors="replace").strip()
+        raise EnvironmentFault(f"git {arguments[0]} failed in {folder}: {told}")
+    return printed.decode(errors="replace")
+
+
+@asynccontextmanager
+async def checked_out(repository: Path, commit: str) -> AsyncGenerator[Path, None]:
+    """A folder with the files of a commit as the only commit: what came later is not in it."""
+    folder = _temporary_folder()
+    try:
+        base, index = folder / "base", {"GIT_INDEX_FILE": str(folder / "index")}
+        there = ("--work-tree", str(base))
+        await git(*there, "read-tree", commit, folder=repository, environment=index)
+        await git(*there, "checkout-index", "-a", "-f", folder=repository, environment=index)
+        await git("init", "-q", "-b", "main", folder=base)
+        await git("add", "-A", "-f", ".", folder=base)
+        await git("commit", "-q", "--allow-empty", "-m", "base", folder=base, environment=_NOBODY)
+        yield base
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _temporary_folder() -> Path:
+    folder = Path(mkdtemp(prefix="skillopt-swebench-"))
+    folder.chmod(0o755)  # the user of a sandbox reads it
+    (folder / "base").mkdir()
+    return folder
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """A checked out repository, in which commands of an agent run."""
+
+    sandbox: Sandbox
+    base: Path
+    python: Path
+    """The virtual environment whose programs come first."""
+
+    async def run(
+        self, command: Sequence[str], patch: bytes, seconds: float
+    ) -> tuple[SandboxResult, bytes]:
+        """Run a command in the repository with a patch; the patch that describes it afterwards.
+
+        If the command does not end, nothing has changed.
+        """
+        result = await self._sandboxed(_WITH_CHANGES, command, {STATE: patch}, seconds)
+        if result.ended_by or result.status == 125:
+            return result, patch
+        if STATE in result.left_out:
+            raise EnvironmentFault(f"the changes cannot be read: {result.left_out[STATE]}")
+        return result, result.files.get(STATE, patch)
+
+    async def tested(self, patch: bytes, script: str, seconds: float) -> SandboxResult:
+        """Run a script in the repository with a patch."""
+        files = {STATE: patch, "eval.sh": script.encode()}
+        return await self._sandboxed(_SETUP + '"$@"\n', ["bash", "../eval.sh"], files, seconds)
+
+    async def patch_of(self, files: Mapping[str, bytes], seconds: float) -> bytes:
+        """The patch that makes these the files of the repository."""
+        given = {f"given/{name}": content for name, content in files.items()}
+        script = "find . -mindepth 1 -maxdepth 1 ! -name .git -exec rm -rf {} +; cp -r ../given/. ."
+        result = await self._sandboxed(
+            _WITH_CHANGES, ["bash", "-c", script], {**given, STATE: b""}, seconds
+        )
+        if result.ended_by or result.status:
+            raise EnvironmentFault(f"the files cannot be compared: {result.stdout[-300:]}")
+        return result.files.get(STATE, b"")
+
+    def files(self) -> dict[str, bytes]:
+        """The files of the repository, for an agent that works on a copy."""
+        found: dict[str, bytes] = {}
+        for place, folders, names in os.walk(self.base):
+            if ".git" in folders:
+                folders.remove(".git")
+            for path in (Path(place) / name for name in sorted(names)):
+                if path.is_file() and not path.is_symlink():
+                    found[path.relative_to(self.base).as_posix()] = path.read_bytes()
+        return found
+
+    async def _sandboxed(
+        self, script: str, command: Sequence[str], files: Mapping[str, bytes], seconds: float
+    ) -> SandboxResult:
+        home = await asyncio.to_thread(_home_of, self.python)
+        return await self.sandbox.run(
+            ["/bin/sh", "-c", script, "sh", str(self.base), str(self.python), *command],
+            Workspace(
+                files=files,
+                collect=(STATE,),
+                max_file_bytes=_PATCH_BYTES,
+                max_bytes=_PATCH_BYTES,
+            ),
+            SandboxLimits(
+                seconds=seconds, memory=_MEMORY, processes=256, output_bytes=_OUTPUT_BYTES
+            ),
+            programs=[self.base, self.python, *home],
+        )
+
+
+def _home_of(python: Path) -> list[Path]:
+    """Where the Python is installed that a virtual environment was made from."""
+    program = (python / "bin/python").resolve()
+    return [program.parent.parent]
+
+
+EDIT: Final = """\
+import json, pathlib, sys
+call = json.loads(sys.argv[1])
+file = pathlib.Path(call["path"])
+if file.is_absolute() or ".." in file.parts or ".git" in file.parts:
+    sys.exit("the path should lead to a file in the repository")
+if call["old"]:
+    text = file.read_text()
+    found = text.count(call["old"])
+    if found != 1:
+        sys.exit("the text to replace is in the file %d times; it should be there once" % found)
+    file.write_text(text.replace(call["old"], call["new"]))
+elif file.exists():
+    sys.exit("the file is there already; give the text to replace")
+else:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(call["new"])
+print("done")
+"""
+
+
+def edit_command(python: Path, path: str, old: str, new: str) -> list[str]:
+    """The command that edits a file."""
+    call = json.dumps({"path": path, "old": old, "new": new})
+    return [str(python / "bin/python"), "-c", EDIT, call]
