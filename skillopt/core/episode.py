@@ -19,7 +19,7 @@ MAX_BYTES: Final = 8_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class NextTurn:
     """What the agent is told after a reply."""
 
     text: str

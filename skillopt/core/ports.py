@@ -19,8 +19,8 @@ from skillopt.core.episode import (
     EpisodeLimits,
     EpisodeNeed,
     LeftFiles,
+    NextTurn,
     ToolResult,
-    Turn,
     Workspace,
 )
 from skillopt.core.events import Event, GateVerdict, Measured, Signal
@@ -101,7 +101,7 @@ class OffersTools(Protocol):
 class TakesTurns(Protocol):
     """Optional for an episode: a conversation by text, in which it answers every reply."""
 
-    async def respond(self, reply: str) -> Turn | None:
+    async def respond(self, reply: str) -> NextTurn | None:
         """What the agent is told next; None: the attempt is over.
 
         An exception ends the attempt without a score.

@@ -7,9 +7,9 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import Final, cast
 
 from skillopt.core.episode import check_inside
 from skillopt.core.intake import MANIFEST_BYTES, read_file, read_json
@@ -20,6 +20,8 @@ from skillopt.datasets.splits import FILES, SPLITS, Splits, by_ratio, from_direc
 from skillopt.errors import DataError
 
 _ID_SPLIT, _DONE = "id_split", "materialized_split"
+_PATH: Final = "gamefile"
+"""The field by which a manifest of paths names its items."""
 
 
 def write_manifest(out: Path, splits: Splits, *, source: str, ratio: str, seed: int) -> None:
@@ -157,7 +159,8 @@ def materialize(
     if not empty and _read_manifest(out).get("manifest_type") != _DONE:
         raise DataError(f"{out}: holds something else; name a new folder")
     found = _by_id(
-        items, None if named is None else {name for rows in named.values() for name in rows}
+        items if named is None else _renamed(items, named),
+        None if named is None else {name for rows in named.values() for name in rows},
     )
     missing: list[str] = []
     if named is None:
@@ -292,6 +295,22 @@ def _id(row: Row) -> str:
     if not isinstance(name, str) or not name:
         raise DataError(f"{row.where}: expected an id, as text")
     return name
+
+
+def _renamed(
+    items: Iterable[RawItem], named: Mapping[Split, Mapping[str, Row]]
+) -> Iterator[RawItem]:
+    """Items with the ids of a manifest that names them by path."""
+    ids = {
+        row.data[_PATH]: name
+        for rows in named.values()
+        for name, row in rows.items()
+        if isinstance(row.data.get(_PATH), str)
+    }
+    for item in items:
+        name = ids.get(item.row.data.get(_PATH))
+        data = item.row.data if name is None else {**item.row.data, "id": name}
+        yield replace(item, row=Row(data, item.row.where))
 
 
 def _by_id(items: Iterable[RawItem], wanted: set[str] | None) -> dict[str, RawItem]:

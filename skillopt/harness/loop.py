@@ -11,7 +11,7 @@ from typing import Final
 from skillopt.aio import within
 from skillopt.core.abilities import call_tool, images_of, tools_of
 from skillopt.core.chat import Image, Message, Model, Reply, Request, Tool, ToolCall, Usage
-from skillopt.core.episode import EpisodeLimits, ReachedLimit, ToolResult, Turn
+from skillopt.core.episode import EpisodeLimits, NextTurn, ReachedLimit, ToolResult
 from skillopt.core.ports import Episode, TakesEmpty
 from skillopt.core.rollout import Trajectory
 from skillopt.core.skill import Skill
@@ -68,7 +68,7 @@ class ToolLoop:
     """How tools are called in words; None: by the API, and in words if the model has no tools."""
     answer: Callable[[str], str] = str
     """What of the last reply is the answer."""
-    respond: Callable[[str], Coroutine[object, object, Turn | None]] | None = None
+    respond: Callable[[str], Coroutine[object, object, NextTurn | None]] | None = None
     """What is said to a reply without calls; None: such a reply ends the attempt."""
     clock: Callable[[], float] = time.monotonic
 
@@ -109,7 +109,7 @@ class ToolLoop:
             reached_limit=reached,
         )
 
-    async def _response(self, reply: str, end: float | None) -> Turn | None:
+    async def _response(self, reply: str, end: float | None) -> NextTurn | None:
         """What is said to a reply; None: the attempt is over."""
         if self.respond is None:
             return None
@@ -118,7 +118,7 @@ class ToolLoop:
             with attributed_to(EnvironmentFault, "the answer to a reply"):
                 return await within(left, self.respond(reply))
         except TimeoutError:
-            return Turn("The time of this attempt is over.")
+            return NextTurn("The time of this attempt is over.")
 
     def _reached(self, usage: Usage, end: float | None) -> ReachedLimit:
         """The limit of tokens or time that allows no further turn."""

@@ -17,12 +17,12 @@ from support_benchmarks import calling, knows_the_rule, sample, scored, trained
 
 from skillopt.aio import map_all
 from skillopt.core.chat import Reply, Request
-from skillopt.core.episode import Turn
+from skillopt.core.episode import NextTurn
 from skillopt.core.skill import Skill
 from skillopt.core.task import Task
 from skillopt.datasets.rows import rows_of
 from skillopt.datasets.splits import Splits
-from skillopt.envs.alfworld.env import AlfWorld, TextGame, games_below
+from skillopt.envs.alfworld.env import AlfWorld, TextGame
 from skillopt.envs.alfworld.game import playing
 from skillopt.errors import ConfigError, DataError, EnvironmentFault
 from skillopt.harness.chat import Chat
@@ -121,7 +121,7 @@ async def test_a_turn_tells_the_task_the_last_steps_and_the_possible_commands(ro
     async with by_text(environment) as episode:
         assert "Your task is to: put a book in desk." in episode.brief
         assert "\nhelp" not in episode.brief
-        turn = Turn("")
+        turn = NextTurn("")
         for command in ("go to shelf 1", "go to bed 1", "look"):
             turn = await episode.respond(f"<think>x</think><action>{command}</action>")
             assert turn is not None
@@ -317,10 +317,11 @@ def test_games_of_the_official_folder_are_listed_without_those_that_are_left_out
     ):
         (root / "json_2.1.1/train" / name / "trial_1").mkdir(parents=True)
         (root / "json_2.1.1/train" / name / "trial_1/game.tw-pddl").touch()
-    (row,) = games_below(root, "train")
-    assert row["task_type"] == "pick_and_place_simple"
-    with pytest.raises(DataError, match="there is no such folder"):
-        games_below(root, "valid_unseen")
+    (item,) = AlfWorld.read_raw(root)
+    assert item.row.data["task_type"] == "pick_and_place_simple"
+    assert item.files == (item.row.data["gamefile"],)
+    with pytest.raises(DataError, match="alfworld-download fetches the games"):
+        list(AlfWorld.read_raw(root / "json_2.1.1"))
 
 
 def test_without_the_packages_the_error_says_what_to_install(
@@ -334,8 +335,7 @@ def test_without_the_packages_the_error_says_what_to_install(
 async def test_every_real_game_is_won_by_replaying_its_walkthrough_through_an_episode() -> None:
     installed()
     folder = sample("alfworld")
-    rows = [row for split in ("train", "valid_seen") for row in games_below(folder, split)]
-    rows += games_below(folder, "valid_unseen")
+    rows = [dict(item.row.data) for item in AlfWorld.read_raw(folder)]
     own = sorted((folder / "own_generated").glob("*/*/game.tw-pddl"))
     rows += [{"id": file.parts[-3], "gamefile": str(file)} for file in own]
     assert len(rows) == 30

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from skillopt.core.chat import Message, Reply, Request, Usage
+from skillopt.core.episode import EpisodeLimits, NextTurn
 from skillopt.core.rollout import Score, Trajectory
 from skillopt.core.skill import Skill
+from skillopt.errors import EnvironmentFault
 from skillopt.harness.chat import Chat
 
 
@@ -90,3 +92,52 @@ async def test_a_limit_is_passed_on_and_changes_the_fingerprint() -> None:
     assert limited.fingerprint == "chat/1/max_tokens=5/m/1"
     await limited.run(Opened(), SKILL)
     assert model.asked[0].max_tokens == 5
+
+
+@dataclass(frozen=True)
+class Guessing(Opened):
+    """Tells every guess that it is too low, until one is right."""
+
+    fresh: bool = False
+    broken: bool = False
+    limits: EpisodeLimits = field(default_factory=EpisodeLimits)
+
+    async def respond(self, reply: str) -> NextTurn | None:
+        if self.broken:
+            raise OSError("the game broke")
+        return None if reply == "3" else NextTurn(f"{reply} is too low.", fresh=self.fresh)
+
+
+@dataclass
+class Counting:
+    asked: list[Request] = field(default_factory=list[Request])
+    fingerprint: str = "m/1"
+
+    async def complete(self, request: Request) -> Reply:
+        self.asked.append(request)
+        return Reply(text=str(len(self.asked)), usage=Usage(1, 10, 1))
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+async def test_an_episode_that_takes_turns_answers_every_reply_until_it_is_over(
+    fresh: bool,
+) -> None:
+    model = Counting()
+    trajectory = await Chat(model).run(Guessing(fresh=fresh), Skill())
+    assert (trajectory.answer, trajectory.turns, trajectory.usage.calls) == ("3", 3, 3)
+    texts = [message.text for message in trajectory.messages]
+    assert texts[1:] == ["How much?", "1", "1 is too low.", "2", "2 is too low.", "3"]
+    shown = [message.text for message in model.asked[-1].messages]
+    everything = ["Answer in a word.", "How much?", "1", "1 is too low.", "2", "2 is too low."]
+    assert shown == (["Answer in a word.", "2 is too low."] if fresh else everything)
+
+
+async def test_turns_end_at_the_limit_of_the_episode() -> None:
+    episode = Guessing(limits=EpisodeLimits(turns=2))
+    trajectory = await Chat(Counting()).run(episode, Skill())
+    assert (trajectory.answer, trajectory.turns, trajectory.reached_limit) == ("2", 2, "turns")
+
+
+async def test_an_episode_that_cannot_answer_ends_the_attempt_without_a_score() -> None:
+    with pytest.raises(EnvironmentFault, match="OSError: the game broke"):
+        await Chat(Counting()).run(Guessing(broken=True), Skill())

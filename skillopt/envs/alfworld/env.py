@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import ClassVar, Final, Literal, cast
 
 from skillopt.core.chat import Tool, ToolCall
-from skillopt.core.episode import EpisodeLimits, EpisodeNeed, Turn
+from skillopt.core.episode import EpisodeLimits, EpisodeNeed, NextTurn
 from skillopt.core.extras import install_command
 from skillopt.core.intake import MIB, read_file, read_json
 from skillopt.core.rollout import Score, Trajectory
 from skillopt.core.task import Split, Task
+from skillopt.datasets.raw import BenchmarkData, DataSource, RawItem
 from skillopt.datasets.rows import Row
 from skillopt.datasets.splits import Splits
 from skillopt.envs.alfworld.game import Game, playing
@@ -74,6 +75,22 @@ class AlfWorld:
 
     initial_skill: ClassVar[Path | None] = Path(__file__).parent / "skills" / "initial.md"
     prompts: ClassVar[Path | None] = None
+    data: ClassVar[BenchmarkData] = BenchmarkData(
+        title="ALFWorld: household tasks in a text game",
+        sources=(
+            DataSource(
+                what="the games (json_2.1.1), which alfworld-download fetches",
+                url="https://github.com/alfworld/alfworld/releases",
+                licence="MIT",
+            ),
+        ),
+        items={"train": 3553, "valid_seen": 140, "valid_unseen": 134},
+        extra="alfworld",
+        notes=(
+            "the packages are compiled, which takes some minutes and a C++ compiler",
+            "fast-downward-textworld, which they need, is GPL-3",
+        ),
+    )
     name = "alfworld"
 
     def __init__(self, settings: AlfWorld.Settings, splits: Splits) -> None:
@@ -86,7 +103,14 @@ class AlfWorld:
                 "they are compiled, which takes some minutes and a C++ compiler"
             )
         self._settings = settings
+        self._root = settings.data_root or splits.root
         self._tasks = Tasks.of(splits, self._task)
+
+    @staticmethod
+    def read_raw(source: Path) -> Iterator[RawItem]:
+        """The games below a folder, by the paths that manifests name them by."""
+        for row in games_below(source):
+            yield RawItem(row, (str(row.data["gamefile"]),))
 
     @property
     def fingerprint(self) -> str:
@@ -127,7 +151,7 @@ class AlfWorld:
             reason = error.strerror if isinstance(error, OSError) else "not a game.tw-pddl file"
             raise DataError(
                 f"{row.where}: the game {path} cannot be read ({reason}); env.data_root is "
-                f"{self._settings.data_root or 'not set'}"
+                f"{self._root or 'not set'}"
             ) from error
         if missing:
             raise DataError(f"{row.where}: {path} is no game, it has no {missing[0]!r}")
@@ -137,8 +161,7 @@ class AlfWorld:
 
     def _file(self, row: Row) -> Path:
         path = Path(text_field(row, "gamefile"))
-        root = self._settings.data_root
-        return path if root is None else root / path
+        return path if self._root is None else self._root / path
 
 
 @dataclass(slots=True)
@@ -184,10 +207,10 @@ class TextGame(HouseholdTask):
     instructions = _BY_TEXT
     empty_ok = True
 
-    async def respond(self, reply: str) -> Turn | None:
+    async def respond(self, reply: str) -> NextTurn | None:
         found = _ACTION.findall(reply)
         state = await self.game.act(found[-1] if found else _WITHOUT_ACTION)
-        return None if state.done else Turn(self._situation(), fresh=True)
+        return None if state.done else NextTurn(self._situation(), fresh=True)
 
     def _situation(self) -> str:
         steps, task = self.game.steps, self.opening.rpartition("Your task is to:")[2].strip()
@@ -220,18 +243,23 @@ class ToolGame(HouseholdTask):
         return f"{state.observation.strip()}\n\n{self.possible()}"
 
 
-def games_below(root: Path, split: str) -> list[dict[str, object]]:
-    """The rows of a split of the official folder: `json_2.1.1/<split>/<task>/<trial>/`."""
-    folder = root / "json_2.1.1" / split
-    if not folder.is_dir():
-        raise DataError(f"{folder}: there is no such folder; alfworld-download makes it")
-    files = sorted(folder.glob("*/*/game.tw-pddl"))
+def games_below(root: Path) -> list[Row]:
+    """A row for each game in `json_2.1.1/<split>/<task>/<trial>/`; manifests number them anew."""
+    files = sorted(root.glob("json_2.1.1/*/*/*/game.tw-pddl"))
+    if not files:
+        raise DataError(
+            f"{root}: no json_2.1.1/<split>/<task>/<trial>/game.tw-pddl here; alfworld-download "
+            "fetches the games"
+        )
     used = [file for file in files if not _UNUSED.search(file.parent.parent.name)]
     return [
-        {
-            "id": f"{split}:{number:04}",
-            "gamefile": file.relative_to(root).as_posix(),
-            "task_type": file.parent.parent.name.partition("-")[0],
-        }
-        for number, file in enumerate(used)
+        Row(
+            {
+                "id": f"{file.parent.parent.name}:{file.parent.name}",
+                "gamefile": file.relative_to(root).as_posix(),
+                "task_type": file.parent.parent.name.partition("-")[0],
+            },
+            str(file),
+        )
+        for file in used
     ]

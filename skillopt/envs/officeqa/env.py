@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Literal
@@ -12,9 +12,17 @@ from skillopt.core.chat import Tool, ToolCall
 from skillopt.core.episode import EpisodeLimits, EpisodeNeed, Workspace
 from skillopt.core.rollout import Score, Trajectory
 from skillopt.core.task import Gold, Split, Task
+from skillopt.datasets.raw import BenchmarkData, DataSource, RawItem, raw_folder, raw_rows
 from skillopt.datasets.rows import Row
 from skillopt.datasets.splits import SPLITS, Splits, has_id
-from skillopt.envs.dataset import Tasks, fingerprint, row_of, text_field
+from skillopt.envs.dataset import (
+    Tasks,
+    filled_field,
+    fingerprint,
+    named_field,
+    row_of,
+    text_field,
+)
 from skillopt.envs.metrics import extract_answer, f1, verdict
 from skillopt.envs.officeqa.documents import DOCUMENT_TOOLS, Documents
 from skillopt.envs.officeqa.reward import final_answer, is_right, original_form
@@ -42,7 +50,8 @@ class OfficeQA:
         """Which documents there are, and how an answer is compared."""
 
         data_dirs: tuple[Path, ...] = ()
-        """Folders with the documents; of a folder with `transformed/` in it, that one."""
+        """Folders with the documents; of a folder with `transformed/` in it, that one. Empty: the
+        folder of the items."""
         documents: Literal["sources", "all"] = "sources"
         """Which of them can be read: those that a question is about, or all."""
         scorer: Literal["official", "original"] = "official"
@@ -63,6 +72,20 @@ class OfficeQA:
 
     initial_skill: ClassVar[Path | None] = Path(__file__).parent / "skills" / "initial.md"
     prompts: ClassVar[Path | None] = None
+    data: ClassVar[BenchmarkData] = BenchmarkData(
+        title="OfficeQA: questions about U.S. Treasury Bulletins",
+        sources=(
+            DataSource(
+                what="the questions, and the bulletins as texts (below transformed/)",
+                url="https://huggingface.co/datasets/databricks/officeqa",
+                licence="CC BY-SA 4.0; the bulletins are in the public domain",
+                revision="8ecbf18d3833daf4750a903d14963e4c4c1d4cd8",
+                access="gated: ask the owners on that page",
+                files={"officeqa_full.csv": ""},
+            ),
+        ),
+        items={"full": 246, "pro": 133},
+    )
     name = "officeqa"
 
     def __init__(self, settings: OfficeQA.Settings, splits: Splits) -> None:
@@ -71,11 +94,26 @@ class OfficeQA:
         if settings.max_tool_turns < 1:
             raise ConfigError(f"env.max_tool_turns: {settings.max_tool_turns}; use 1 or more")
         self._settings = settings
-        self._documents = _documents(settings.data_dirs)
+        self._folders = settings.data_dirs or ((splits.root,) if splits.root else ())
+        self._documents = _documents(self._folders)
         self._digests: dict[str, str] = {}
         rows = [row for split in SPLITS for row in splits[split]]
         column = "id" if any(map(has_id, rows)) else "uid"
         self._tasks = Tasks.of(splits, self._task, id_column=column)
+
+    @staticmethod
+    def read_raw(source: Path) -> Iterator[RawItem]:
+        """The questions of a table, with those of their documents that lie beside it."""
+        folder = raw_folder(source)
+        documents = Documents.below(folder)
+        for raw in raw_rows(source, ("*.csv", "*.jsonl", "*.parquet")):
+            row = raw.row
+            name = named_field(row, "uid", "id")
+            here: list[str] = []
+            for document in _sources(row):
+                with suppress(KeyError):
+                    here += documents.only([document]).files
+            yield RawItem(Row({**row.data, "id": name}, row.where), tuple(here))
 
     @property
     def fingerprint(self) -> str:
@@ -119,21 +157,19 @@ class OfficeQA:
         try:
             return self._documents.only(_sources(row))
         except KeyError as error:
-            folders = ", ".join(map(str, self._settings.data_dirs))
+            folders = ", ".join(map(str, self._folders))
             raise DataError(
                 f"{row.where}: there is no document {error.args[0]!r} in {folders} (env.data_dirs)"
             ) from None
 
     def _task(self, name: str, row: Row) -> Task:
-        if not text_field(row, "question").strip():
-            raise DataError(f"{row.where}: 'question' is empty; give it some text")
+        filled_field(row, "question")
         _answer(row)
         documents = self._readable(row)
         data = dict(row.data)
         if self._settings.documents == "sources":
             data["documents"] = self._digest(documents)
-        kind = row.data.get("difficulty") or row.data.get("category") or "default"
-        return Task(name, str(kind), data)
+        return Task(name, named_field(row, "difficulty", "category") or "default", data)
 
     def _digest(self, documents: Documents) -> str:
         """Of the content, so that an attempt counts for these documents only."""
@@ -223,10 +259,7 @@ def _documents(folders: Sequence[Path]) -> Documents:
 
 def _answer(row: Row) -> str:
     column = "ground_truth" if "ground_truth" in row.data else "answer"
-    answer = text_field(row, column).strip()
-    if not answer:
-        raise DataError(f"{row.where}: {column!r} is empty; give the right answer")
-    return answer
+    return filled_field(row, column).strip()
 
 
 def _sources(row: Row) -> list[str]:

@@ -18,7 +18,7 @@ from skillopt.core.chat import Tool, ToolCall
 from skillopt.core.episode import (
     EpisodeLimits,
     EpisodeNeed,
-    Turn,
+    NextTurn,
     Workspace,
     check_inside,
 )
@@ -331,20 +331,22 @@ class ScriptDialogue(SpreadsheetEpisode):
     def script(self, trajectory: Trajectory) -> str:
         return _code(trajectory.answer) or self.code
 
-    async def respond(self, reply: str) -> Turn | None:
+    async def respond(self, reply: str) -> NextTurn | None:
         code = _code(reply)
         if not code.strip():
-            return Turn(_NO_SCRIPT)
+            return NextTurn(_NO_SCRIPT)
         self.code = code
         output = await self.runner.script(code, self.workbook)
         if isinstance(output, str):
-            return Turn(f"Your script did not work: {output}")
+            return NextTurn(f"Your script did not work: {output}")
         if not self.hints:
             return None
         result = await self.grader.grade(self.cases[0], output)
         if result.passed:
             return None
-        return Turn(f"Your script runs, but these are not right yet: {result.cells or result.told}")
+        return NextTurn(
+            f"Your script runs, but these are not right yet: {result.cells or result.told}"
+        )
 
 
 @dataclass(slots=True, kw_only=True)
