@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help quickstart test quick explore attack test-slow test-local agents test-agents test-lowest mutate check format lint types coverage bench reference clean
+.PHONY: help quickstart test quick explore attack test-slow test-envs test-local agents test-agents test-lowest mutate check format lint types coverage bench reference clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -72,6 +72,15 @@ test-local: $(VENV)/.developing $(VENV)/.embedded ## run the tests with real loc
 	$(BIN)/skillopt model fetch qwen2.5-coder-0.5b
 	$(BIN)/skillopt model fetch qwen2.5-coder-1.5b
 	$(BIN)/python -m pytest -q -m weights
+
+$(VENV)/.benchmarks: pyproject.toml | $(VENV)/.developing
+	$(BIN)/python -m pip install --quiet --editable '.[dev,alfworld,spreadsheetbench,swebench]'
+	@command -v soffice >/dev/null || { test "$$(id -u)" = 0 && apt-get install -y -q libreoffice-calc-nogui bubblewrap; } || \
+	  echo "LibreOffice is not installed (apt-get install libreoffice-calc-nogui): tests with formulas are skipped"
+	@touch $@
+
+test-envs: $(VENV)/.benchmarks ## run the tests of the benchmarks for real (compiles ALFWorld for minutes, installs LibreOffice as root)
+	$(BIN)/python -m pytest -q tests/envs -n $(JOBS)
 
 AGENTS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/skillopt/agents
 PROGRAMS := @anthropic-ai/claude-code@2.1.197 @github/copilot@1.0.102 @openai/codex@0.166.0

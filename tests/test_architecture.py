@@ -217,9 +217,14 @@ def test_no_two_classes_have_the_same_name() -> None:
 
 ONE_IMPORTER = {
     "config.legacy": "keys of the original without a meaning here, apart from those with one",
+    "envs.alfworld.game": "a process and its end, apart from what is said about a game",
     "envs.custom.scorers": "ways to score are a thought of their own, as long as the environment",
     "envs.inspect_task.bridge": "a solver that waits for an agent, apart from how a task is found",
     "envs.mmrb.score": "which answer a reply gives is a thought of its own",
+    "envs.officeqa.documents": "tools over a folder, which another benchmark may use",
+    "envs.officeqa.reward": "the official reward is a thought of its own",
+    "envs.spreadsheetbench.workbooks": "files, previews and scripts, apart from the conversation",
+    "envs.swebench.grading": "the rules of swebench, apart from what the agent does",
     "envs.sealqa.search": "a search engine and its tools, which another benchmark may use",
     "harness.seccomp": "numbers of the kernel, which have nothing to do with bubblewrap",
     "model.proxied": "what programs may ask in each wire format, apart from who serves them",

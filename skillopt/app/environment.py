@@ -239,27 +239,11 @@ def describe_cut(splits: Splits) -> str:
     return f"data split {splits.ratio} into {sizes} train/val/test items (env.split_ratio)"
 
 
-_ABSENT = {
-    "alfworld": "ALFWorld",
-    "officeqa": "OfficeQA",
-    "spreadsheetbench": "SpreadsheetBench",
-    "swebench": "SWE-bench",
-}
-"""Benchmarks that users of other versions know by these names."""
-
-
 def _kind(config: Config) -> EnvironmentKind:
     name, here = config.env.name, ENVIRONMENTS.names
     if not name:
         names = ", ".join(here)
         raise config.complaint("env.name", f"should name an environment; known: {names}")
-    if name in _ABSENT and name not in here:
-        raise config.complaint(
-            "env.name",
-            f"the benchmark {name!r} is not part of this version: its environment ({_ABSENT[name]} "
-            f"tasks and their scorer) is missing. Available: {', '.join(here)}. "
-            "docs/guide/new-benchmark.md shows how to write your own and use it as module:Name",
-        )
     return ENVIRONMENTS.load(name)
 
 
