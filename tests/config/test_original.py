@@ -61,7 +61,9 @@ def test_a_benchmark_of_the_original_lacks_nothing_but_its_data(
 ) -> None:
     file = theirs(f"{name}/default.yaml")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match=r"env\.(split_dir|skill_init|name): .*(data/|skills/|pip)"):
+    with pytest.raises(
+        ConfigError, match=r"env\.(split_dir|skill_init|name): .*(data/|skills/|pip)"
+    ):
         prepare(load_config(file))
 
 

@@ -16,12 +16,13 @@ from support_alfworld import ROOMS, installed, write_game
 from support_benchmarks import calling, knows_the_rule, sample, scored, trained
 
 from skillopt.aio import map_all
+from skillopt.app.data import materialize_data
 from skillopt.core.chat import Reply, Request
 from skillopt.core.episode import NextTurn
 from skillopt.core.skill import Skill
 from skillopt.core.task import Task
 from skillopt.datasets.rows import rows_of
-from skillopt.datasets.splits import Splits
+from skillopt.datasets.splits import Splits, from_directory
 from skillopt.envs.alfworld.env import AlfWorld, TextGame
 from skillopt.envs.alfworld.game import playing
 from skillopt.errors import ConfigError, DataError, EnvironmentFault
@@ -322,6 +323,20 @@ def test_games_of_the_official_folder_are_listed_without_those_that_are_left_out
     assert item.files == (item.row.data["gamefile"],)
     with pytest.raises(DataError, match="alfworld-download fetches the games"):
         list(AlfWorld.read_raw(root / "json_2.1.1"))
+
+
+def test_a_manifest_of_paths_is_materialised_with_its_own_ids(root: Path, tmp_path: Path) -> None:
+    for number, split in enumerate(("train", "val", "test")):
+        row = write_game(root, number)
+        folder = tmp_path / "manifest" / split
+        folder.mkdir(parents=True)
+        (folder / "items.json").write_text(json.dumps([row]), encoding="utf-8")
+    made_data = materialize_data(
+        "alfworld", root, tmp_path / "split", manifest=tmp_path / "manifest"
+    )
+    assert made_data.counts == {"train": 1, "val": 1, "test": 1}
+    environment = AlfWorld(PLAIN, from_directory(tmp_path / "split"))
+    assert [task.id for task in environment.tasks("test")] == ["train:0002"]
 
 
 def test_without_the_packages_the_error_says_what_to_install(

@@ -17,15 +17,20 @@ from support_benchmarks import (
     trained,
 )
 
+from skillopt.app.data import materialize_data
 from skillopt.core.chat import Reply, Request, ToolCall
 from skillopt.core.rollout import Trajectory
+from skillopt.core.skill import Skill
 from skillopt.core.task import Task
 from skillopt.datasets.rows import read_rows, rows_of
-from skillopt.datasets.splits import Splits
+from skillopt.datasets.splits import Splits, from_directory
 from skillopt.envs.officeqa.documents import Documents
 from skillopt.envs.officeqa.env import OfficeQA
 from skillopt.envs.officeqa.reward import final_answer, is_right
 from skillopt.errors import ConfigError, DataError
+from skillopt.harness.sandbox import Bubblewrap
+from skillopt.harness.tools import Tools
+from skillopt.model.scripted import from_callable
 from skillopt.testing.contracts.environments import ENVIRONMENT_CHECKS, Check
 
 PLAIN = OfficeQA.Settings()
@@ -292,6 +297,20 @@ async def test_it_trains_with_a_target_that_calls_the_tools(docs: Path, tmp_path
     assert (result.state.initial.value, result.score, result.test_score) == (0.0, 1.0, 1.0)
 
 
+async def test_an_agent_finds_the_documents_as_files(docs: Path) -> None:
+    def looking(request: Request) -> Reply | str:
+        found = results(request)
+        if not found:
+            return calling("bash", '{"command": "grep -h Post documents/*"}')
+        return f"<FINAL_ANSWER>{found[0].split('|')[-2].strip()}</FINAL_ANSWER>"
+
+    environment = made(docs, settings=replace(PLAIN, workspace=True))
+    async with environment.open(environment.tasks("train")[0]) as episode:
+        harness = Tools(from_callable(looking), Bubblewrap.create())
+        trajectory = await harness.run(episode, Skill.parse(""))
+        assert (await episode.score(trajectory)).hard == 1
+
+
 async def test_real_questions_are_read_and_their_own_answers_pass() -> None:
     rows = read_rows(sample("officeqa", "officeqa_sample.csv"))
     settings = OfficeQA.Settings(data_dirs=(sample("officeqa", "docs"),))
@@ -302,3 +321,17 @@ async def test_real_questions_are_read_and_their_own_answers_pass() -> None:
                 assert (await scored(episode, environment.gold(task).reply or "")).hard == 1
                 assert (await scored(episode, "1")).hard == 0
                 assert "treasury_bulletin" in await used(episode.documents, "glob", pattern="*.txt")
+
+
+def test_published_rows_become_items_with_the_documents_beside_them(
+    docs: Path, tmp_path: Path
+) -> None:
+    table = docs.parent / "officeqa.jsonl"
+    table.write_text(
+        "".join(json.dumps(item(number)) + "\n" for number in range(6)), encoding="utf-8"
+    )
+    made_data = materialize_data("officeqa", table, tmp_path / "split", ratio="1:1:1")
+    assert sum(made_data.counts.values()) == made_data.files == 6
+    splits = from_directory(tmp_path / "split")
+    environment = OfficeQA(PLAIN, splits)
+    assert len(environment.tasks("test")) == 2

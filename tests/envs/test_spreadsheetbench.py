@@ -462,6 +462,17 @@ async def test_it_trains_with_a_target_that_writes_scripts(
     assert (result.state.initial.value, result.score, result.test_score) == (0.0, 1.0, 1.0)
 
 
+async def test_it_trains_with_a_target_that_works_on_files_in_a_workspace(
+    root: Path, tmp_path: Path
+) -> None:
+    rows = [write_task(root, number, cases=1) for number in range(1, 7)]
+    result = await trained(
+        "spreadsheetbench", rows, clerk, tmp_path / "run",
+        data_root=str(root), harness="tools", workspace=True, formulas="forbid", workers=2,
+    )  # fmt: skip
+    assert (result.state.initial.value, result.score, result.test_score) == (0.0, 1.0, 1.0)
+
+
 COMPUTED = ("58994", "53068", "57590")
 """Real tasks whose gold has formulas in the cells that count."""
 

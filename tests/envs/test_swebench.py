@@ -23,6 +23,7 @@ from skillopt.envs.swebench.grading import eval_script, graded
 from skillopt.errors import ConfigError, DataError, EnvironmentFault
 from skillopt.harness.chat import Chat
 from skillopt.harness.sandbox import Bubblewrap
+from skillopt.harness.tools import Tools
 from skillopt.model.scripted import from_callable
 from skillopt.testing.contracts.environments import ENVIRONMENT_CHECKS
 
@@ -345,6 +346,19 @@ async def test_a_target_with_tools_resolves_an_issue(repos: Path) -> None:
     async with opened(made(repos)) as episode:
         skill = Skill.parse("Work with great care.")
         trajectory = await Chat(from_callable(developer)).run(episode, skill)
+        assert (await episode.score(trajectory)).hard == 1
+
+
+async def test_a_target_with_a_workspace_resolves_an_issue(repos: Path) -> None:
+    def editing(request: Request) -> Reply | str:
+        if results(request):
+            return "Done."
+        call = {"path": "calc.py", "old": "x - 1", "new": "x + 1"}
+        return calling("edit_file", json.dumps(call))
+
+    async with opened(made(repos, replace(PLAIN, workspace=True))) as episode:
+        harness = Tools(from_callable(editing), Bubblewrap.create())
+        trajectory = await harness.run(episode, Skill.parse(""))
         assert (await episode.score(trajectory)).hard == 1
 
 
