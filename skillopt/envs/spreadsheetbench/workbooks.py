@@ -19,6 +19,7 @@ from skillopt.core.intake import MIB, read_file
 from skillopt.core.ports import Sandbox
 from skillopt.core.sandbox import SandboxLimits, SandboxResult
 from skillopt.datasets.rows import Row
+from skillopt.envs.interpreters import python_folders
 from skillopt.envs.spreadsheetbench.cells import (
     BadWorkbook,
     CellRange,
@@ -231,7 +232,7 @@ class ScriptRunner:
             ["/bin/sh", "-c", _WITH_OUR_PYTHON, "sh", place, *command],
             files,
             SandboxLimits(seconds=self.seconds, memory=_MEMORY, processes=128),
-            programs=[Path(sys.prefix), Path(sys.base_prefix)],
+            programs=python_folders(Path(sys.prefix)),
         )
 
     def shown(self, result: SandboxResult) -> str:

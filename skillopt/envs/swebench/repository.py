@@ -19,6 +19,7 @@ from skillopt.core.episode import Workspace
 from skillopt.core.intake import MIB
 from skillopt.core.ports import Sandbox
 from skillopt.core.sandbox import SandboxLimits, SandboxResult
+from skillopt.envs.interpreters import python_folders
 from skillopt.errors import EnvironmentFault
 
 PLACE: Final = "/workspace/repo"
@@ -197,7 +198,6 @@ class Checkout:
     async def _sandboxed(
         self, script: str, command: Sequence[str], files: Mapping[str, bytes], seconds: float
     ) -> SandboxResult:
-        home = await asyncio.to_thread(_home_of, self.python)
         return await self.sandbox.run(
             ["/bin/sh", "-c", script, "sh", str(self.base), str(self.python), *command],
             Workspace(
@@ -209,17 +209,11 @@ class Checkout:
             SandboxLimits(
                 seconds=seconds, memory=_MEMORY, processes=256, output_bytes=_OUTPUT_BYTES
             ),
-            programs=[self.base, self.python, *home],
+            programs=[self.base, *python_folders(self.python)],
         )
 
 
-def _home_of(python: Path) -> list[Path]:
-    """Where the Python is installed that a virtual environment was made from."""
-    program = (python / "bin/python").resolve()
-    return [program.parent.parent]
-
-
-EDIT: Final = """\
+_EDIT: Final = """\
 import json, pathlib, sys
 call = json.loads(sys.argv[1])
 file = pathlib.Path(call["path"])
@@ -243,4 +237,4 @@ print("done")
 def edit_command(python: Path, path: str, old: str, new: str) -> list[str]:
     """The command that edits a file."""
     call = json.dumps({"path": path, "old": old, "new": new})
-    return [str(python / "bin/python"), "-c", EDIT, call]
+    return [str(python / "bin/python"), "-c", _EDIT, call]
