@@ -203,6 +203,15 @@ async def test_tools_change_the_repository_and_the_difference_is_the_answer(repo
         assert episode.details(None)["resolved"] is True  # type: ignore[arg-type]
 
 
+async def test_a_change_that_keeps_the_size_of_a_file_is_seen_at_once(repos: Path) -> None:
+    async with opened(made(repos)) as episode:
+        base = episode.checkout.base
+        index = (base / ".git/index").stat().st_mtime
+        command = f"sed -i 's/x - 1/x + 1/' calc.py; touch -d @{index:.0f} calc.py"
+        await use(episode, "bash", command=command)
+        assert b"+    return x + 1" in episode.patch
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Final
 
+from skillopt.aio import in_thread
 from skillopt.core.episode import Workspace
 from skillopt.core.intake import MIB
 from skillopt.core.ports import Sandbox
@@ -43,6 +44,8 @@ _NOBODY: Final = {
     "GIT_COMMITTER_EMAIL": "nobody@localhost",
     "GIT_COMMITTER_DATE": "2000-01-01T00:00:00Z",
 }
+_LONG_AGO: Final = 946684800
+"""Seconds of the epoch: 2000-01-01."""
 _SETUP: Final = """\
 base=$1 python=$2 installed=/tmp/installed
 shift 2
@@ -130,12 +133,20 @@ async def checked_out(repository: Path, commit: str) -> AsyncGenerator[Path, Non
         there = ("--work-tree", str(base))
         await git(*there, "read-tree", commit, folder=repository, environment=index)
         await git(*there, "checkout-index", "-a", "-f", folder=repository, environment=index)
+        await in_thread(_age, base)
         await git("init", "-q", "-b", "main", folder=base)
         await git("add", "-A", "-f", ".", folder=base)
         await git("commit", "-q", "--allow-empty", "-m", "base", folder=base, environment=_NOBODY)
         yield base
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _age(folder: Path) -> None:
+    """Make all files old, so that a change is seen by its time even if it keeps the size."""
+    for place, _, names in os.walk(folder):
+        for name in names:
+            os.utime(Path(place) / name, (_LONG_AGO, _LONG_AGO), follow_symlinks=False)
 
 
 def _temporary_folder() -> Path:
