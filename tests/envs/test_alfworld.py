@@ -117,6 +117,15 @@ async def test_a_game_is_won_by_its_walkthrough_and_lost_otherwise(root: Path) -
     assert (score.hard, score.feedback) == (1, "won: after 4 steps")
 
 
+async def test_a_folder_of_games_may_be_relative(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = write_game(root, 0)
+    monkeypatch.chdir(root)
+    async with playing(Path(str(row["gamefile"])), max_steps=3, seconds=120) as game:
+        assert "Your task is to" in game.state.observation
+
+
 async def test_a_turn_tells_the_task_the_last_steps_and_the_possible_commands(root: Path) -> None:
     environment = made(root, replace(PLAIN, history=1))
     async with by_text(environment) as episode:

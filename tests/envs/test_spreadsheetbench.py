@@ -237,7 +237,7 @@ async def test_a_reply_without_a_script_scores_nothing(root: Path) -> None:
 async def test_a_missing_sheet_is_a_wrong_answer(root: Path) -> None:
     async with opened(made(root)) as episode:
         renamed = SUM.replace("book.save", "sheet.title = 'Other'\nbook.save")
-        assert "Data should be 'a sheet'" in (await scored(episode, block(renamed))).feedback
+        assert "there is no sheet 'Data'" in (await scored(episode, block(renamed))).feedback
 
 
 async def test_a_broken_gold_workbook_is_a_failure_and_no_score(root: Path) -> None:

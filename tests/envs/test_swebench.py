@@ -176,6 +176,17 @@ async def test_the_gold_patch_resolves_and_a_wrong_one_does_not(repos: Path) -> 
         assert (await scored(episode, "I give up.")).feedback.startswith("no change")
 
 
+async def test_folders_of_repositories_and_environments_may_be_relative(
+    repos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repos.parent)
+    (repos.parent / "venvs").mkdir()
+    (repos.parent / "venvs/own__calc-1.0").symlink_to(sys.prefix)
+    settings = replace(PLAIN, environments=Path("venvs"))
+    async with opened(made(Path("repos"), settings)) as episode:
+        assert "(status 0)" in await use(episode, "bash", command="python -m pytest -q tests")
+
+
 async def test_a_patch_that_breaks_another_test_does_not_resolve(repos: Path) -> None:
     environment = made(repos, replace(PLAIN, soft="fixed"))
     async with opened(environment) as episode:

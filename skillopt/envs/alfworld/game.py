@@ -101,7 +101,7 @@ async def playing(file: Path, *, max_steps: int, seconds: float) -> AsyncGenerat
     with TemporaryFile() as errors:
         starting = asyncio.ensure_future(
             asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", str(_WORKER), str(file), str(max_steps)),
+                *_command(file, max_steps),
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=errors,
@@ -117,6 +117,10 @@ async def playing(file: Path, *, max_steps: int, seconds: float) -> AsyncGenerat
             yield game
         finally:
             await asyncio.shield(_ended(starting, folder))
+
+
+def _command(file: Path, max_steps: int) -> list[str]:
+    return [sys.executable, "-I", str(_WORKER), str(file.absolute()), str(max_steps)]
 
 
 async def _ended(starting: asyncio.Future[Process], folder: Path) -> None:

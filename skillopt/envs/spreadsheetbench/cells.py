@@ -158,9 +158,18 @@ def _letters(column: int) -> str:
 @dataclass(frozen=True, slots=True)
 class Difference:
     where: str
-    """`Sheet1!B7`; without a cell: the sheet is missing."""
-    wanted: object
-    found: object
+    """`Sheet1!B7`; or a sheet that is missing."""
+    wanted: object = None
+    found: object = None
+
+    def __str__(self) -> str:
+        if "!" not in self.where:
+            return f"there is no sheet {self.where!r}"
+        return f"{self.where} should be {_quoted(self.wanted)} and is {_quoted(self.found)}"
+
+
+def _quoted(value: object) -> str:
+    return "empty" if value is None else repr(value)[:80]
 
 
 def differences(gold: Workbook, other: Workbook, ranges: Sequence[CellRange]) -> list[Difference]:
@@ -170,7 +179,7 @@ def differences(gold: Workbook, other: Workbook, ranges: Sequence[CellRange]) ->
         name = area.sheet or gold.sheetnames[0]
         right = gold[name]
         if name not in other.sheetnames:
-            found.append(Difference(name, "a sheet", None))
+            found.append(Difference(name))
             continue
         checked = other[name]
         for row, column in area.cells(right):

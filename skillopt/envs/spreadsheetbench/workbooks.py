@@ -188,16 +188,8 @@ _OFFICE_OPTIONS: Final = (
 
 
 def _told(wrong: Sequence[Difference]) -> str:
-    shown = [
-        f"{each.where} should be {_quoted(each.wanted)} and is {_quoted(each.found)}"
-        for each in wrong[:3]
-    ]
     more = f"; {len(wrong) - 3} more cells are wrong" if len(wrong) > 3 else ""
-    return "; ".join(shown) + more
-
-
-def _quoted(value: object) -> str:
-    return "empty" if value is None else repr(value)[:80]
+    return "; ".join(map(str, wrong[:3])) + more
 
 
 @dataclass(frozen=True, slots=True)

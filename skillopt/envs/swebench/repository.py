@@ -89,7 +89,7 @@ def find_repository(folder: Path, repo: str) -> Path | None:
     for each in (repo, repo.replace("/", "__"), name):
         for place in (folder / each, folder / f"{each}.git"):
             if (place / ".git").exists() or (place / "objects").is_dir():
-                return place
+                return place.absolute()
     return None
 
 
@@ -98,7 +98,7 @@ def find_python(folder: Path | None, instance: str, repo: str, version: str) -> 
     if folder is None:
         return Path(sys.prefix)
     names = (instance, f"{repo.replace('/', '__')}-{version}", repo.replace("/", "__"))
-    places = (folder / name for name in names)
+    places = (folder.absolute() / name for name in names)
     return next((place for place in places if (place / "bin/python").exists()), None)
 
 
