@@ -79,7 +79,7 @@ class Stubborn(Altered):
     [
         (Altered(fingerprint=" "), "fingerprint is not blank"),
         (Restless(), "fingerprint is stable"),
-        (Altered(serves=("smells",)), "names only images, tools and workspace"),
+        (Altered(serves=("smells",)), "names only images, tools, turns and workspace"),
         (Altered(lambda attempt: replace(attempt, messages=())), "contain the brief"),
         (Altered(lambda attempt: replace(attempt, turns=0)), "at least one turn"),
         (Altered(lambda attempt: replace(attempt, turns=3), serves=("tools",)), "limit of turns"),

@@ -69,7 +69,7 @@ def check_description(harness: Harness) -> None:
     """The fingerprint is not empty and does not change; `serves` names what there is to serve."""
     check_fingerprint(harness)
     unknown = set(_serves(harness)) - set(get_args(EpisodeNeed))
-    expect(not unknown, f"`serves` names only images, tools and workspace, not {unknown}")
+    expect(not unknown, f"`serves` names only images, tools, turns and workspace, not {unknown}")
 
 
 async def check_attempt(harness: Harness) -> None:
