@@ -5,20 +5,146 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from skillopt.app.harness import make_harness, with_agent
+from skillopt.app.models import ModelFactory
+from skillopt.config.load import load_config
+from skillopt.config.secrets import Secrets
+from skillopt.core.chat import Image
+from skillopt.core.episode import EpisodeLimits, Workspace
+from skillopt.core.ports import Harness
+from skillopt.core.rollout import Score, Trajectory
+from skillopt.model.budget import Budget, Limits, Meter
+from skillopt.model.http import Http
+from skillopt.testing.doubles import MemoryCache
+from skillopt.testing.model_server import ModelServer
+from skillopt.testing.wires import Call
+
+TARGET_KEY = "key-of-the-loopback-server-0123456789"
+_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+_FOLDER = Path(os.environ.get("SKILLOPT_AGENTS") or _CACHE / "skillopt" / "agents")
 PLANTED = "planted-words-of-the-user"
 """Stands in every file that a program might read on its own."""
 
 
+@dataclass(frozen=True)
+class AgentFacts:
+    """What a test has to know about an agent: how its model opens the skill and writes a file."""
+
+    program: str
+    root: str
+    """What follows the address of the server."""
+    key: str
+    """The variable of the key."""
+    reads: Call
+    writes: Call
+    shell: str
+    """The tool that runs a command."""
+    command: str = "command"
+    """Its argument."""
+
+    @property
+    def slow(self) -> Call:
+        return self._run("sleep 60")
+
+    @property
+    def floods(self) -> Call:
+        return self._run("yes abcdefgh | head -c 3000000")
+
+    def _run(self, command: str) -> Call:
+        return Call(self.shell, {self.command: command, "description": "a command"})
+
+
+def _skill(folder: str) -> str:
+    return f"/workspace/{folder}/skills/skillopt-target/SKILL.md"
+
+
+_OUT, _TEXT = "/workspace/out.txt", "made by the agent"
+AGENTS = {
+    "codex_exec": AgentFacts(
+        *("codex", "/v1", "OPENAI_API_KEY"),
+        Call("exec_command", {"cmd": f"cat {_skill('.agents')}"}),
+        Call("exec_command", {"cmd": f"printf '{_TEXT}' > out.txt"}),
+        *("exec_command", "cmd"),
+    ),
+    "claude_code_exec": AgentFacts(
+        *("claude", "", "ANTHROPIC_API_KEY"),
+        Call("Read", {"file_path": _skill(".claude")}),
+        Call("Write", {"file_path": _OUT, "content": _TEXT}),
+        "Bash",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class FileTask:
+    """A task with files of its own."""
+
+    brief: str = "What is the sum of the numbers in given/numbers.txt?"
+    instructions: str = "You add numbers."
+    workspace: Workspace = field(
+        default_factory=lambda: Workspace(
+            files={"given/numbers.txt": b"1\n3\n"}, collect=("*.txt", "*.md")
+        )
+    )
+    limits: EpisodeLimits = field(default_factory=EpisodeLimits)
+    images: tuple[Image, ...] = ()
+
+    async def score(self, trajectory: Trajectory) -> Score:
+        right = float(trajectory.answer == "4")
+        return Score(right, right)
+
+
+@dataclass(frozen=True)
+class OpenAgent:
+    harness: Harness
+    budget: Budget
+
+
+@asynccontextmanager
+async def open_agent(
+    name: str,
+    server: ModelServer,
+    *overrides: str,
+    path: str = "",
+    key: str = TARGET_KEY,
+    limits: Limits | None = None,
+    model: str = "m",
+    variables: Mapping[str, str] | None = None,
+    keep: Path | None = None,
+) -> AsyncGenerator[OpenAgent, None]:
+    """An agent as a run would make it from a configuration."""
+    facts = AGENTS[name]
+    config = load_config(
+        overrides=[
+            f"model.target_backend={name}",
+            f"model.target={model}",
+            f"model.target_base_url={server.url}{facts.root}",
+            f"model.{name}_path={path or installed(facts.program)}",
+            "model.target_retries=0",
+            "env.agent_seconds=120",
+            *overrides,
+        ]
+    )
+    config = with_agent(config)
+    shell = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], facts.key: key}
+    secrets = Secrets({**shell, **(variables or {})})
+    async with Http() as http:
+        budget = Budget(Meter(), limits or Limits())
+        factory = ModelFactory(secrets, http, MemoryCache(), budget)
+        target = factory.models_for(config, ["target"], {})["target"]
+        yield OpenAgent(make_harness(config, target, factory, keep), budget)
+
+
 def installed(name: str) -> str:
     """The path of a program; without it the test is skipped."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = os.environ.get("SKILLOPT_AGENTS") or Path(cache) / "skillopt" / "agents"
-    path = Path(folder) / "node_modules" / ".bin" / name
+    path = _FOLDER / "node_modules" / ".bin" / name
     if not path.exists():
         pytest.skip(f"{name} is not installed; `make agents` installs it")
     return str(path)

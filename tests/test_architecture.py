@@ -226,6 +226,8 @@ ONE_IMPORTER = {
     "envs.spreadsheetbench.workbooks": "files, previews and scripts, apart from the conversation",
     "envs.swebench.grading": "the rules of swebench, apart from what the agent does",
     "envs.sealqa.search": "a search engine and its tools, which another benchmark may use",
+    "harness.agents.launch": "given as text to an interpreter in a sandbox",
+    "harness.agents.programs": "how programs are installed, whoever runs them",
     "harness.seccomp": "numbers of the kernel, which have nothing to do with bubblewrap",
     "model.proxied": "what programs may ask in each wire format, apart from who serves them",
     "model.responses": "one file for each wire format",

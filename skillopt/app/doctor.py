@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from skillopt.aio import map_all
-from skillopt.app.harness import models_with_harness
+from skillopt.app.harness import models_with_harness, with_agent
 from skillopt.app.models import provider_model, roles_of, unwatched, with_backend_defaults
 from skillopt.app.optimizing import limits, proposer_of
 from skillopt.app.run_spec import at_fault, prepare
@@ -89,7 +89,7 @@ async def doctor(config: Config | None, secrets: Secrets, *, offline: bool) -> l
 
 async def check_models(config: Config, secrets: Secrets, *, offline: bool) -> list[DoctorFinding]:
     """Each role's backend, key and address; unless offline, its answers and the clock, too."""
-    config = with_backend_defaults(config, secrets)
+    config = with_backend_defaults(with_agent(config), secrets)
     async with Http() as http:
         ears = _Listening(http)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeGuard, cast
 
 from skillopt.app.costs import price_of
-from skillopt.app.models import ModelFactory, provider_model
+from skillopt.app.models import PROVIDERS, ModelFactory, provider_model, retries_of
 from skillopt.app.parts import NoSettings, blamed
 from skillopt.config.registry import Registry
 from skillopt.config.schema import Config, Role, settings_for
@@ -21,7 +21,7 @@ from skillopt.core.chat import Model, Reply, Request, Usage
 from skillopt.core.episode import EpisodeNeed
 from skillopt.core.ports import Environment, Harness, Sandbox, TellsNeeds
 from skillopt.errors import ConfigError, Refused
-from skillopt.harness.base import HarnessContext, HarnessKind, SandboxKind
+from skillopt.harness.base import HarnessContext, HarnessKind, SandboxKind, ServedModel
 from skillopt.model.rate_limits import AdaptiveConcurrency
 from skillopt.model.remote import Remote
 
@@ -30,6 +30,8 @@ NO_SANDBOX = (
     "machine. It can read and change your files, keys and runs, use the network, and see the right "
     "answers. Use this only where nothing is at stake, such as a throw-away container"
 )
+_EXPLICIT = {"openai_chat": "openai"}
+"""Names of backends that are not the default, but mean the same."""
 
 
 def _is_kind(found: object) -> TypeGuard[HarnessKind]:
@@ -60,6 +62,32 @@ def harness_kind(config: Config) -> HarnessKind:
     if problem := HARNESSES.unknown(config.env.harness):
         raise config.complaint("env.harness", problem)
     return HARNESSES.load(config.env.harness)
+
+
+def with_agent(config: Config) -> Config:
+    """The configuration in which an agent that is named as `model.target_backend` is the harness.
+
+    It then asks the backend that it says itself.
+    """
+    name = config.model.role("target").backend
+    if not PROVIDERS.unknown(name) or HARNESSES.unknown(name):
+        return config
+    kind = HARNESSES.load(name)
+    backend: object = getattr(kind, "backend", "")
+    if not isinstance(backend, str) or not backend:
+        told = f"{name} is a harness; write it as env.harness, and here the backend of its model"
+        raise config.complaint("model.target_backend", told)
+    if config.env.harness not in ("chat", name):
+        told = f"{config.env.harness} cannot be used together with model.target_backend: {name}"
+        raise config.complaint("env.harness", told)
+    # `openai_chat` is the default, which would give way to `model.backend`.
+    changes: dict[str, object] = {"target_backend": _EXPLICIT.get(backend, backend)}
+    settings: Mapping[str, object] = getattr(kind, "backend_settings", {})
+    for key, value in settings.items():
+        if getattr(config.model, f"target_{key}", None) is None:
+            changes[f"target_{key}"] = value
+    model = config.model.model_copy(update=changes)
+    return replace(config, model=model, env=config.env.model_copy(update={"harness": name}))
 
 
 def settings_class(config: Config) -> type[object]:
@@ -97,8 +125,18 @@ def check_harness(config: Config, environment: Environment, own: Harness | None)
         refuse_unserved(environment.name, needs, config.env.harness, served)
 
 
-def make_harness(config: Config, model: Model, factory: ModelFactory) -> Harness:
+def make_harness(
+    config: Config, model: Model, factory: ModelFactory, keep: Path | None = None
+) -> Harness:
+    """The harness; workspaces are kept in this folder, if the settings ask for it."""
     role, budget = config.model.role("target"), factory.budget
+    look = factory.secrets.setting
+    options = config.model.options(config.env.harness, "target")
+    tries = config.model.exec_empty_response_retries
+    options["empty_response_retries"] = (
+        look("EXEC_EMPTY_RESPONSE_RETRIES") if tries is None else tries
+    )
+    options["trace_to_optimizer"] = config.model.codex_trace_to_optimizer
     price = price_of(role)
     http = AdaptiveConcurrency(factory.http)
 
@@ -108,9 +146,9 @@ def make_harness(config: Config, model: Model, factory: ModelFactory) -> Harness
         await budget.charge(usage, role="target", stage="rollout")
 
     @asynccontextmanager
-    async def serve_model(owner: int | None) -> AsyncGenerator[Path, None]:
+    async def serve_model(owner: int | None) -> AsyncGenerator[ServedModel, None]:
         connection = provider_model(role, factory.secrets, http)
-        remote = connection.wire
+        remote, endpoint = connection.wire, factory.endpoint(role, connection)
         if not isinstance(remote, Remote):
             raise ConfigError(
                 f"env.harness: {config.env.harness} runs a program that asks the target over HTTP, "
@@ -122,13 +160,15 @@ def make_harness(config: Config, model: Model, factory: ModelFactory) -> Harness
             remote=remote,
             model=role.model,
             budget=budget,
-            endpoint=factory.endpoint(role, connection),
+            endpoint=endpoint,
             hide=factory.secrets.hide_values,
             price=price,
             max_tokens=role.max_tokens,
+            retries=retries_of(role, endpoint),
+            web_search=bool(options.get("web_search")),
         )
-        async with proxy.serve(owner=owner) as path:
-            yield path
+        async with proxy.serve(owner=owner):
+            yield proxy
 
     context = HarnessContext(
         model=model,
@@ -138,6 +178,10 @@ def make_harness(config: Config, model: Model, factory: ModelFactory) -> Harness
         charge=charge,
         serve_model=serve_model,
         sandbox=partial(make_sandbox, config),
+        options=options,
+        effort=role.reasoning_effort,
+        variables=look,
+        keep=keep if config.env.keep_workspaces else None,
     )
     kind = harness_kind(config)
     with blamed(kind, f"env.harness {config.env.harness}"):

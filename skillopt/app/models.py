@@ -10,7 +10,7 @@ from typing import TypeGuard
 from urllib.parse import urlsplit
 
 from skillopt.app.costs import price_of, told_price
-from skillopt.config.model_section import AS_TEXT, BACKENDS
+from skillopt.config.model_section import BACKENDS
 from skillopt.config.registry import Registry
 from skillopt.config.schema import Config, Role, RoleModel
 from skillopt.config.secrets import Secrets
@@ -57,18 +57,10 @@ def _is_provider(found: object) -> TypeGuard[type[Provider]]:
     return inspect.isclass(found) and issubclass(found, Provider)
 
 
-AGENTS = {*AS_TEXT, "cursor_exec"}
 PROVIDERS = Registry[type[Provider]]("skillopt.models", "model backend", _is_provider, BACKENDS)
 
 
 def provider_of(role: RoleModel) -> type[Provider]:
-    if role.backend in AGENTS:
-        text = AS_TEXT.get(role.backend)
-        instead = f"; {text} uses the same program to write text" if text else ""
-        raise ConfigError(
-            f"model.{role.role}_backend: {role.backend} runs a coding agent on tasks, "
-            f"which this version does not do yet{instead}"
-        )
     return PROVIDERS.load(role.backend)
 
 
@@ -76,8 +68,9 @@ def check_backends(config: Config, roles: Iterable[Role]) -> None:
     """Refuse a backend that nobody has registered, before anything is read or estimated."""
     for name in roles:
         backend = config.model.role(name).backend
-        problem = "" if backend in AGENTS else PROVIDERS.unknown(backend)
-        if problem:
+        if problem := PROVIDERS.unknown(backend):
+            if backend.endswith("_exec"):
+                problem = f"{backend} runs a coding agent on tasks, so it can only be the target"
             own = getattr(config.model, f"{name}_backend") == backend
             raise config.complaint(f"model.{name}_backend" if own else "model.backend", problem)
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from skillopt.aio import map_all
 from skillopt.app.environment import asked_roles, with_models
@@ -39,6 +40,8 @@ class RunResources:
     cache: SqliteCache
     factory: ModelFactory
     budget: Budget
+    workspaces: Path
+    """Where those of agents are kept, if they are."""
 
     def models(self) -> dict[Role, Model]:
         """One for each role of the run; none is called yet."""
@@ -56,7 +59,9 @@ class RunResources:
 
     def harness(self, target: Model) -> Harness:
         own = self.parts.supplied.harness
-        return make_harness(self.parts.config, target, self.factory) if own is None else own
+        if own is not None:
+            return own
+        return make_harness(self.parts.config, target, self.factory, self.workspaces)
 
     def runner(
         self,
@@ -100,7 +105,7 @@ async def open_resources(
         async with Http() as http:
             budget = Budget(Meter.after(cache.spent()), parts.limits, cache)
             factory = ModelFactory(secrets, http, cache, budget, queue, watch)
-            yield RunResources(parts, cache, factory, budget)
+            yield RunResources(parts, cache, factory, budget, layout.root / "workspaces")
     except Exception as error:
         hide_in_error(error, secrets.hide_values)
         raise

@@ -20,7 +20,7 @@ from skillopt.app.environment import (
     validation_tasks,
 )
 from skillopt.app.gating import setting_warnings
-from skillopt.app.harness import models_with_harness
+from skillopt.app.harness import models_with_harness, with_agent
 from skillopt.app.models import check_backends, supplied_models, with_backend_defaults
 from skillopt.app.optimizing import plan_settings, planned_parts
 from skillopt.app.parts import parts_identity
@@ -143,6 +143,8 @@ def prepare_parts(
     secrets: Secrets | None = None,
 ) -> RunParts:
     """Read and check what a run needs that asks these roles and has tasks in these splits."""
+    if supplied.harness is None and "target" not in supplied.models:
+        config = with_agent(config)
     models = models_with_harness(config, supplied.models, supplied.harness)
     check_backends(config, [role for role in roles if role not in models])
     config = with_backend_defaults(config, secrets or Secrets.load())

@@ -24,8 +24,6 @@ class Key:
     asks: bool = False
     """Whether a key of `model` is what is asked of a model; the others make the model, which has a
     fingerprint."""
-    of_agents: bool = False
-    """Of coding agents as targets, which this version does not run: accepted and checked."""
 
 
 def described(field: FieldInfo) -> Key:

@@ -73,7 +73,6 @@ class RoleModel:
 _DEFAULT_BACKEND: Final = "openai_chat"
 _ADDRESS: Final = ("backend", "base_url")
 """What makes a judge's server another one than the optimizer's."""
-_AGENT: Final = Key(of_agents=True)
 _ASKS: Final = Key(asks=True)
 
 
@@ -90,7 +89,9 @@ class ModelSection(Section):
     """openai_chat | claude_chat | qwen_chat | minimax_chat | openai_compatible | claude_cli |
     codex_cli | copilot_chat | handoff | litellm | local | scripted | module:Name"""
     target_backend: Name = _DEFAULT_BACKEND
-    """as above; write `openai` to keep openai_chat under another `backend`"""
+    """as above; write `openai` to keep openai_chat under another `backend`; or an agent:
+    codex_exec | claude_code_exec | copilot_exec | opencode_exec | gemini_exec | qwen_exec |
+    cursor_exec"""
     judge: Annotated[Name | None, Key(flat="judge_model", also=("env.judge_model",))] = None
     """model that grades, if the environment needs one; null = the optimizer"""
     judge_backend: Name | None = None
@@ -142,51 +143,58 @@ class ModelSection(Section):
     local_batch: Positive = 256
     """prompt tokens computed in one batch"""
 
-    # Programs as text models: backends claude_cli, codex_cli, copilot_chat. Keys of coding agents
-    # as targets are accepted and checked, and have no effect yet.
+    # Programs: as agents that are targets (claude_code_exec, codex_exec, copilot_exec, ...), and as
+    # text models (claude_cli, codex_cli, copilot_chat).
     claude_code_exec_path: str = ""
     """empty = claude on PATH"""
-    claude_code_exec_profile: Annotated[str, _AGENT] = ""
-    """no effect yet: for agents as targets"""
-    claude_code_exec_use_sdk: Annotated[UseSdk, _AGENT] = "auto"
-    """no effect yet: auto | sdk | cli | true | false"""
-    claude_code_exec_effort: Annotated[Effort, _AGENT] = "medium"
-    """no effect yet: as reasoning_effort"""
-    claude_code_exec_max_thinking_tokens: Annotated[Count, _AGENT] = 16384
-    """no effect yet"""
+    claude_code_exec_profile: str = ""
+    """agent: ~/.claude/NAME.json as its settings; empty = none"""
+    claude_code_exec_use_sdk: UseSdk = "auto"
+    """agent: any value starts the program, as the SDK does"""
+    claude_code_exec_effort: Effort = "medium"
+    """agent: medium = reasoning_effort"""
+    claude_code_exec_max_thinking_tokens: Count = 16384
+    """agent: maximum tokens of reasoning; 0 = none"""
     codex_exec_path: Annotated[str, Key(also=("codex_path", "codex_cli_bin", "codex_bin"))] = ""
     """empty = codex on PATH"""
     codex_exec_profile: str = ""
     """empty = none"""
     codex_exec_sandbox: Annotated[
         Literal["", "read-only", "workspace-write", "danger-full-access"],
-        Key(also=("sandbox", "codex_sandbox"), of_agents=True),
+        Key(also=("sandbox", "codex_sandbox")),
     ] = ""
-    """no effect yet: read-only | workspace-write | danger-full-access"""
-    codex_exec_reasoning_effort: Annotated[Effort, _AGENT] = ""
-    """no effect yet: as reasoning_effort"""
-    codex_exec_use_sdk: Annotated[UseSdk, _AGENT] = None
-    """no effect yet: auto | sdk | cli | true | false; null = auto"""
-    codex_exec_network_access: Annotated[bool | None, _AGENT] = None
-    """no effect yet"""
-    codex_exec_web_search: Annotated[bool | None, _AGENT] = None
-    """no effect yet"""
-    codex_exec_approval_policy: Annotated[
-        Literal["", "untrusted", "on-failure", "on-request", "never"], _AGENT
-    ] = ""
-    """no effect yet: untrusted | on-failure | on-request | never"""
-    codex_trace_to_optimizer: Annotated[bool, _AGENT] = True
-    """no effect yet: show the actions of the agent to the optimizer"""
-    cursor_exec_path: Annotated[str, _AGENT] = ""
-    """no effect yet: empty = cursor-agent on PATH"""
-    cursor_exec_sandbox: Annotated[Literal["", "enabled", "disabled"], _AGENT] = ""
-    """no effect yet: enabled | disabled"""
+    """agent: its own sandbox within ours; empty = danger-full-access, which ours limits"""
+    codex_exec_reasoning_effort: Effort = ""
+    """agent: empty = reasoning_effort"""
+    codex_exec_use_sdk: UseSdk = None
+    """agent: any value starts the program, as the SDK does"""
+    codex_exec_network_access: bool | None = None
+    """agent: true = network besides the model, as env.network"""
+    codex_exec_web_search: bool | None = None
+    """agent: true = the provider may search the web"""
+    codex_exec_approval_policy: Literal["", "untrusted", "on-failure", "on-request", "never"] = ""
+    """agent: empty = never, because nobody is there to ask"""
+    codex_trace_to_optimizer: bool = True
+    """any agent: show its actions to the optimizer; false = only its answer"""
+    exec_empty_response_retries: Count | None = None
+    """any agent: further starts after an empty answer; null = EXEC_EMPTY_RESPONSE_RETRIES, else
+    1"""
+    cursor_exec_path: str = ""
+    """empty = cursor-agent on PATH"""
+    cursor_exec_sandbox: Literal["", "enabled", "disabled"] = ""
+    """agent: its own sandbox within ours; empty = disabled"""
     copilot_exec_path: str = ""
     """empty = copilot on PATH"""
     copilot_exec_home: str = ""
     """its home folder; empty = default"""
-    copilot_exec_allow_all_tools: Annotated[bool | None, _AGENT] = None
-    """no effect yet"""
+    copilot_exec_allow_all_tools: bool | None = None
+    """agent: false = only tools that it allows by itself"""
+    opencode_exec_path: str = ""
+    """empty = opencode on PATH"""
+    gemini_exec_path: str = ""
+    """empty = gemini on PATH"""
+    qwen_exec_path: str = ""
+    """empty = qwen on PATH"""
     copilot_chat_optimizer_model: str = ""
     """empty = optimizer"""
     copilot_chat_target_model: str = ""
@@ -232,6 +240,10 @@ class ModelSection(Section):
             left_open=frozenset(key for key, value in settings.items() if value == _default(key)),
             **settings,
         )
+
+    def options(self, family: str, role: Role) -> dict[str, Any]:
+        """Keys that begin with a name, without it; those of the role go before the others."""
+        return _own_settings(family, (role,), self.model_dump())
 
     def _label(self, role: Role) -> str:
         if role == "judge" and self.judge_backend is not None:

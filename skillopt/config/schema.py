@@ -148,21 +148,10 @@ def _of_a_part(key: str, sections: Mapping[str, Section]) -> bool:
 
 def _without_effect(config: Config) -> Iterator[str]:
     """What was asked for and is not done; a value that is the default asks for nothing."""
-    given, values = config.given, config.values()
+    given = config.given
     for key, why in IGNORED.items():
         if key in given:
             yield _line(key, f"has no effect: {why}", given)
-    unused = [
-        key
-        for key, field in KEYS.items()
-        if described(field).of_agents and key in given and values[key] != field.default
-    ]
-    if unused:
-        places = sorted({given[key].origin for key in unused})
-        yield (
-            f"{', '.join(unused)}: no effect yet, because this version does not run coding agents "
-            f"as targets [{', '.join(places)}]"
-        )
 
 
 def settings_for(

@@ -328,7 +328,10 @@ class EnvSection(Section):
     prompts: str = ""
     """folder whose *.md files replace the built-in prompts of the same name"""
     harness: Name = "chat"
-    """how the target works on a task: chat | tools | code | module:Name"""
+    """how the target works on a task: chat | tools | code | an agent (see
+    model.target_backend) | module:Name"""
+    keep_workspaces: Annotated[bool, _MAY_CHANGE] = False
+    """keep the folders in which agents worked, in workspaces/ of the run directory"""
     sandbox: Annotated[Name, Key(flat="env_sandbox")] = "bubblewrap"
     """where code of a model is run: bubblewrap | module:Name"""
     unsafe_no_sandbox: bool = False

@@ -2,16 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from skillopt.core.chat import Model, Usage
 from skillopt.core.ports import Harness, Sandbox
+from skillopt.errors import ModelError
 
 S = TypeVar("S")
+
+
+def _unset(_: str) -> str | None:
+    return None
+
+
+class ServedModel(Protocol):
+    """The target as a program can ask it, over a unix socket."""
+
+    @property
+    def path(self) -> Path:
+        """The socket."""
+        ...
+
+    @property
+    def usage(self) -> Usage:
+        """What all calls took so far; it is paid."""
+        ...
+
+    @property
+    def asking(self) -> int:
+        """How many calls are under way."""
+        ...
+
+    @property
+    def trouble(self) -> ModelError | None:
+        """Why the last call failed; None: it was answered."""
+        ...
+
+    def heard(self, words: str) -> bool:
+        """Whether a request that was sent holds these words."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,12 +62,21 @@ class HarnessContext(Generic[S]):
 
     It is on disk when this returns. `BudgetSpent`: it exceeds a limit.
     """
-    serve_model: Callable[[int | None], AbstractAsyncContextManager[Path]]
+    serve_model: Callable[[int | None], AbstractAsyncContextManager[ServedModel]]
     """Serves the target on a unix socket, for programs of a user (`Sandbox.user`) that speak the
-    API of OpenAI or Anthropic. They need no key; what they spend is charged. `BudgetSpent` at the
-    end: a limit was reached. `ConfigError`: the target has no such API."""
+    API of OpenAI, Anthropic or Google. They need no key; what they spend is charged. `BudgetSpent`
+    or `AccessError` at the end: no further call can be made. `ConfigError`: the target has no such
+    API."""
     sandbox: Callable[[], Sandbox]
     """For code that a model wrote; `ConfigError` where there is none on this machine."""
+    options: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Keys of `model` that begin with the name of the harness, without it: `path`, `sandbox`."""
+    effort: str = ""
+    """The reasoning effort of the target; empty: left to the model."""
+    variables: Callable[[str], str | None] = _unset
+    """Environment variables that may be shown, such as `HOME`."""
+    keep: Path | None = None
+    """Where the folders in which agents worked are kept; None: nowhere."""
 
 
 @runtime_checkable
@@ -43,8 +85,10 @@ class HarnessKind(Protocol):
 
     It may also have `Settings`, a dataclass whose fields become keys of `env`; `serves`, as in
     `TellsServed`; `uses_model = False` if it never asks the target model, which then needs no key;
-    and `uses_sandbox = True` if it cannot do without one, so that a missing one is an error before
-    anything is spent.
+    `uses_sandbox = True` if it cannot do without one, so that a missing one is an error before
+    anything is spent;
+    and `backend`, the backend of the model that it asks, so that its own name can be given as
+    `model.target_backend`, with `backend_settings`, what keys of `model` then are.
     """
 
     def create(self, context: HarnessContext[Any], /) -> Harness:

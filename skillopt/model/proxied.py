@@ -282,11 +282,9 @@ def read_answer(answer: bytes) -> list[dict[str, Json]]:
         found = read_json(answer)
     except ValueError:
         return []
-    return [each for each in (found if isinstance(found, list) else [found]) if _is_object(each)]
-
-
-def _is_object(value: Json) -> bool:
-    return isinstance(value, dict)
+    return [
+        each for each in (found if isinstance(found, list) else [found]) if isinstance(each, dict)
+    ]
 
 
 def broken_off(events: list[dict[str, Json]]) -> str:

@@ -78,6 +78,8 @@ class ModelProxy:
     """Whether the server may search the web for the program."""
     role: str = "target"
     stage: str = "rollout"
+    path: Path = field(default_factory=Path)
+    """The socket, while it is served."""
     calls: list[ProxiedCall] = field(default_factory=list[ProxiedCall])
     asking: int = 0
     """Calls under way."""
@@ -103,7 +105,7 @@ class ModelProxy:
         """
         runner = web.ServerRunner(web.Server(self._handle, access_log=None), shutdown_timeout=0.1)
         with TemporaryDirectory(prefix="skillopt-") as folder:
-            path = Path(folder) / "model"
+            self.path = path = Path(folder) / "model"
             await runner.setup()
             try:
                 await web.UnixSite(runner, str(path)).start()

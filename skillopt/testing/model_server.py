@@ -1,8 +1,9 @@
 """A model provider on loopback, to drive programs and backends without a network or a key.
 
-It speaks OpenAI responses (`*/responses`), OpenAI chat completions (`*/chat/completions`) and
-Anthropic messages (`*/messages`, `*/messages/count_tokens`), whole and streamed, lists its models
-(`GET */models`) and records every request, also those that it does not understand.
+It speaks OpenAI responses (`*/responses`), OpenAI chat completions (`*/chat/completions`),
+Anthropic messages (`*/messages`, `*/messages/count_tokens`) and Google's `*:generateContent`,
+`*:streamGenerateContent` and `*:countTokens`, whole and streamed, lists its models (`GET */models`)
+and records every request, also those that it does not understand.
 
     async with ModelServer([Call("shell", {"command": "ls"}), Say("done")]) as server:
         ...  # point a program at server.url or f"{server.url}/v1"
@@ -16,8 +17,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Final, cast
@@ -30,6 +32,7 @@ from skillopt.testing.wires import (
     TROUBLES,
     Act,
     CompletionsWire,
+    GeminiWire,
     Json,
     MessagesWire,
     Object,
@@ -38,6 +41,8 @@ from skillopt.testing.wires import (
     Wire,
     model_list,
 )
+
+_NAMED: Final = re.compile(r"/models/([^/:?]+):")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,8 @@ class ReceivedRequest:
 
     @property
     def model(self) -> str:
-        return str(self._fields.get("model", ""))
+        named = _NAMED.search(self.path)
+        return named[1] if named else str(self._fields.get("model", ""))
 
     @property
     def tools(self) -> tuple[str, ...]:
@@ -67,13 +73,14 @@ class ReceivedRequest:
     def key(self) -> str:
         """The key that came with it; blank: none."""
         headers = {name.lower(): value for name, value in self.headers.items()}
-        given = headers.get("x-api-key") or headers.get("authorization", "")
+        own = headers.get("x-api-key") or headers.get("x-goog-api-key")
+        given = own or headers.get("authorization", "")
         return given.removeprefix("Bearer ")
 
     @property
     def streamed(self) -> bool:
         """Whether the answer is wanted piece by piece."""
-        return self._fields.get("stream") is True
+        return self._fields.get("stream") is True or ":streamGenerateContent" in self.path
 
     @property
     def _fields(self) -> Object:
@@ -85,6 +92,8 @@ def _tool_names(tools: Json) -> Iterator[str]:
         match tool:
             case {"function": {"name": str(name)}} | {"name": str(name)} | {"type": str(name)}:
                 yield name
+            case {"functionDeclarations": list(declared)}:
+                yield from _tool_names(declared)
             case _:
                 yield json.dumps(tool)
 
@@ -123,7 +132,8 @@ class LoopbackServer(ABC):
 class ModelServer(LoopbackServer):
     """Does as `script` says, one act per question; the last one goes on for ever."""
 
-    script: Sequence[Act] = (Say("an answer"),)
+    script: Sequence[Act] | Callable[[ReceivedRequest], Act] = (Say("an answer"),)
+    """A function is asked what to do."""
     keys: frozenset[str] = frozenset()
     """Keys that open it; none: any does."""
     requests: list[ReceivedRequest] = field(default_factory=list[ReceivedRequest])
@@ -153,6 +163,8 @@ class ModelServer(LoopbackServer):
             return web.json_response({**model_list("m"), "models": []})
         if asked.method == "POST" and request.path.endswith("/messages/count_tokens"):
             return web.json_response({"input_tokens": SENT})
+        if asked.method == "POST" and request.path.endswith(":countTokens"):
+            return web.json_response({"totalTokens": SENT})
         return web.json_response({"error": {"message": "there is no such path"}}, status=404)
 
     async def _answer(
@@ -169,7 +181,9 @@ class ModelServer(LoopbackServer):
             trouble = TROUBLES[error]
             return web.json_response(wire.error(trouble), status=trouble.status)
         turn = next(self._turns)
-        answer = wire(str(turn), asked.model, self.script[min(turn, len(self.script) - 1)])
+        script = self.script
+        act = script(asked) if callable(script) else script[min(turn, len(script) - 1)]
+        answer = wire(str(turn), asked.model, act)
         if not asked.streamed:
             return web.json_response(answer.whole())
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
@@ -202,4 +216,6 @@ _WIRES: Final[Mapping[str, type[Wire]]] = {
     "/responses": ResponsesWire,
     "/chat/completions": CompletionsWire,
     "/messages": MessagesWire,
+    ":generateContent": GeminiWire,
+    ":streamGenerateContent": GeminiWire,
 }

@@ -49,7 +49,14 @@ class Call:
     """Text: what a tool without a schema takes (OpenAI responses only)."""
 
 
-Act: TypeAlias = Say | Call
+@dataclass(frozen=True, slots=True)
+class Decline:
+    """Refuse to answer, as models do for reasons of safety."""
+
+    text: str = "I cannot help with that."
+
+
+Act: TypeAlias = Say | Call | Decline
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +119,8 @@ class Wire(ABC):
                 return called
             case Say(cut=was_cut):
                 return cut if was_cut else done
+            case Decline():
+                return done
 
 
 class ResponsesWire(Wire):
@@ -167,16 +176,15 @@ class ResponsesWire(Wire):
                     given = json.dumps(dict(arguments))
                     yield {"type": "function_call", **call, "arguments": given}
             case Say(text) if text:
-                part: Object = {"type": "output_text", "text": text, "annotations": []}
-                yield {
-                    "type": "message",
-                    "id": f"msg_{self.turn}",
-                    "role": "assistant",
-                    "status": "completed",
-                    "content": [part],
-                }
+                yield self._said({"type": "output_text", "text": text, "annotations": []})
+            case Decline(text):
+                yield self._said({"type": "refusal", "refusal": text})
             case _:
                 pass
+
+    def _said(self, part: Object) -> Object:
+        said: Object = {"type": "message", "id": f"msg_{self.turn}", "role": "assistant"}
+        return {**said, "status": "completed", "content": [part]}
 
 
 class CompletionsWire(Wire):
@@ -202,6 +210,8 @@ class CompletionsWire(Wire):
         match self.act:
             case Say(text):
                 return {"role": "assistant", "content": text}
+            case Decline(text):
+                return {"role": "assistant", "content": None, "refusal": text}
             case Call(tool, arguments):
                 called: Object = {"name": tool, "arguments": _json(arguments)}
                 call: Object = {"index": 0, "id": f"call_{self.turn}", "type": "function"}
@@ -267,14 +277,15 @@ class MessagesWire(Wire):
             case Call(tool, arguments):
                 block: Object = {"type": "tool_use", "id": f"toolu_{self.turn}", "name": tool}
                 yield {**block, "input": cast("Json", json.loads(_json(arguments)))}
-            case Say(text) if text:
+            case Say(text) | Decline(text) if text:
                 yield {"type": "text", "text": text}
             case _:
                 pass
 
     @property
     def _end(self) -> str:
-        return self._ending("tool_use", "max_tokens", "end_turn")
+        declined = isinstance(self.act, Decline)
+        return "refusal" if declined else self._ending("tool_use", "max_tokens", "end_turn")
 
     @property
     def _usage(self) -> Object:
@@ -285,6 +296,45 @@ class MessagesWire(Wire):
             "cache_creation_input_tokens": tokens.stored,
             "output_tokens": tokens.written,
         }
+
+
+class GeminiWire(Wire):
+    """Google's generateContent."""
+
+    @staticmethod
+    def error(trouble: Trouble) -> Object:
+        error: Object = {"code": trouble.status, "message": trouble.message}
+        return {"error": {**error, "status": trouble.code.upper()}}
+
+    def whole(self) -> Object:
+        match self.act:
+            case Call(tool, arguments):
+                given = cast("Json", json.loads(_json(arguments)))
+                parts: list[Json] = [{"functionCall": {"name": tool, "args": given}}]
+            case Say(text) | Decline(text):
+                parts = [{"text": text}]
+        content: Object = {"role": "model", "parts": parts}
+        end = (
+            "SAFETY"
+            if isinstance(self.act, Decline)
+            else self._ending("STOP", "MAX_TOKENS", "STOP")
+        )
+        tokens = self.tokens
+        return {
+            "candidates": [{"content": content, "finishReason": end, "index": 0}],
+            "usageMetadata": {
+                "promptTokenCount": tokens.sent,
+                "cachedContentTokenCount": tokens.cached,
+                "candidatesTokenCount": tokens.written - tokens.thought,
+                "thoughtsTokenCount": tokens.thought,
+                "totalTokenCount": tokens.sent + tokens.written,
+            },
+            "modelVersion": self.model,
+            "responseId": f"g_{self.turn}",
+        }
+
+    def events(self) -> Iterator[Event]:
+        yield "", self.whole()
 
 
 def _json(arguments: Mapping[str, Json] | str) -> str:

@@ -132,7 +132,8 @@ async def test_names_and_keys_that_are_misspelt_are_told_before_anything_is_spen
 ) -> None:
     done = await trained(project, "env.harness=shuot")
     assert "env.harness: no harness is named 'shuot'; did you mean 'shout'?" in done.err
-    assert "known: chat, shout, or module:Name for your own" in done.err
+    assert "known: chat, claude_code_exec, " in done.err
+    assert "shout, or module:Name for your own" in done.err
     done = await trained(project, "env.marc=!")
     assert "env.marc: unknown key" in done.err
     assert "did you mean 'env.mark'?" in done.err
@@ -473,9 +474,9 @@ class Program:
     async def run(self, episode: Episode, skill: Skill, *, replicate: int = 0) -> Trajectory:
         files = {"main.py": ASKING.encode(), "task.txt": episode.brief.encode()}
         sandbox = self.context.sandbox()
-        async with self.context.serve_model(sandbox.user) as path:
-            command = ["python3", "main.py", str(path)]
-            result = await sandbox.run(command, Workspace(files=files), sockets=[path])
+        async with self.context.serve_model(sandbox.user) as served:
+            command = ["python3", "main.py", str(served.path)]
+            result = await sandbox.run(command, Workspace(files=files), sockets=[served.path])
         return Trajectory((), result.stdout.strip(), exit_status=result.status)
 
 

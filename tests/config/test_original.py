@@ -142,14 +142,14 @@ def test_quotes_make_nothing_else_a_number_or_switch(
     assert str(caught.value).startswith(message)
 
 
-def test_keys_of_agents_that_have_no_effect_yet_are_told_once_and_together() -> None:
+def test_keys_of_agents_have_an_effect_and_are_not_warned_of() -> None:
     config = load_config(
         ours("base.yaml"),
         overrides=["codex_exec_sandbox=read-only", "cursor_exec_path=/opt/cursor"],
     )
-    (told,) = [each for each in config.warnings if "no effect yet" in each]
-    assert told.startswith("model.codex_exec_sandbox, model.cursor_exec_path: no effect yet")
-    assert "command line (codex_exec_sandbox=read-only)" in told
+    assert not [each for each in config.warnings if "exec" in each]
+    assert config.model.options("codex_exec", "target")["sandbox"] == "read-only"
+    assert config.model.options("cursor_exec", "target")["path"] == "/opt/cursor"
 
 
 def test_a_blank_value_of_a_role_leaves_the_shared_one_in_force() -> None:

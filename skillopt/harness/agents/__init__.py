@@ -1,0 +1,1 @@
+"""Agent programs as harnesses: one file for each."""

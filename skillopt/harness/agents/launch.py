@@ -1,0 +1,64 @@
+"""Runs inside of a sandbox: makes a home, opens the door to the model, and starts a program.
+
+It is given as text to a Python interpreter that has nothing of ours, so it uses the standard
+library only. Programs speak TCP, and the only network that they have is loopback: what they send
+there is passed on to a unix socket.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+DOOR = "@DOOR@"
+"""Stands for the address of the model wherever a program is told it."""
+
+
+def copy(source: socket.socket, sink: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(65536):
+            sink.sendall(data)
+    for end in (source, sink):
+        with suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)
+
+
+def serve(listener: socket.socket, model: str) -> None:
+    while True:
+        program, _ = listener.accept()
+        outside = socket.socket(socket.AF_UNIX)
+        try:
+            outside.connect(model)
+        except OSError:
+            program.close()
+            continue
+        for pair in ((program, outside), (outside, program)):
+            threading.Thread(target=copy, args=pair, daemon=True).start()
+
+
+def main(plan: dict[str, Any]) -> int:
+    listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    threading.Thread(target=serve, args=(listener, plan["model"]), daemon=True).start()
+    for folder in plan["folders"]:
+        Path(folder).mkdir(mode=0o700, parents=True)
+    for name, text in plan["files"].items():
+        path = Path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text.replace(DOOR, url), encoding="utf-8")
+    command = [word.replace(DOOR, url) for word in plan["command"]]
+    variables = {name: value.replace(DOOR, url) for name, value in plan["variables"].items()}
+    done = subprocess.run(  # noqa: S603 - what it runs is the user's choice
+        command, env=variables, stdin=subprocess.DEVNULL, check=False
+    )
+    return 128 - done.returncode if done.returncode < 0 else done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(json.loads(sys.argv[1])))
