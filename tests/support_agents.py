@@ -79,6 +79,30 @@ AGENTS = {
         Call("Write", {"file_path": _OUT, "content": _TEXT}),
         "Bash",
     ),
+    "copilot_exec": AgentFacts(
+        *("copilot", "/v1", "OPENAI_API_KEY"),
+        Call("view", {"path": _skill(".github")}),
+        Call("create", {"path": _OUT, "file_text": _TEXT}),
+        "bash",
+    ),
+    "gemini_exec": AgentFacts(
+        *("gemini", "/v1beta", "GEMINI_API_KEY"),
+        Call("read_file", {"file_path": _skill(".gemini")}),
+        Call("write_file", {"file_path": _OUT, "content": _TEXT}),
+        "run_shell_command",
+    ),
+    "opencode_exec": AgentFacts(
+        *("opencode", "/v1", "OPENAI_API_KEY"),
+        Call("read", {"filePath": _skill(".opencode")}),
+        Call("write", {"filePath": _OUT, "content": _TEXT}),
+        "bash",
+    ),
+    "qwen_exec": AgentFacts(
+        *("qwen", "/v1", "QWEN_CHAT_API_KEY"),
+        Call("read_file", {"file_path": _skill(".qwen")}),
+        Call("write_file", {"file_path": _OUT, "content": _TEXT}),
+        "run_shell_command",
+    ),
 }
 
 
@@ -187,15 +211,19 @@ def _files(traces: Path) -> dict[str, str]:
     rules = (
         "AGENTS.md", "CLAUDE.md", "GEMINI.md", ".claude/CLAUDE.md", ".codex/AGENTS.md",
         ".codex/memories/MEMORY.md", ".copilot/copilot-instructions.md", ".copilot/AGENTS.md",
-        ".github/copilot-instructions.md", ".claude/agents/planted.md",
+        ".github/copilot-instructions.md", ".claude/agents/planted.md", "QWEN.md",
+        ".gemini/GEMINI.md", ".qwen/QWEN.md", ".config/opencode/AGENTS.md",
     )  # fmt: skip
     skills = [f"{each}/skills/planted/SKILL.md" for each in (".agents", ".claude", ".codex")]
-    skills += [f"{each}/skills/planted/SKILL.md" for each in (".copilot", ".github")]
+    skills += [f"{each}/skills/planted/SKILL.md" for each in (".copilot", ".github", ".gemini")]
+    skills += [f"{each}/skills/planted/SKILL.md" for each in (".qwen", ".config/opencode")]
     server = {"type": "stdio", "command": sys.executable, "args": ["-c", _leave(traces / "mcp")]}
     servers = json.dumps({"mcpServers": {"planted": {**server, "tools": ["*"]}}})
     command = f"{sys.executable} -c '{_leave(traces / 'hook')}'"
     hook = [{"hooks": [{"type": "command", "command": command}]}]
     hooks = {"hooks": {"UserPromptSubmit": hook, "SessionStart": hook, "Stop": hook}}
+    local = {"type": "local", "command": [sys.executable, "-c", _leave(traces / "mcp")]}
+    opencode = json.dumps({"mcp": {"planted": local}, "instructions": ["AGENTS.md"]})
     codex = (
         f'developer_instructions = "{PLANTED}"\n'
         f'[mcp_servers.planted]\ncommand = "{sys.executable}"\n'
@@ -210,6 +238,9 @@ def _files(traces: Path) -> dict[str, str]:
         ".codex/config.toml": codex,
         ".codex/hooks.json": json.dumps(hooks),
         ".copilot/mcp-config.json": servers,
+        ".gemini/settings.json": servers,
+        ".qwen/settings.json": servers,
+        ".config/opencode/opencode.json": opencode,
         ".copilot/config.json": json.dumps({"trusted_folders": ["/"], "planted": PLANTED}),
     }
 

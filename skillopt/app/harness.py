@@ -181,6 +181,7 @@ def make_harness(
         options=options,
         effort=role.reasoning_effort,
         variables=look,
+        secret=factory.secrets.get,
         keep=keep if config.env.keep_workspaces else None,
     )
     kind = harness_kind(config)

@@ -75,6 +75,8 @@ class HarnessContext(Generic[S]):
     """The reasoning effort of the target; empty: left to the model."""
     variables: Callable[[str], str | None] = _unset
     """Environment variables that may be shown, such as `HOME`."""
+    secret: Callable[[str], str | None] = _unset
+    """The same for those that are secret, for a program that needs one of its own."""
     keep: Path | None = None
     """Where the folders in which agents worked are kept; None: nowhere."""
 

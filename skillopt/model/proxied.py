@@ -9,7 +9,8 @@ from typing import Final, Literal, TypeAlias
 
 from skillopt.core.chat import Usage
 from skillopt.core.intake import Json, json_lines, read_json
-from skillopt.model.wire import count, usage_apart, usage_of
+from skillopt.model.gemini import usage_of_gemini
+from skillopt.model.wire import usage_apart, usage_of
 
 Asked: TypeAlias = Literal[
     "/chat/completions",
@@ -316,10 +317,7 @@ def counted_usage(asked: Asked, events: list[dict[str, Json]]) -> Usage | None:
         case "/messages":
             usage = usage_apart(counts)
         case _:
-            made = count(counts.get("candidatesTokenCount"))
-            made += count(counts.get("thoughtsTokenCount"))
-            sent = count(counts.get("promptTokenCount"))
-            usage = Usage(1, sent, made, min(sent, count(counts.get("cachedContentTokenCount"))))
+            usage = usage_of_gemini(counts)
     return usage if usage is not None and (usage.input or usage.output) else None
 
 

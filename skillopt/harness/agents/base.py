@@ -9,6 +9,7 @@ import re
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache
@@ -32,12 +33,14 @@ from skillopt.harness.base import HarnessContext, ServedModel
 from skillopt.harness.places import SkillPlace, packaged
 from skillopt.harness.workspace import write_files
 
-KEY: Final = "skillopt"
+KEY: Final = "kept-outside-of-the-sandbox"
 """Given to programs that insist on a key; the real one is added outside of the sandbox."""
 DOOR: Final = launch.DOOR
 HOME: Final = "/tmp/home"  # noqa: S108 - of the sandbox
 _TEMPORARY: Final = "/tmp/tmp"  # noqa: S108 - beside the home: codex refuses a home below it
 _TASK: Final = "task.md"
+_PLAN: Final = ".skillopt-plan.json"
+"""Gone before the program starts; not an argument, for those can be read by others."""
 _ATTACHMENTS: Final = "attachments"
 _IN_PROMPT: Final = 60_000
 """Bytes of a task that are told in the prompt; a longer one has to be read from its file."""
@@ -51,6 +54,7 @@ _LIMITS: Final = SandboxLimits(
     output_bytes=2**26,
 )
 _PLAIN: Final = re.compile(r"[A-Za-z0-9 ,.;:!?()/+*=_-]{8,}")
+_ONE_CALL: Final = Usage(1)
 _SAID: Final = 600
 """Characters of a program's own words that an error repeats."""
 
@@ -150,6 +154,20 @@ class _Workplace:
     pictures: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _NoDoor:
+    """Stands in for the model where a program has its own."""
+
+    path: Path = Path()
+    usage: Usage = _ONE_CALL
+    asking: int = 0
+    trouble: None = None
+
+    def heard(self, words: str) -> bool:
+        del words
+        return False
+
+
 class AgentHarness(ABC):
     """Base of the agents: a subclass says how its program is started and how it reports."""
 
@@ -169,6 +187,8 @@ class AgentHarness(ABC):
     backend: ClassVar[str]
     """The backend of the model that it asks, if only the agent is named."""
     backend_settings: ClassVar[Mapping[str, object]] = {}
+    uses_model: ClassVar[bool] = True
+    """False: it asks a server of its own, with a key of its own."""
     place: ClassVar[SkillPlace]
     folder: ClassVar[str]
     """The folder in a user's home that holds its settings."""
@@ -223,16 +243,18 @@ class AgentHarness(ABC):
         for _ in range(self.starts):
             seconds = limits.seconds or self.settings.agent_seconds
             await self.context.check_budget()
-            async with self.context.serve_model(self.sandbox.user) as served:
+            async with self._door() as served:
                 result = await self._start(workplace, served, workplace.prompt + reminder, seconds)
                 waiting = served.asking > 0
             # A limit or a key that ends the run has been raised by now.
             if served.trouble is not None:
                 raise served.trouble
             used += served.usage
+            if not self.uses_model:
+                await self.context.charge(served.usage)
             report = self.read(json_lines(result.stdout))
             reached = self._check(result, report, limits.seconds is not None, waiting)
-            opened = _opened(skill, served)
+            opened = _opened(skill, served, report)
             answer = self._answer(report, result)
             if empty_ok or reached or not is_blank(answer):
                 return self._trajectory(
@@ -240,6 +262,11 @@ class AgentHarness(ABC):
                 )
             reminder = "\n\nEnd with a message that holds your answer; it must not be empty."
         raise HarnessError(f"{self.program} ended without an answer, {self.starts} times")
+
+    def _door(self) -> AbstractAsyncContextManager[ServedModel]:
+        if self.uses_model:
+            return self.context.serve_model(self.sandbox.user)
+        return nullcontext(_NoDoor())
 
     # ---- before
 
@@ -329,7 +356,7 @@ class AgentHarness(ABC):
         parts = [self.path] if runner is None else [self.path, runner]
         shown = {*folders, *(each for part in parts for each in programs.needed(part, home))}
         plan = {
-            "model": str(served.path),
+            "model": str(served.path) if self.uses_model else "",
             "folders": [HOME, _TEMPORARY],
             "files": {f"{HOME}/{name}": text for name, text in how.home.items()},
             "command": [str(self.path.resolve()), *how.arguments],
@@ -342,15 +369,16 @@ class AgentHarness(ABC):
                 **how.variables,
             },
         }
-        files = workplace.files
+        given = {**workplace.files.files, _PLAN: json.dumps(plan).encode()}
+        files = replace(workplace.files, files=given)
         if self.context.keep is not None:
             files = replace(files, collect=("*",), max_bytes=2**28, max_file_bytes=2**26)
         result = await self.sandbox.run(
-            [str(python), "-I", "-S", "-c", _launcher(), json.dumps(plan)],
+            [str(python), "-I", "-S", "-c", _launcher(), _PLAN],
             files,
             replace(_LIMITS, seconds=seconds),
             network=call.network,
-            sockets=[served.path],
+            sockets=[served.path] if self.uses_model else [],
             programs=sorted(shown),
         )
         if self.context.keep is not None:
@@ -454,7 +482,7 @@ def _attached(images: Sequence[Image]) -> Iterator[tuple[str, bytes]]:
         yield f"{_ATTACHMENTS}/image-{number}.{kind}", base64.b64decode(image.data)
 
 
-def _opened(skill: Skill, served: ServedModel) -> bool | None:
+def _opened(skill: Skill, served: ServedModel, report: AgentReport) -> bool | None:
     """Whether the model has seen the text of the skill, of which it is told only what it is about.
 
     None: the skill is too short to tell.
@@ -464,7 +492,11 @@ def _opened(skill: Skill, served: ServedModel) -> bool | None:
     rules = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     pieces = [piece.strip() for line in rules for piece in _PLAIN.findall(line)]
     told = [piece for piece in pieces if piece and piece not in about]
-    return served.heard(max(told, key=len)) if told else None
+    if not told:
+        return None
+    rule = max(told, key=len)
+    results = (message.text for message in report.messages if message.role == "tool")
+    return served.heard(rule) or any(rule in text for text in results)
 
 
 def _shortened(message: Message) -> Message:

@@ -32,7 +32,6 @@ _VARIABLES: Final = {
     "IS_SANDBOX": "1",
 }
 _TOOLS: Final = "Bash,Edit,Glob,Grep,NotebookEdit,Read,Skill,TodoWrite,Write"
-_FINAL: Final = ("success", "error_max_turns")
 
 
 class ClaudeCodeExec(AgentHarness):
@@ -66,24 +65,29 @@ class ClaudeCodeExec(AgentHarness):
         return AgentLaunch([*arguments, "--", call.prompt], variables, home)
 
     def read(self, events: Iterable[dict[str, Json]]) -> AgentReport:
-        told = Transcript()
-        answer: str | None = None
-        problem = ""
-        for event in events:
-            match event:
-                case {"type": "assistant" | "user", "message": {"content": list(blocks)}}:
-                    for block in blocks:
-                        tell_block(told, block)
-                case {"type": "result", "is_error": True, **rest}:
-                    problem = str(rest.get("result") or rest.get("subtype"))
-                case {"type": "result", "result": str(text)}:
-                    answer = text
-                case _:
-                    pass
-        return told.report(answer, problem)
+        return read_stream(events)
 
 
-def tell_block(told: Transcript, block: Json) -> None:
+def read_stream(events: Iterable[dict[str, Json]]) -> AgentReport:
+    """What the events of `stream-json` tell, which several programs print."""
+    told = Transcript()
+    answer: str | None = None
+    problem = ""
+    for event in events:
+        match event:
+            case {"type": "assistant" | "user", "message": {"content": list(blocks)}}:
+                for block in blocks:
+                    _tell(told, block)
+            case {"type": "result", "is_error": True, **rest}:
+                problem = str(rest.get("result") or rest.get("subtype"))
+            case {"type": "result", "result": str(text)}:
+                answer = text
+            case _:
+                pass
+    return told.report(answer, problem)
+
+
+def _tell(told: Transcript, block: Json) -> None:
     """A piece of a message as Anthropic's API writes it."""
     match block:
         case {"type": "text", "text": str(text)}:

@@ -43,9 +43,11 @@ def serve(listener: socket.socket, model: str) -> None:
 
 
 def main(plan: dict[str, Any]) -> int:
-    listener = socket.create_server(("127.0.0.1", 0), backlog=64)
-    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    threading.Thread(target=serve, args=(listener, plan["model"]), daemon=True).start()
+    url = ""
+    if plan["model"]:
+        listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        threading.Thread(target=serve, args=(listener, plan["model"]), daemon=True).start()
     for folder in plan["folders"]:
         Path(folder).mkdir(mode=0o700, parents=True)
     for name, text in plan["files"].items():
@@ -61,4 +63,7 @@ def main(plan: dict[str, Any]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(json.loads(sys.argv[1])))
+    given = Path(sys.argv[1])
+    text = given.read_text("utf-8")
+    given.unlink()
+    sys.exit(main(json.loads(text)))
