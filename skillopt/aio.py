@@ -99,6 +99,18 @@ async def within(seconds: float | None, work: Coroutine[object, object, T]) -> T
         return task.result()
 
 
+async def unless(event: asyncio.Event, work: Coroutine[object, object, T]) -> T | None:
+    """The result of work; None if the event comes first, for then the work is cancelled."""
+    tasks = asyncio.ensure_future(work), asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return tasks[0].result() if tasks[0].done() else None
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
 _CONTROL = (
     StopIteration,
     GeneratorExit,

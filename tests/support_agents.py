@@ -48,10 +48,12 @@ class AgentFacts:
     """The tool that runs a command."""
     command: str = "command"
     """Its argument."""
+    seconds: int = 60
+    """In which it has surely done something, on a machine that has other things to do."""
 
     @property
     def slow(self) -> Call:
-        return self._run("sleep 60")
+        return self._run("sleep 100")
 
     @property
     def floods(self) -> Call:
@@ -71,13 +73,13 @@ AGENTS = {
         *("codex", "/v1", "OPENAI_API_KEY"),
         Call("exec_command", {"cmd": f"cat {_skill('.agents')}"}),
         Call("exec_command", {"cmd": f"printf '{_TEXT}' > out.txt"}),
-        *("exec_command", "cmd"),
+        *("exec_command", "cmd", 20),
     ),
     "claude_code_exec": AgentFacts(
         *("claude", "", "ANTHROPIC_API_KEY"),
         Call("Read", {"file_path": _skill(".claude")}),
         Call("Write", {"file_path": _OUT, "content": _TEXT}),
-        "Bash",
+        *("Bash", "command", 20),
     ),
     "copilot_exec": AgentFacts(
         *("copilot", "/v1", "OPENAI_API_KEY"),

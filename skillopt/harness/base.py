@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -35,6 +36,11 @@ class ServedModel(Protocol):
     @property
     def asking(self) -> int:
         """How many calls are under way."""
+        ...
+
+    @property
+    def over(self) -> asyncio.Event:
+        """Set when no further call can be made, so that there is nothing to wait for."""
         ...
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import AsyncGenerator, Callable
@@ -85,6 +86,8 @@ class ModelProxy:
     """Calls under way."""
     ended: BudgetSpent | AccessError | None = None
     """Why no further call can be made."""
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set as soon as that is so."""
     trouble: ModelError | None = None
     """Why the last call failed; None: it was answered."""
 
@@ -132,12 +135,12 @@ class ModelProxy:
             answer = await self._answer(ends[0], bytes(body))
         except UnfitRequest as error:
             return _error(error.status, str(error))
-        except BudgetSpent as error:
+        except (BudgetSpent, AccessError) as error:
             self.ended = error
-            return _error(402, str(error))
+            self.over.set()
+            status = 402 if isinstance(error, BudgetSpent) else _GIVEN_UP
+            return _error(status, self._without_secrets(str(error)))
         except SkilloptError as error:
-            if isinstance(error, AccessError):
-                self.ended = error
             return _error(_GIVEN_UP, self._without_secrets(str(error)))
         finally:
             self.asking -= 1

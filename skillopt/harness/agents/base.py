@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import os
@@ -19,6 +20,7 @@ from typing import ClassVar, Final, Literal
 
 from typing_extensions import Self
 
+from skillopt.aio import unless
 from skillopt.core.abilities import images_of, limits_of, workspace_of
 from skillopt.core.chat import Image, Message, ToolCall, Usage
 from skillopt.core.episode import ReachedLimit, Workspace
@@ -38,6 +40,7 @@ KEY: Final = "kept-outside-of-the-sandbox"
 DOOR: Final = launch.DOOR
 HOME: Final = "/tmp/home"  # noqa: S108 - of the sandbox
 _TEMPORARY: Final = "/tmp/tmp"  # noqa: S108 - beside the home: codex refuses a home below it
+_OUTPUT: Final = "/tmp/output"  # noqa: S108 - of the sandbox
 _TASK: Final = "task.md"
 _PLAN: Final = ".skillopt-plan.json"
 """Gone before the program starts; not an argument, for those can be read by others."""
@@ -162,6 +165,7 @@ class _NoDoor:
     usage: Usage = _ONE_CALL
     asking: int = 0
     trouble: None = None
+    over: asyncio.Event = field(default_factory=asyncio.Event)
 
     def heard(self, words: str) -> bool:
         del words
@@ -247,8 +251,8 @@ class AgentHarness(ABC):
                 result = await self._start(workplace, served, workplace.prompt + reminder, seconds)
                 waiting = served.asking > 0
             # A limit or a key that ends the run has been raised by now.
-            if served.trouble is not None:
-                raise served.trouble
+            if result is None or served.trouble is not None:
+                raise served.trouble or HarnessError("the model cannot be asked any more")
             used += served.usage
             if not self.uses_model:
                 await self.context.charge(served.usage)
@@ -337,7 +341,8 @@ class AgentHarness(ABC):
 
     async def _start(
         self, workplace: _Workplace, served: ServedModel, prompt: str, seconds: float
-    ) -> SandboxResult:
+    ) -> SandboxResult | None:
+        """What came of the program; None: it was ended, for the model cannot be asked any more."""
         home, own = self.home, self.context.options.get("home")
         call = AgentCall(
             model=self.context.model_name,
@@ -358,6 +363,7 @@ class AgentHarness(ABC):
         plan = {
             "model": str(served.path) if self.uses_model else "",
             "folders": [HOME, _TEMPORARY],
+            "output": _OUTPUT,
             "files": {f"{HOME}/{name}": text for name, text in how.home.items()},
             "command": [str(self.path.resolve()), *how.arguments],
             "variables": {
@@ -373,7 +379,7 @@ class AgentHarness(ABC):
         files = replace(workplace.files, files=given)
         if self.context.keep is not None:
             files = replace(files, collect=("*",), max_bytes=2**28, max_file_bytes=2**26)
-        result = await self.sandbox.run(
+        work = self.sandbox.run(
             [str(python), "-I", "-S", "-c", _launcher(), _PLAN],
             files,
             replace(_LIMITS, seconds=seconds),
@@ -381,7 +387,8 @@ class AgentHarness(ABC):
             sockets=[served.path] if self.uses_model else [],
             programs=sorted(shown),
         )
-        if self.context.keep is not None:
+        result = await unless(served.over, work)
+        if self.context.keep is not None and result is not None:
             _keep(self.context.keep, workplace, result)
         return result
 

@@ -56,10 +56,19 @@ def main(plan: dict[str, Any]) -> int:
         path.write_text(text.replace(DOOR, url), encoding="utf-8")
     command = [word.replace(DOOR, url) for word in plan["command"]]
     variables = {name: value.replace(DOOR, url) for name, value in plan["variables"].items()}
-    done = subprocess.run(  # noqa: S603 - what it runs is the user's choice
-        command, env=variables, stdin=subprocess.DEVNULL, check=False
-    )
-    return 128 - done.returncode if done.returncode < 0 else done.returncode
+    # Not a pipe: what some programs write at their very end never gets through one.
+    with open(plan["output"], "wb") as output, open(plan["output"], "rb") as written:  # noqa: PTH123
+        program = subprocess.Popen(  # noqa: S603 - what it runs is the user's choice
+            command, env=variables, stdin=subprocess.DEVNULL, stdout=output
+        )
+        code = None
+        while code is None:
+            with suppress(subprocess.TimeoutExpired):
+                code = program.wait(0.05)
+            while data := written.read(65536):
+                sys.stdout.buffer.write(data)
+            sys.stdout.flush()
+    return 128 - code if code < 0 else code
 
 
 if __name__ == "__main__":

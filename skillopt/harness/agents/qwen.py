@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from skillopt.core.intake import Json
@@ -18,6 +19,7 @@ from skillopt.harness.agents.base import (
 from skillopt.harness.agents.claude import read_stream
 from skillopt.harness.places import PLACES
 
+_FAILED: Final = "[API Error:"
 _SETTINGS: Final[Json] = {
     "security": {"auth": {"selectedType": "openai"}, "folderTrust": {"enabled": False}},
     "privacy": {"usageStatisticsEnabled": False},
@@ -49,4 +51,8 @@ class QwenExec(AgentHarness):
         return AgentLaunch(arguments, variables, {".qwen/settings.json": json.dumps(_SETTINGS)})
 
     def read(self, events: Iterable[dict[str, Json]]) -> AgentReport:
-        return read_stream(events)
+        """A failed call is told as if the model had said it."""
+        report = read_stream(events)
+        if report.answer is not None and report.answer.startswith(_FAILED):
+            return replace(report, answer=None, problem=report.answer)
+        return report
