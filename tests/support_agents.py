@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from skillopt.app.harness import make_harness, with_agent
+from skillopt.app.harness import make_harness, models_with_harness, with_agent
 from skillopt.app.models import ModelFactory
 from skillopt.config.load import load_config
 from skillopt.config.secrets import Secrets
@@ -68,6 +68,7 @@ def _skill(folder: str) -> str:
 
 
 _OUT, _TEXT = "/workspace/out.txt", "made by the agent"
+CURSOR = AgentFacts("cursor-agent", "", "CURSOR_API_KEY", Call("", {}), Call("", {}), "")
 AGENTS = {
     "codex_exec": AgentFacts(
         *("codex", "/v1", "OPENAI_API_KEY"),
@@ -146,7 +147,7 @@ async def open_agent(
     keep: Path | None = None,
 ) -> AsyncGenerator[OpenAgent, None]:
     """An agent as a run would make it from a configuration."""
-    facts = AGENTS[name]
+    facts = AGENTS.get(name, CURSOR)
     config = load_config(
         overrides=[
             f"model.target_backend={name}",
@@ -160,11 +161,12 @@ async def open_agent(
     )
     config = with_agent(config)
     shell = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], facts.key: key}
-    secrets = Secrets({**shell, **(variables or {})})
+    secrets = Secrets({**shell, "CURSOR_API_KEY": "key-of-cursor", **(variables or {})})
     async with Http() as http:
         budget = Budget(Meter(), limits or Limits())
         factory = ModelFactory(secrets, http, MemoryCache(), budget)
-        target = factory.models_for(config, ["target"], {})["target"]
+        own = models_with_harness(config, {}, None)
+        target = factory.models_for(config, ["target"], own)["target"]
         yield OpenAgent(make_harness(config, target, factory, keep), budget)
 
 

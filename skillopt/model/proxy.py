@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -111,7 +111,7 @@ class ModelProxy:
             self.path = path = Path(folder) / "model"
             await runner.setup()
             try:
-                await web.UnixSite(runner, str(path)).start()
+                await _whole(web.UnixSite(runner, str(path)).start())
                 if owner is not None:
                     os.chown(path, owner, -1)
                     os.chown(folder, owner, -1)
@@ -236,6 +236,16 @@ class ModelProxy:
         headers = {**self.remote.headers, **await self.remote.caller.credentials.headers()}
         url, timeout = _address(self.remote.url, asked, self.model), self.remote.timeout
         return await self.remote.http.send(url, headers=headers, timeout=timeout, body=body)
+
+
+async def _whole(work: Coroutine[object, object, None]) -> None:
+    """Do it to its end: a server that is cancelled while it starts would leave its socket open."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await task
+        raise
 
 
 def _address(url: str, asked: Asked, model: str) -> str:

@@ -21,14 +21,21 @@ _SAMPLE: Final = 2**20
 
 
 def interpreter(program: Path, path: str | None) -> Path | None:
-    """What runs a script that names its interpreter as `env NAME`; None: it needs nothing."""
-    with program.open("rb") as file:
-        first = file.read(_LOOKED_AT).splitlines()[:1]
-    words = first[0].split() if first and first[0].startswith(b"#!") else []
-    if len(words) < 2 or Path(words[0].decode(errors="replace")).name != "#!env".removeprefix("#!"):
+    """What runs a script that names its interpreter as `env NAME`; None: it is in the system."""
+    words = _first_line(program).split()
+    if len(words) < 2 or Path(words[0]).name != "env":
         return None
-    found = shutil.which(words[-1].decode(errors="replace"), path=path)
-    return None if found is None else Path(found).absolute()
+    found = shutil.which(words[-1], path=path)
+    # A script in place of an interpreter chooses one by settings that are not in the sandbox.
+    return None if found is None or _first_line(Path(found)) else Path(found).absolute()
+
+
+def _first_line(program: Path) -> str:
+    """What follows `#!`; empty: it is no script."""
+    with program.open("rb") as file:
+        start = file.read(_LOOKED_AT)
+    line = start.split(b"\n", 1)[0].decode(errors="replace")
+    return line.removeprefix("#!").strip() if line.startswith("#!") else ""
 
 
 def needed(program: Path, home: Path) -> Iterator[Path]:
