@@ -8,25 +8,21 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
-from functools import cache
 from itertools import count
 from pathlib import Path, PurePosixPath
-from tempfile import gettempdir, mkdtemp
+from tempfile import mkdtemp
 from typing import Final
 
 from skillopt.core.episode import LeftFiles, Workspace, check_inside
+from skillopt.core.temporary import swept
 
 _DEEPEST: Final = 100
 """Folders within folders that are looked into."""
 _MOST_FILES: Final = 10_000
 """Files that are read out or named as left out."""
-_PREFIX: Final = "skillopt-sandbox-"
-_STALE: Final = 60.0
-"""Seconds after which a folder that nobody holds has lost its process."""
 
 
 def write_files(folder: Path, workspace: Workspace) -> None:
@@ -174,38 +170,14 @@ def _descended(level: int, part: str, owner: int | None, flags: int) -> int:
 
 @contextmanager
 def temporary_folder() -> Generator[Path, None, None]:
-    """A folder for one sandbox, removed in the end.
-
-    Those of processes that were killed are removed by the next process that makes one.
-    """
-    import fcntl  # not everywhere, and neither are sandboxes
-
-    _sweep(gettempdir())
-    folder = Path(mkdtemp(prefix=_PREFIX))
-    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        yield folder
-    finally:
-        with suppress(OSError):
-            remove_folder(folder)
-        os.close(held)
-
-
-@cache
-def _sweep(place: str) -> None:
-    import fcntl
-
-    for folder in Path(place).glob(f"{_PREFIX}*"):
-        with suppress(OSError):
-            if time.time() - folder.lstat().st_ctime < _STALE:
-                continue
-            held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    """A folder for one sandbox, removed in the end, even if we are killed."""
+    with swept("sandbox") as prefix:
+        folder = Path(mkdtemp(prefix=prefix))
+        try:
+            yield folder
+        finally:
+            with suppress(OSError):
                 remove_folder(folder)
-            finally:
-                os.close(held)
 
 
 def remove_folder(folder: Path) -> None:

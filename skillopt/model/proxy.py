@@ -16,6 +16,7 @@ from aiohttp import web
 
 from skillopt.core.chat import Usage
 from skillopt.core.intake import BODY_BYTES
+from skillopt.core.temporary import swept
 from skillopt.errors import AccessError, BudgetSpent, ModelError, Refused, SkilloptError
 from skillopt.model.budget import Budget
 from skillopt.model.completions import Completions
@@ -107,7 +108,7 @@ class ModelProxy:
         If no further call can be made, the reason is raised at the end.
         """
         runner = web.ServerRunner(web.Server(self._handle, access_log=None), shutdown_timeout=0.1)
-        with TemporaryDirectory(prefix="skillopt-") as folder:
+        with swept("model") as prefix, TemporaryDirectory(prefix=prefix) as folder:
             self.path = path = Path(folder) / "model"
             await runner.setup()
             try:
