@@ -100,10 +100,10 @@ def _clean_environment() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if not key.startswith(unwanted)}
 
 
-async def until(condition: Callable[[], bool]) -> None:
+async def until(condition: Callable[[], bool], seconds: int = 30) -> None:
     """Wait for something that happens in another process."""
-    for _ in range(3000):
+    for _ in range(100 * seconds):
         if condition():
             return
         await asyncio.sleep(0.01)
-    raise AssertionError("it did not happen within 30 s")
+    raise AssertionError(f"it did not happen within {seconds} s")
