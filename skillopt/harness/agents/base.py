@@ -52,8 +52,11 @@ _RESULT_CHARS: Final = 20_000
 _LIMITS: Final = SandboxLimits(
     seconds=1.0,
     memory=2**46,  # JavaScript engines reserve far more than they use
+    total_memory=2**33,
     processes=1024,
+    open_files=2**14,
     file_bytes=2**30,
+    disk_bytes=2**32,
     output_bytes=2**26,
 )
 _PLAIN: Final = re.compile(r"[A-Za-z0-9 ,.;:!?()/+*=_-]{8,}")
@@ -407,6 +410,8 @@ class AgentHarness(ABC):
         """
         if result.ended_by == "output":
             raise HarnessError(f"{self.program} printed more than {_LIMITS.output_bytes:,} bytes")
+        if result.ended_by in ("disk", "memory"):
+            raise HarnessError(f"{self.program} used more {result.ended_by} than it may")
         if result.ended_by == "seconds":
             if limited and not waiting:
                 return "seconds"
