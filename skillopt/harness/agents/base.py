@@ -38,9 +38,8 @@ from skillopt.harness.workspace import write_files
 KEY: Final = "kept-outside-of-the-sandbox"
 """Given to programs that insist on a key; the real one is added outside of the sandbox."""
 DOOR: Final = launch.DOOR
-HOME: Final = "/tmp/home"  # noqa: S108 - of the sandbox
-_TEMPORARY: Final = "/tmp/tmp"  # noqa: S108 - beside the home: codex refuses a home below it
-_OUTPUT: Final = "/tmp/output"  # noqa: S108 - of the sandbox
+HOME: Final = launch.HOME
+WORK: Final = launch.WORK
 _TASK: Final = "task.md"
 _PLAN: Final = ".skillopt-plan.json"
 """Gone before the program starts; not an argument, for those can be read by others."""
@@ -109,7 +108,10 @@ class AgentCall:
 
 @dataclass(frozen=True, slots=True)
 class AgentLaunch:
-    """How to start a program; `DOOR` stands for the address of the model."""
+    """How to start a program.
+
+    `DOOR` stands for the address of the model, `HOME` for its home, `WORK` for its workspace.
+    """
 
     arguments: Sequence[str]
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -365,13 +367,9 @@ class AgentHarness(ABC):
         shown = {*folders, *(each for part in parts for each in programs.needed(part, home))}
         plan = {
             "model": str(served.path) if self.uses_model else "",
-            "folders": [HOME, _TEMPORARY],
-            "output": _OUTPUT,
-            "files": {f"{HOME}/{name}": text for name, text in how.home.items()},
+            "home": dict(how.home),
             "command": [str(self.path.resolve()), *how.arguments],
             "variables": {
-                "HOME": HOME,
-                "TMPDIR": _TEMPORARY,
                 "PATH": path,
                 "LANG": "C.UTF-8",
                 "NO_COLOR": "1",

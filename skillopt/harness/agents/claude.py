@@ -9,6 +9,7 @@ from skillopt.core.intake import Json
 from skillopt.errors import ConfigError
 from skillopt.harness.agents.base import (
     DOOR,
+    HOME,
     KEY,
     AgentCall,
     AgentHarness,
@@ -56,7 +57,7 @@ class ClaudeCodeExec(AgentHarness):
             arguments += ["--effort", call.effort]
         home = dict[str, str]()
         if profile := call.option("profile"):
-            arguments += ["--settings", "/tmp/home/profile.json"]  # noqa: S108 - of the sandbox
+            arguments += ["--settings", f"{HOME}/profile.json"]
             home["profile.json"] = _profile(call, profile)
         thinking = call.options.get("max_thinking_tokens")
         variables = {**_VARIABLES}

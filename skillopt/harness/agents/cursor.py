@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from skillopt.core.intake import Json
 from skillopt.errors import ConfigError
 from skillopt.harness.agents.base import (
+    WORK,
     AgentCall,
     AgentHarness,
     AgentLaunch,
@@ -43,7 +44,7 @@ class CursorExec(AgentHarness):
                 "cursor_exec asks the servers of Cursor; allow it the network with env.network: "
                 "true"
             )
-        arguments = ["-p", "--output-format", "stream-json", "--trust", "--workspace", "/workspace"]
+        arguments = ["-p", "--output-format", "stream-json", "--trust", "--workspace", WORK]
         arguments += ["--sandbox", call.option("sandbox") or "disabled", "--force"]
         arguments += ["--model", call.model, call.prompt]
         return AgentLaunch(arguments, {"CURSOR_API_KEY": key})

@@ -8,6 +8,7 @@ there is passed on to a unix socket.
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -18,6 +19,10 @@ from typing import Any
 
 DOOR = "@DOOR@"
 """Stands for the address of the model wherever a program is told it."""
+HOME = "@HOME@"
+"""The same for its home."""
+WORK = "@WORK@"
+"""The same for the folder in which it works."""
 
 
 def copy(source: socket.socket, sink: socket.socket) -> None:
@@ -48,16 +53,24 @@ def main(plan: dict[str, Any]) -> int:
         listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         threading.Thread(target=serve, args=(listener, plan["model"]), daemon=True).start()
-    for folder in plan["folders"]:
-        Path(folder).mkdir(mode=0o700, parents=True)
-    for name, text in plan["files"].items():
-        path = Path(name)
+    place = Path(os.environ["TMPDIR"])  # noqa: TID251 - the environment is of our making
+    # Beside each other: codex refuses a home below the folder for temporary files.
+    home, temporary, printed = place / "home", place / "temporary", place / "printed"
+    home.mkdir(mode=0o700)
+    temporary.mkdir(mode=0o700)
+
+    def told(text: str) -> str:
+        return text.replace(DOOR, url).replace(HOME, str(home)).replace(WORK, str(Path.cwd()))
+
+    for name, text in plan["home"].items():
+        path = home / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text.replace(DOOR, url), encoding="utf-8")
-    command = [word.replace(DOOR, url) for word in plan["command"]]
-    variables = {name: value.replace(DOOR, url) for name, value in plan["variables"].items()}
+        path.write_text(told(text), encoding="utf-8")
+    command = [told(word) for word in plan["command"]]
+    variables = {name: told(value) for name, value in plan["variables"].items()}
+    variables = {"HOME": str(home), "TMPDIR": str(temporary), **variables}
     # Not a pipe: what some programs write at their very end never gets through one.
-    with open(plan["output"], "wb") as output, open(plan["output"], "rb") as written:  # noqa: PTH123
+    with printed.open("wb") as output, printed.open("rb") as written:
         program = subprocess.Popen(  # noqa: S603 - what it runs is the user's choice
             command, env=variables, stdin=subprocess.DEVNULL, stdout=output
         )
