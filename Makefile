@@ -83,15 +83,18 @@ test-envs: $(VENV)/.benchmarks ## run the tests of the benchmarks for real (comp
 	$(BIN)/python -m pytest -q tests/envs -n $(JOBS)
 
 AGENTS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/skillopt/agents
-PROGRAMS := @anthropic-ai/claude-code@2.1.197 @github/copilot@1.0.102 @openai/codex@0.166.0
+PACKAGES := claude=@anthropic-ai/claude-code@2.1.197 codex=@openai/codex@0.166.0 \
+  copilot=@github/copilot@1.0.102 gemini=@google/gemini-cli@0.61.0 opencode=opencode-ai@1.18.33 \
+  qwen=@qwen-code/qwen-code@0.15.10
+PROGRAMS ?= claude codex copilot gemini opencode qwen
 
-agents: ## install claude, codex and copilot for test-agents (860 MB in the user's cache; needs npm)
+agents: ## install agent programs for test-agents (1.4 GB in the user's cache; needs npm); PROGRAMS="claude codex": only these
 	@if command -v npm >/dev/null; then \
-	  mkdir -p "$(AGENTS)" && npm install --prefix "$(AGENTS)" --no-save --no-audit --no-fund --loglevel error $(PROGRAMS); \
+	  mkdir -p "$(AGENTS)" && npm install --prefix "$(AGENTS)" --no-save --no-audit --no-fund --loglevel error $(foreach program,$(PROGRAMS),$(patsubst $(program)=%,%,$(filter $(program)=%,$(PACKAGES)))); \
 	else echo "npm is not installed: tests with real programs are skipped"; fi
 
-test-agents: $(VENV)/.developing agents ## run the tests with the real programs claude, codex and copilot (installs them)
-	SKILLOPT_AGENTS="$(AGENTS)" $(BIN)/python -m pytest -q -m agents -n $(JOBS)
+test-agents: $(VENV)/.developing agents ## run the tests with real agent programs (installs them); PROGRAMS="claude codex": only these
+	SKILLOPT_AGENTS="$(AGENTS)" SKILLOPT_PROGRAMS="$(PROGRAMS)" $(BIN)/python -m pytest -q -m agents -n $(JOBS)
 
 LOWEST := .venv-lowest
 

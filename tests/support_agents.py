@@ -170,9 +170,16 @@ async def open_agent(
         yield OpenAgent(make_harness(config, target, factory, keep), budget)
 
 
+def program_folder() -> Path:
+    """Where `make agents` installs."""
+    return _FOLDER
+
+
 def installed(name: str) -> str:
     """The path of a program; without it the test is skipped."""
     path = _FOLDER / "node_modules" / ".bin" / name
+    if name not in os.environ.get("SKILLOPT_PROGRAMS", name).split():
+        pytest.skip(f"{name} is not among PROGRAMS")
     if not path.exists():
         pytest.skip(f"{name} is not installed; `make agents` installs it")
     return str(path)

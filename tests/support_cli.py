@@ -83,9 +83,9 @@ async def started(
             await process.communicate()
 
 
-async def finish(process: asyncio.subprocess.Process) -> Done:
+async def finish(process: asyncio.subprocess.Process, seconds: float = 240) -> Done:
     """Wait for the end of a process."""
-    out, err = await asyncio.wait_for(process.communicate(), 240)
+    out, err = await asyncio.wait_for(process.communicate(), seconds)
     return Done(process.returncode or 0, out.decode(), err.decode())
 
 

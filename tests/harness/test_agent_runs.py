@@ -9,8 +9,10 @@ import re
 import signal
 import sqlite3
 from collections import Counter
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from aiohttp import web
@@ -57,6 +59,14 @@ def program(folder: Path) -> str:
     return str(path)
 
 
+@pytest.fixture
+def place() -> Generator[Path, None, None]:
+    """A folder for temporary files that every user can reach, as /tmp is."""
+    with TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o1777)
+        yield Path(folder)
+
+
 def folders(place: Path) -> list[str]:
     return sorted(each.name for each in place.iterdir() if each.name.startswith("skillopt-"))
 
@@ -82,10 +92,10 @@ def left() -> tuple[list[str], list[str], str]:
 
 
 async def test_many_agents_at_once_leave_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tempfile.tempdir", "/tmp")
-    path, before = program(tmp_path), folders(Path("/tmp"))
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+    path = program(tmp_path)
     async with ModelServer([Say("4")]) as server:
         async with open_agent("claude_code_exec", server, path=path) as agent:
 
@@ -102,12 +112,12 @@ async def test_many_agents_at_once_leave_nothing_behind(
     assert now[0] == state[0]
     assert len(now[1]) <= len(state[1]) + 2 * AT_ONCE, "idle connections to the server"
     assert now[2] == state[2]
-    assert [each for each in folders(Path("/tmp")) if each not in before] == []
+    assert folders(place) == []
     assert processes(str(tmp_path)) == []
 
 
 @pytest.mark.parametrize(
-    "limits", [Limits(calls=7), Limits(tokens=40_000)], ids=["calls", "tokens"]
+    "limits", [Limits(calls=7), Limits(tokens=12_000)], ids=["calls", "tokens"]
 )
 async def test_many_agents_at_once_never_exceed_a_limit(limits: Limits, tmp_path: Path) -> None:
     async with (
@@ -118,7 +128,8 @@ async def test_many_agents_at_once_never_exceed_a_limit(limits: Limits, tmp_path
             limits=limits,
         ) as agent,
     ):
-        tasks = [FileTask(brief=f"This is question number {n}.") for n in range(16)]
+        # A text that has as many bytes as the server says to have read tokens, and more.
+        tasks = [FileTask(brief=f"Question {n}. {'more words ' * 150}") for n in range(16)]
         runs = [agent.harness.run(task, SKILL) for task in tasks]
         done = await asyncio.gather(*runs, return_exceptions=True)
         served = len(server.questions)
@@ -161,36 +172,34 @@ def project(folder: Path, size: int) -> str:
     rows = [{"input": f"This is question number {n}.", "answer": "4"} for n in range(size)]
     (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     (folder / "skill.md").write_text(SKILL.render(), encoding="utf-8")
-    (folder / "tmp").mkdir()
     return program(folder)
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 async def test_a_run_that_is_stopped_leaves_nothing_behind(
-    how: signal.Signals, tmp_path: Path
+    how: signal.Signals, tmp_path: Path, place: Path
 ) -> None:
-    path, mounts = project(tmp_path, AT_ONCE), left()[2]
-    os.chmod(tmp_path / "tmp", 0o1777)  # noqa: PTH101
+    # A third of the rows is the first split, and all of it is attempted at once.
+    path, mounts = project(tmp_path, 3 * AT_ONCE), left()[2]
     async with Stuck() as server:
         words = arguments(server, path, f"env.workers={AT_ONCE}")
-        variables = {"ANTHROPIC_API_KEY": "k", "TMPDIR": str(tmp_path / "tmp")}
+        variables = {"ANTHROPIC_API_KEY": "k", "TMPDIR": str(place)}
         async with started(*words, cwd=tmp_path, **variables) as process:
             await until(lambda: len(server.asked) == AT_ONCE, 300)
-            assert folders(tmp_path / "tmp")
+            assert folders(place)
             process.send_signal(how)
             await asyncio.wait_for(process.communicate(), 120)
         await until(lambda: processes(str(tmp_path)) == [], 60)
-        await until(lambda: folders(tmp_path / "tmp") == [], 60)
+        await until(lambda: folders(place) == [], 60)
     assert left()[2] == mounts
 
 
 async def test_a_killed_run_pays_for_no_finished_attempt_twice(tmp_path: Path) -> None:
-    path, size = project(tmp_path, 12), 12
+    path, size = project(tmp_path, 36), 36
     variables = {"ANTHROPIC_API_KEY": "k"}
     async with Stuck(answered=frozenset(range(0, size, 2))) as server:
         words = arguments(server, path, "env.workers=8")
         async with started(*words, cwd=tmp_path, **variables) as process:
-            # Six are answered; all others have been asked or wait for a worker.
             await until(lambda: len(finished(tmp_path)) >= 4, 300)
             process.kill()
             await process.communicate()
