@@ -87,7 +87,7 @@ class ModelSection(Section):
     """frozen model that uses the skill"""
     optimizer_backend: Name = _DEFAULT_BACKEND
     """openai_chat | claude_chat | qwen_chat | minimax_chat | openai_compatible | claude_cli |
-    codex_cli | copilot_chat | handoff | litellm | local | scripted | module:Name"""
+    codex_cli | copilot_chat | gemini_chat | handoff | litellm | local | scripted | module:Name"""
     target_backend: Name = _DEFAULT_BACKEND
     """as above; write `openai` to keep openai_chat under another `backend`; or an agent:
     codex_exec | claude_code_exec | copilot_exec | opencode_exec | gemini_exec | qwen_exec |

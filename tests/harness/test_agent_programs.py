@@ -11,6 +11,7 @@ from support_agents import AGENTS, TARGET_KEY, FileTask, open_agent
 from skillopt.core.episode import Workspace
 from skillopt.core.skill import Skill
 from skillopt.errors import BudgetSpent, ConfigError, HarnessError
+from skillopt.harness.agents.programs import needed
 from skillopt.harness.sandbox import Bubblewrap
 from skillopt.model.budget import Limits
 from skillopt.testing.contracts.harnesses import check_harness
@@ -284,3 +285,27 @@ print(json.dumps({"type": "result", "is_error": False, "result": " ".join(names)
         done = await agent.harness.run(task, SKILL)
     assert done.answer == "task.md the-task.md"
     assert done.files == {"task.md": b"of the task"}
+
+
+def test_no_folder_is_shown_in_which_a_user_keeps_other_things(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    home, packages = tmp_path / "home", tmp_path / "lib" / "node_modules"
+    for path in (
+        tmp_path / "here",
+        home / "there",
+        home / ".share" / "tool" / "run",
+        packages / "tool" / "bin" / "run.js",
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("#!/bin/sh\n")
+    (tmp_path / "run").symlink_to(packages / "tool" / "bin" / "run.js")
+    shown = {
+        tmp_path / "here": [tmp_path / "here"],
+        home / "there": [home / "there"],
+        home / ".share" / "tool" / "run": [home / ".share" / "tool"],
+        tmp_path / "run": [packages],
+        Path("/usr/bin/env"): [],
+    }
+    assert {program: list(needed(program, home)) for program in shown} == shown

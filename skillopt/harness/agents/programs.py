@@ -48,7 +48,8 @@ def needed(program: Path, home: Path) -> Iterator[Path]:
     if any(real.is_relative_to(place) for place in ("/usr", "/bin", "/sbin")):
         return
     packages = [folder for folder in real.parents if folder.name == "node_modules"]
-    private = {Path("/"), Path("/tmp"), home, *home.parents}  # noqa: S108 - not to be shown whole
+    here = Path.cwd()
+    private = {Path("/tmp"), home, *home.parents, here, *here.parents}  # noqa: S108 - not shown
     if packages:
         yield packages[-1]
     elif real.parent.name == "bin" and real.parent.parent not in private:
