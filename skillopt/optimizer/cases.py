@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import AsyncIterable, Callable, Sequence
+from collections.abc import AsyncIterable, Callable, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import groupby
+from typing import NamedTuple
 
 from skillopt.core.rollout import Rollout, Score
 from skillopt.prompts.digest import shorten
@@ -41,9 +43,15 @@ def case_of(rollout: Rollout) -> Case | None:
         return None
     asked = [message.text for message in rollout.trajectory.messages if message.role == "user"]
     score = rollout.outcome
-    said = rollout.trajectory.answer.strip()
+    said = _answer_in(rollout.trajectory.answer)
     right = said if score.passed else expected_in(score.feedback)
     return Case(rollout.task, rollout.kind, asked[0] if asked else "", said, right, score.passed)
+
+
+def _answer_in(reply: str) -> str:
+    """What stands in the last `<answer>` tag, if there is one: what is around it does not count."""
+    tagged = _TAGGED.findall(reply)
+    return (tagged[-1] if tagged else reply).strip()
 
 
 def expected_in(feedback: str) -> str:
@@ -69,15 +77,19 @@ def split(cases: Sequence[Case], key: Callable[[Case], str]) -> dict[str, list[C
 
 GROUPS = 8
 """Groups of one micro-batch at most; what is in none of them is for a later step."""
+SHOWN = 6
+"""Failed cases of a group that one question shows."""
 _LABELS = 12
 """More different answers than this are no closed set."""
 _LONG = 12
 """Words from which on an answer is a text, whatever it is made of."""
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-_SENTENCE = re.compile(r"(?<=[.!?]) +")
 _END = 400
-"""Characters of a task in which its question is looked for."""
+"""Characters at both ends of a task in which its question is looked for."""
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+_WORD = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*")
 _LETTERS = re.compile(r"[^\W\d_]+(?:['\u2019 -]+[^\W\d_]+)*")
+_TAGGED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +102,11 @@ class Group:
 
 
 def grouped(cases: Sequence[Case]) -> list[Group]:
-    """The failed cases whose right answer is known, in groups; those with most failures first."""
+    """The failed cases whose right answer is known, in groups; those with most failures first.
+
+    Cases are alike by their kind, the wording of their question and the shape of the right answer;
+    many that are alike in all of this are told apart by the shape of the given answer.
+    """
     known = [case for case in cases if case.right]
     groups: list[Group] = []
     for kind, part in split(known, lambda case: case.kind).items():
@@ -107,35 +123,60 @@ def shape_of(answer: str) -> str:
     return _LETTERS.sub(_case, _NUMBER.sub("9", " ".join(answer.split())))
 
 
-def question_of(task: str) -> str:
-    """The last sentence of a task, which is where a question stands that follows its context."""
-    lines = [line.strip() for line in task[-_END:].splitlines() if line.strip()]
-    last = _SENTENCE.split(lines[-1])[-1] if lines else ""
-    return _NUMBER.sub("9", " ".join(last.split()).casefold())
-
-
 def _case(letters: re.Match[str]) -> str:
     text = letters[0]
     return "A" if text.isupper() else "a" if text.islower() else "Aa"
 
 
+def questions_of(tasks: Sequence[str]) -> list[str]:
+    """What each task asks, in the words that it shares with others of its sort; or nothing.
+
+    A question may stand before or after its context, and name something else in every task. So it
+    is the sentence that most tasks share, but not all, where a word of few tasks counts as a gap.
+    Sentences with a question mark go before others.
+    """
+    sentences = [_sentences(task) for task in tasks]
+    holding = Counter(word for said in sentences for word in {w for s in said for w in s.words})
+    usual = {word for word, times in holding.items() if times >= max(2, len(tasks) // 8)}
+    wordings = [
+        {wording: s.asks for s in said if (wording := s.wording(usual))} for said in sentences
+    ]
+    sharing = Counter(wording for each in wordings for wording in each)
+
+    def shared(each: dict[str, bool]) -> str:
+        found = [wording for wording in each if 1 < sharing[wording] < len(tasks)]
+        return max(found, key=lambda wording: (each[wording], sharing[wording]), default="")
+
+    return [shared(each) for each in wordings]
+
+
+class _Sentence(NamedTuple):
+    words: list[str]
+    asks: bool
+
+    def wording(self, usual: Set[str]) -> str:
+        """With gaps for unusual words; nothing if more than a third is left out."""
+        kept = [word if word in usual else "..." for word in self.words]
+        if 3 * kept.count("...") > len(kept):
+            return ""
+        return " ".join(word for word, _ in groupby(kept))
+
+
+def _sentences(task: str) -> list[_Sentence]:
+    ends = task if len(task) <= 2 * _END else f"{task[:_END]}\n{task[-_END:]}"
+    return [
+        _Sentence(words, sentence.endswith("?"))
+        for sentence in _SENTENCE.split(_NUMBER.sub("9", ends.casefold()))
+        if (words := _WORD.findall(sentence))
+    ]
+
+
 def _by_question(name: str, cases: Sequence[Case]) -> list[Group]:
     """By a question that several cases ask, unless all of them do; the rest by shape alone."""
-    asked = Counter(question_of(case.task) for case in cases)
-    usual = (
-        {question for question, times in asked.items() if times > 1}
-        if len(asked) > 1
-        else set[str]()
-    )
-
-    def key(case: Case) -> str:
-        question = question_of(case.task)
-        return question if question in usual else ""
-
+    asked = dict(zip(cases, questions_of([case.task for case in cases]), strict=True))
     groups: list[Group] = []
-    for question, part in split(cases, key).items():
-        label = ", ".join(filter(None, (name, f'"{question}"' if question else "")))
-        groups += _by_shape(label, part)
+    for question, part in split(cases, asked.__getitem__).items():
+        groups += _by_shape(_named(name, f'"{question}"' if question else ""), part)
     return groups
 
 
@@ -144,11 +185,26 @@ def _by_shape(name: str, cases: Sequence[Case]) -> list[Group]:
     labels = {case.right for case in cases}
     if len(labels) <= _LABELS and 2 * len(labels) <= len(cases):
         return [_group(name or "one of a few labels", cases)]
-    shapes = split(cases, lambda case: shape_of(case.right))
-    return [
-        _group(", ".join(filter(None, (name, f"answer like {shape}"))), part)
-        for shape, part in shapes.items()
+    groups: list[Group] = []
+    for shape, part in split(cases, lambda case: shape_of(case.right)).items():
+        groups += _by_given(_group(_named(name, f"answer like {shape}"), part))
+    return groups
+
+
+def _by_given(group: Group) -> list[Group]:
+    """More failures than one question shows, by the shape of the given answer."""
+    if len(group.failed) <= SHOWN:
+        return [group]
+    shapes = split(group.failed, lambda case: shape_of(case.said))
+    large = {shape: part for shape, part in shapes.items() if 2 * len(part) >= SHOWN}
+    rest = [case for shape, part in shapes.items() if shape not in large for case in part]
+    if len(large) + bool(rest) == 1:
+        return [group]
+    parts = [
+        Group(_named(group.name, f"given like {shape}"), part, group.solved)
+        for shape, part in large.items()
     ]
+    return [*parts, *([Group(group.name, rest, group.solved)] if rest else [])]
 
 
 def _pooled(name: str, groups: Sequence[Group]) -> list[Group]:
@@ -157,9 +213,8 @@ def _pooled(name: str, groups: Sequence[Group]) -> list[Group]:
     alone = [group for group in groups if len(group.failed) == 1]
     if len(alone) <= 1:
         return [*several, *alone]
-    label = ", ".join(filter(None, (name, "several sorts")))
-    rest = Group(label, [case for group in alone for case in group.failed])
-    return [*several, rest]
+    rest = [case for group in alone for case in group.failed]
+    return [*several, Group(_named(name, "several sorts"), rest)]
 
 
 def _group(name: str, cases: Sequence[Case]) -> Group:
@@ -167,9 +222,18 @@ def _group(name: str, cases: Sequence[Case]) -> Group:
     return Group(name, failed, [case for case in cases if case.passed])
 
 
+def _named(*parts: str) -> str:
+    return ", ".join(filter(None, parts))
+
+
 def contrasting(cases: Sequence[Case], most: int) -> list[Case]:
-    """So many cases, with as many different right answers as possible; order of appearance."""
-    by_answer = list(split(cases, lambda case: case.right).values())
-    rounds = max(map(len, by_answer), default=0)
-    chosen = [alike[n] for n in range(rounds) for alike in by_answer if n < len(alike)][:most]
+    """So many cases, as different as possible; in order of appearance.
+
+    Different by the right answer if some have the same one, or else by the shape of the given one.
+    """
+    alike = list(split(cases, lambda case: case.right).values())
+    if len(alike) == len(cases):
+        alike = list(split(cases, lambda case: shape_of(case.said)).values())
+    rounds = max(map(len, alike), default=0)
+    chosen = [part[n] for n in range(rounds) for part in alike if n < len(part)][:most]
     return [case for case in cases if case in chosen]

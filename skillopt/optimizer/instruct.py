@@ -21,14 +21,21 @@ from skillopt.core.sink import Phase
 from skillopt.core.skill import Skill
 from skillopt.core.tokens import estimate as tokens_in
 from skillopt.errors import Unusable
-from skillopt.optimizer.cases import GROUPS, ROOM, Case, Group, contrasting, grouped, read_cases
+from skillopt.optimizer.cases import (
+    GROUPS,
+    ROOM,
+    SHOWN,
+    Case,
+    Group,
+    contrasting,
+    grouped,
+    read_cases,
+)
 from skillopt.prompts.ask import Asker
 
-_CASES = 6
-"""Failed cases of a group that one question shows."""
 _SOLVED = 2
 """Solved ones, which show what is right already."""
-_MOST_SHOWN = (_CASES + _SOLVED) * 3 * ROOM
+_MOST_SHOWN = (SHOWN + _SOLVED) * 3 * ROOM
 """Tokens of the cases in one question, at most."""
 _SHORTEST, _LONGEST = 4, 60
 """Words of an instruction."""
@@ -79,7 +86,7 @@ class Instruct:
             return tuple(await map_all(find, range(len(groups))))
 
     async def _find(self, group: Group, batch: int, number: int, progress: Phase) -> Finding:
-        shown = [*contrasting(group.failed, _CASES), *contrasting(group.solved, _SOLVED)]
+        shown = [*contrasting(group.failed, SHOWN), *contrasting(group.solved, _SOLVED)]
 
         async def sample(replicate: int) -> str:
             said = await self._sample(shown, replicate)
