@@ -159,7 +159,7 @@ class _TrialRun:
         while left and len(passed) < len(probes):
             for other in self._exchanges(chosen, passed):
                 left -= 1
-                now = await self._passing([*deletions, *other], probes)
+                now = await self._repairing([*deletions, *other], probes, passed)
                 if len(now) > len(passed):
                     for number in set(chosen) - set(other):
                         self.drop(
@@ -176,6 +176,18 @@ class _TrialRun:
             else:
                 break
         return chosen
+
+    async def _repairing(
+        self, numbers: Sequence[int], probes: Sequence[str], passed: set[str]
+    ) -> set[str]:
+        """What passes of the probes; those that fail so far come first, and are enough if all do.
+
+        Attempts are cached, so nothing is asked twice.
+        """
+        broken = [task for task in probes if task not in passed]
+        if not await self._passing(numbers, broken):
+            return set()
+        return await self._passing(numbers, probes)
 
     def _cover(self, deletions: Sequence[int]) -> list[int]:
         """Rules by what they repair, each of which repairs a task that none before it does."""
