@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from real_tasks import DRAFT, FAMILIES, Family
-from search_systems import Gepa, Job, Ours, System, install_gepa, install_original
+from search_systems import Gepa, Job, Original, Ours, System, install_gepa, install_original
 from worlds import World
 
 from skillopt.envs.metrics import exact_match, extract_answer
@@ -301,11 +301,26 @@ def _row(
     )
 
 
+PROMPTS = HERE.parent / "skillopt" / "optimizer" / "prompts"
+
+
+def _original(venvs: Path) -> Original:
+    """Its wheel lacks its prompts, and a real model needs some: ours, with its form of replies."""
+    original = install_original(venvs)
+    (folder,) = original.venv.glob("lib/python*/site-packages/skillopt/prompts")
+    for path in folder.glob("*.md"):
+        ours, form = PROMPTS / path.name, path.read_text("utf-8")
+        if ours.exists():
+            advice = ours.read_text("utf-8").partition("## Answer")[0]
+            path.write_text(f"{advice}## Answer\n\n{form}", encoding="utf-8")
+    return original
+
+
 def _systems(names: str, venvs: Path, settings: Mapping[str, str]) -> list[System]:
     known = {
         "draft": Draft,
         "ours": lambda: Ours("ours", {**SMALL, **settings}),
-        "original": lambda: install_original(venvs),
+        "original": lambda: _original(venvs),
         "gepa": lambda: RealGepa(install_gepa(venvs).venv),
     }
     return [known[name]() for name in names.split(",")]
@@ -326,7 +341,7 @@ def main() -> None:
         model=options.model, budget=options.budget, threads=options.threads, folder=options.folder
     )
     config = dict(pair.split("=", 1) for pair in options.config)
-    systems = _systems(options.systems, options.folder, config)
+    systems = _systems(options.systems, options.folder / "real-trainers", config)
     families = [FAMILIES[name] for name in options.families.split(",")]
     kept = Results(options.folder / "real.jsonl")
     done: list[Result] = []

@@ -83,6 +83,8 @@ _LABELS = 12
 """More different answers than this are no closed set."""
 _LONG = 12
 """Words from which on an answer is a text, whatever it is made of."""
+_FEW = 3
+"""Tasks that a word must stand in to be a part of a question, and not what it is about."""
 _END = 400
 """Characters at both ends of a task in which its question is looked for."""
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
@@ -133,15 +135,19 @@ def questions_of(tasks: Sequence[str]) -> list[str]:
 
     A question may stand before or after its context, and name something else in every task. So it
     is the sentence that most tasks share, but not all, where a word of few tasks counts as a gap.
-    Sentences with a question mark go before others.
+    Sentences with a question mark go before others; one that all tasks share is the question of
+    all, whatever else some of them share.
     """
     sentences = [_sentences(task) for task in tasks]
     holding = Counter(word for said in sentences for word in {w for s in said for w in s.words})
-    usual = {word for word, times in holding.items() if times >= max(2, len(tasks) // 8)}
+    usual = {word for word, times in holding.items() if times >= max(_FEW, len(tasks) // 8)}
     wordings = [
-        {wording: s.asks for s in said if (wording := s.wording(usual))} for said in sentences
+        {wording: s.asks for s in said for wording in s.wordings(usual)} for said in sentences
     ]
     sharing = Counter(wording for each in wordings for wording in each)
+    asked = {wording for each in wordings for wording, asks in each.items() if asks}
+    if any(sharing[wording] == len(tasks) for wording in asked):
+        return [""] * len(tasks)
 
     def shared(each: dict[str, bool]) -> str:
         found = [wording for wording in each if 1 < sharing[wording] < len(tasks)]
@@ -154,21 +160,21 @@ class _Sentence(NamedTuple):
     words: list[str]
     asks: bool
 
-    def wording(self, usual: Set[str]) -> str:
-        """With gaps for unusual words; nothing if more than a third is left out."""
-        kept = [word if word in usual else "..." for word in self.words]
-        if 3 * kept.count("...") > len(kept):
-            return ""
-        return " ".join(word for word, _ in groupby(kept))
+    def wordings(self, usual: Set[str]) -> list[str]:
+        """With gaps for unusual words, unless they are more than a third; and as it is."""
+        gaps = [word if word in usual else "..." for word in self.words]
+        few = 3 * gaps.count("...") <= len(gaps)
+        return [
+            *([" ".join(word for word, _ in groupby(gaps))] if few else []),
+            " ".join(self.words),
+        ]
 
 
 def _sentences(task: str) -> list[_Sentence]:
     ends = task if len(task) <= 2 * _END else f"{task[:_END]}\n{task[-_END:]}"
-    return [
-        _Sentence(words, sentence.endswith("?"))
-        for sentence in _SENTENCE.split(_NUMBER.sub("9", ends.casefold()))
-        if (words := _WORD.findall(sentence))
-    ]
+    parts = _SENTENCE.split(_NUMBER.sub("9", ends.casefold()))
+    found = [_Sentence(_WORD.findall(part), part.endswith("?")) for part in parts]
+    return [sentence for sentence in found if {*sentence.words} - {"9"}]
 
 
 def _by_question(name: str, cases: Sequence[Case]) -> list[Group]:

@@ -17,7 +17,7 @@ from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.errors import Refused
 from skillopt.model.scripted import Scripted
-from skillopt.optimizer.cases import Case, expected_in, shape_of
+from skillopt.optimizer.cases import Case, contrasting, expected_in, questions_of, shape_of
 from skillopt.optimizer.instruct import Instruct, instruction_in
 from skillopt.optimizer.merging import Several, Union
 from skillopt.optimizer.patterns import Patterns, form_of
@@ -227,6 +227,93 @@ async def test_failures_that_are_alone_of_their_sort_share_one_question() -> Non
     ]
     findings = await found(Instruct(asker=asker(Scripted(lambda _: RULE)), samples=1), *lone)
     assert [each.tasks for each in findings] == [("a", "b", "c")]
+
+
+QUESTIONS = ("Which day is meant?", "What does it weigh?", "How many are there?")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "## Context\n{note}\n\n## Question\n{question}",
+        "{question}\n\n{note}",
+        "You get a note and a question.\nNote: {note} {question}",
+    ],
+)
+async def test_the_question_groups_tasks_wherever_it_stands(form: str) -> None:
+    rights = [("2026-05-0{}", "5 May"), ("{} kg", "a lot"), ("{}", "some")]
+    rollouts = [
+        asked(
+            f"{kind}{n}",
+            form.format(note=f"Al wrote about thing {n}. Where is it?", question=QUESTIONS[kind]),
+            said,
+            right.format(n),
+        )
+        for n in range(1, 5)
+        for kind, (right, said) in enumerate(rights)
+    ]
+    findings = await found(Instruct(asker=asker(Scripted(lambda _: RULE)), samples=1), *rollouts)
+    assert [{task[0] for task in each.tasks} for each in findings] == [{"0"}, {"1"}, {"2"}]
+
+
+def test_a_question_that_names_something_else_in_every_task_is_the_same_question() -> None:
+    things = ("bicycle", "rug", "lamp", "desk", "sofa")
+    weigh = [f"A note.\nWhat does the {thing} weigh?" for thing in things]
+    who = [f"A letter.\nWho has sent the {thing} back?" for thing in things]
+    assert questions_of([*weigh, *who]) == [
+        *["what does the ... weigh"] * 5,
+        *["who has sent the ... back"] * 5,
+    ]
+
+
+def test_a_sentence_of_all_tasks_and_one_of_a_single_task_are_no_common_question() -> None:
+    tasks = [f"Read it.\n{word} {word}{word} {word}x?" for word in ("red", "blue", "green")]
+    assert questions_of(tasks) == ["", "", ""]
+
+
+def test_a_question_that_all_tasks_ask_leaves_the_grouping_to_the_answers() -> None:
+    tasks = [f"{note} Thank you.\nWhich desk is it for?" for note in ("Rain.", "Sun.", "Snow.")]
+    assert questions_of([*tasks, "Hail.\nWhich desk is it for?"]) == [""] * 4
+
+
+async def test_many_failures_of_one_sort_are_told_apart_by_what_was_given() -> None:
+    written = [asked(f"a{n}", f"{n}. When?", f"May {n}", f"2026-05-0{n}") for n in range(1, 6)]
+    early = [asked(f"b{n}", f"{n}. When?", "2026-04-01", f"2026-06-0{n}") for n in range(1, 5)]
+    prose = [asked("c1", "1. When?", "no idea", "2026-07-01")]
+    one = asked("a9", "9. When?", "2026-05-09", "2026-05-09")
+    findings = await found(
+        Instruct(asker=asker(Scripted(lambda _: RULE)), samples=1), *written, *early, *prose, one
+    )
+    assert [sorted({task[0] for task in each.tasks}) for each in findings] == [["a"], ["b"], ["c"]]
+
+
+def test_cases_that_are_shown_differ_in_the_right_answer_or_in_what_was_given() -> None:
+    def case(task: str, said: str, right: str) -> Case:
+        return Case(task, "default", task, said, right, passed=False)
+
+    labels = [case(str(n), "x", "FIN" if n < 4 else "OPS") for n in range(6)]
+    assert [each.id for each in contrasting(labels, 3)] == ["0", "1", "4"]
+    dates = [case(str(n), "May 1" if n < 4 else "soon", f"2026-05-0{n}") for n in range(6)]
+    assert [each.id for each in contrasting(dates, 3)] == ["0", "1", "4"]
+
+
+async def test_what_is_around_a_marked_answer_is_no_part_of_it() -> None:
+    shown: list[str] = []
+
+    def says(request: Request) -> str:
+        shown.append(request.messages[-1].text)
+        return RULE
+
+    reply = "Let me see.\n<answer>POS</answer>"
+    passed = replace(
+        asked("m1", "Great.\nWhat mood?", "POS", "POS"),
+        trajectory=Trajectory(
+            (Message("user", "Great.\nWhat mood?"), Message("assistant", reply)), reply
+        ),
+    )
+    wrong = [asked(f"m{n}", f"{n}.\nWhat mood?", "sad", "NEG") for n in (2, 3, 4)]
+    await found(Instruct(asker=asker(Scripted(says)), samples=1), passed, *wrong)
+    assert "Answered: POS\nRight answer: POS" in shown[0]
 
 
 @pytest.mark.parametrize(
