@@ -12,6 +12,8 @@ from typing import NamedTuple
 from skillopt.core.rollout import Rollout, Score
 from skillopt.prompts.digest import shorten
 
+NO_KIND = "default"
+"""The kind of tasks that have none."""
 ROOM = 120
 """Tokens of a task, and again of an answer, that a case shows."""
 
@@ -112,7 +114,7 @@ def grouped(cases: Sequence[Case]) -> list[Group]:
     known = [case for case in cases if case.right]
     groups: list[Group] = []
     for kind, part in split(known, lambda case: case.kind).items():
-        name = "" if kind == "default" else kind
+        name = "" if kind == NO_KIND else kind
         groups += _pooled(name, _by_question(name, part))
     groups.sort(key=lambda group: -len(group.failed))
     return groups[:GROUPS]
@@ -177,11 +179,15 @@ def _sentences(task: str) -> list[_Sentence]:
     return [sentence for sentence in found if {*sentence.words} - {"9"}]
 
 
-def _by_question(name: str, cases: Sequence[Case]) -> list[Group]:
-    """By a question that several cases ask, unless all of them do; the rest by shape alone."""
+def by_question(cases: Sequence[Case]) -> dict[str, list[Case]]:
+    """By a question that several cases ask, unless all of them do; the rest by an empty one."""
     asked = dict(zip(cases, questions_of([case.task for case in cases]), strict=True))
+    return split(cases, asked.__getitem__)
+
+
+def _by_question(name: str, cases: Sequence[Case]) -> list[Group]:
     groups: list[Group] = []
-    for question, part in split(cases, asked.__getitem__).items():
+    for question, part in by_question(cases).items():
         groups += _by_shape(_named(name, f'"{question}"' if question else ""), part)
     return groups
 

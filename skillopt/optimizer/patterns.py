@@ -19,7 +19,8 @@ from skillopt.core.memory import Memory
 from skillopt.core.proposal import Finding, Pattern, Proposal
 from skillopt.core.rollout import Batches
 from skillopt.core.skill import Skill
-from skillopt.optimizer.cases import Case, read_cases, split
+from skillopt.core.task import Task
+from skillopt.optimizer.cases import NO_KIND, Case, by_question, read_cases, split
 
 _FEW = 2
 """Cases of a kind from which on a common form counts as one."""
@@ -40,7 +41,7 @@ class Patterns:
         return ()
 
     def proposes(self, size: StepSize) -> StepSize:
-        kinds = sum(len({task.kind for task in batch}) for batch in size.batches)
+        kinds = sum(_kinds(batch) for batch in size.batches)
         findings = kinds + len(size.batches)
         return replace(size, findings=findings, proposals=_RULES * findings)
 
@@ -51,10 +52,10 @@ class Patterns:
         findings: list[Finding] = []
         for batch, stream in enumerate(batches):
             all_cases = await read_cases(stream)
-            for kind, cases in split(all_cases, lambda case: case.kind).items():
+            for kind, cases in _sorts(all_cases).items():
                 failed = [case for case in cases if not case.passed and case.right]
                 if len(failed) >= _FEW:
-                    name = f"wrong {kind}"
+                    name = f"wrong {kind or 'default'}"
                     if edits := _edits(kind, cases, failed):
                         findings.append(_finding(batch, len(findings), name, failed, edits))
             if blamed := _blamed(skill, [case for case in all_cases if not case.passed]):
@@ -62,6 +63,27 @@ class Patterns:
                 edits = [Delete(line) for line in blamed]
                 findings.append(_finding(batch, len(findings), "wordy answers", wordy, edits))
         return tuple(findings)
+
+
+def _kinds(tasks: Sequence[Task]) -> int:
+    """At most so many sorts: tasks without a kind may ask different questions."""
+    named = {task.kind for task in tasks if task.kind != NO_KIND}
+    return len(named) + sum(task.kind == NO_KIND for task in tasks) // _FEW
+
+
+def _sorts(cases: Sequence[Case]) -> dict[str, list[Case]]:
+    """By kind; without one by the question, in quotes. A rule needs words that say when it holds.
+
+    So what has neither is left out, unless that is every task.
+    """
+    sorts: dict[str, list[Case]] = {}
+    for kind, part in split(cases, lambda case: case.kind).items():
+        if kind == NO_KIND:
+            found = by_question(part)
+            sorts |= {f'"{question}"': some for question, some in found.items() if question}
+        else:
+            sorts[kind] = part
+    return sorts or {"": list(cases)}
 
 
 def _finding(
@@ -104,7 +126,9 @@ def _coded(known: Sequence[Case]) -> bool:
 
 
 def _asked(kind: str) -> str:
-    return "In every task" if kind == "default" else f"When asked for {_article(kind)}{kind}"
+    if not kind:
+        return "In every task"
+    return f"When asked {kind}" if kind[0] == '"' else f"When asked for {_article(kind)}{kind}"
 
 
 def _article(kind: str) -> str:

@@ -165,6 +165,22 @@ async def test_patterns_propose_rules_examples_and_deletions_without_a_model() -
     assert "is FIN-1" not in rules[1]
 
 
+async def test_patterns_without_a_kind_say_which_question_they_are_for() -> None:
+    dates = [asked(f"d{n}", f"On May {n}.\nWhen?", f"May {n}", f"2026-05-0{n}") for n in (1, 2, 3)]
+    weights = [asked(f"w{n}", f"{n} kilos.\nHow heavy?", f"{n}", f"{n} kg") for n in (4, 5, 6)]
+    lone = asked("x", "Who is it?", "nobody", "Al")
+    findings = await found(Patterns(), *dates, *weights, lone)
+    edits = [each.proposals[0].edit for each in findings]
+    assert edits == [
+        Append('- When asked "when", write the date as YYYY-MM-DD, such as 2026-05-01.'),
+        Append('- When asked "how heavy", write the number, a space and kg, such as 4 kg.'),
+    ]
+    (alike,) = await found(Patterns(), *dates)
+    assert alike.proposals[0].edit == Append(
+        "- In every task, write the date as YYYY-MM-DD, such as 2026-05-01."
+    )
+
+
 async def test_one_failure_is_no_pattern() -> None:
     assert await found(Patterns(), DATES[0]) == ()
 
