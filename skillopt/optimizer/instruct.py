@@ -55,9 +55,10 @@ class Instruct:
 
     def cost(self, size: StepSize) -> Iterator[PartCost]:
         prompt = tokens_in(self.asker.prompts.text("instruct"))
+        asked = self._groups(size) * self.samples
         yield PartCost(
             "instructions",
-            Range(0, self._groups(size) * self.samples),
+            Range(0, 2 * asked, asked / 2),
             "instruct",
             asked=Range(50, _MOST_SHOWN + prompt, 0.15 * _MOST_SHOWN + prompt),
             answer=Range(5, 160, 25),

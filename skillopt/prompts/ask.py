@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
@@ -18,6 +18,8 @@ from skillopt.prompts.jsonish import read_object
 from skillopt.prompts.library import Library
 
 T = TypeVar("T", bound=BaseModel)
+_SHORT = 160
+"""Tokens of a plain text: a small model that babbles is cut off."""
 _RULED = re.compile(r"^---$", re.MULTILINE)
 
 
@@ -66,7 +68,7 @@ class Asker:
         request = Request(
             stage=stage,
             messages=(Message("system", told), *shown, Message("user", section)),
-            max_tokens=160,
+            max_tokens=_SHORT,
             temperature=temperature,
             replicate=replicate,
         )
@@ -74,6 +76,9 @@ class Asker:
             return (await self.model.complete(request)).text.strip()
         except Refused as error:
             raise Unusable(str(error)) from error
+        except Unusable:
+            # A model that reasons may need all of it before the first word.
+            return (await self.model.complete(replace(request, max_tokens=None))).text.strip()
 
     async def answer(self, question: PromptQuestion[T], phase: Phase | str) -> T | Unusable:
         """Ask and report progress, in a phase of its own if one is named; an error is returned."""

@@ -15,7 +15,7 @@ from skillopt.core.proposal import Finding
 from skillopt.core.rollout import Failure, Rollout, Score, Trajectory
 from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
-from skillopt.errors import Refused
+from skillopt.errors import Refused, Unusable
 from skillopt.model.scripted import Scripted
 from skillopt.optimizer.cases import Case, contrasting, expected_in, questions_of, shape_of
 from skillopt.optimizer.instruct import Instruct, instruction_in
@@ -100,6 +100,16 @@ async def test_an_answer_that_is_no_instruction_is_recorded_as_a_problem() -> No
         (finding,) = await found(Instruct(asker=asker(Scripted(answer))), *DATES)
         assert finding.proposals == ()
         assert finding.problem
+
+
+async def test_a_model_that_reasons_first_is_asked_again_without_a_limit() -> None:
+    def says(request: Request) -> str:
+        if request.max_tokens is not None:
+            raise Unusable("all tokens were used before the first word")
+        return RULE
+
+    (finding,) = await found(Instruct(asker=asker(Scripted(says)), samples=1), *DATES)
+    assert [each.edit for each in finding.proposals] == [Append(f"- {RULE}")]
 
 
 @pytest.mark.parametrize(
