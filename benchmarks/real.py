@@ -327,11 +327,17 @@ def _systems(names: str, venvs: Path, settings: Mapping[str, str]) -> list[Syste
 
 
 def _key(system: System, family: Family, seed: int, bench: Bench) -> str:
-    """Changes with what decides about a result and can be changed by hand: tasks and settings."""
-    settings = json.dumps(system.settings, sort_keys=True) if isinstance(system, Ours) else ""
-    tasks = (HERE / "real_tasks.py").read_text("utf-8")
-    digest = hashlib.blake2b(f"{settings}{tasks}".encode(), digest_size=6).hexdigest()
-    return f"{system.name} {family.name} {seed} {bench.model} {bench.budget} {digest}"
+    """With a digest of what decides about a result. Replies are kept: a new one costs little."""
+    paths, settings = [HERE / "real_tasks.py"], ""
+    if isinstance(system, Ours):
+        package = HERE.parent / "skillopt"
+        paths += sorted(path for path in package.rglob("*") if path.suffix in {".py", ".md"})
+        settings = json.dumps(system.settings, sort_keys=True)
+    digest = hashlib.blake2b(settings.encode(), digest_size=6)
+    for path in paths:
+        digest.update(path.read_bytes())
+    name = Path(bench.model).stem
+    return f"{system.name} {family.name} {seed} {name} {bench.budget} {digest.hexdigest()}"
 
 
 def main() -> None:

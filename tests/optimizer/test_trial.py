@@ -206,3 +206,25 @@ async def test_trying_rules_together_reports_progress_like_trying_them_alone() -
     chosen = await trial(SKILL, ProposalSet((one, two)), Memory(), budget=4, evidence=Evidence())
     assert chosen.proposals == (one, two)
     assert sum(isinstance(each, Ticked) for each in seen.events) == 3
+
+
+async def test_an_exchange_is_tried_on_what_is_broken_first_and_no_further_if_all_of_it_stays() -> (
+    None
+):
+    asked: list[tuple[bool, tuple[str, ...]]] = []
+
+    async def stubborn(skill: Skill, tasks: Sequence[str], replicate: int = 0) -> list[Rollout]:
+        """Two wordings for the same tasks, of which one can be repaired by neither."""
+        asked.append(("- second" in skill.body, tuple(tasks)))
+        return [
+            Rollout(task=each, skill="d", outcome=Score(float(each != "c"), 0)) for each in tasks
+        ]
+
+    first, second = (
+        Proposal(Append(f"- {text}"), "failure", TASKS[:3], "dates") for text in ("first", "second")
+    )
+    trial = Trial(attempt=stubborn, sink=EventSink(MemoryLog(), Seen()))
+    both = ProposalSet((first, second))
+    chosen = await trial(SKILL, both, Memory(), budget=4, evidence=Evidence())
+    assert chosen.proposals == (first,)
+    assert [tasks for other, tasks in asked if other] == [TASKS[:3], ("c",)]
