@@ -410,6 +410,11 @@ _CONDITIONS = tuple(
     for rule in range(5)
     for group in (Group(0.09, (rule,)), Group(0.06, (rule,), counter=True))
 )
+_EXCEPTIONS = tuple(
+    group
+    for rule in range(4)
+    for group in (Group(0.1, (rule,)), Group(0.08, (rule,), counter=True))
+)
 _GRADED = tuple(
     Group(0.1, rules) for rules in ((0, 1, 2), (3,), (4, 5, 6), (7, 8), (0, 4, 7), (2, 5), (9, 1))
 )
@@ -456,7 +461,6 @@ WORLDS = {
             _singles((0.13, 0.1, 0.12, 0.11, 0.09, 0.08, 0.07, 0.05)),
             conflicts=((0, 1), (2, 3)),
             shift=0,
-            aside=True,
         ),
         World(
             "conditions",
@@ -464,6 +468,21 @@ WORLDS = {
             (*_CONDITIONS, Group(0.05, (5,)), Group(0.05, (6,))),
             conditional=frozenset(range(5)),
             advice=Advice(overgeneral=0.6),
+        ),
+        World(
+            "exceptions",
+            "few rules without a condition, an optimizer that mostly leaves it out, and noise",
+            (*_EXCEPTIONS, Group(0.08, (4,)), Group(0.04, (5,))),
+            conditional=frozenset(range(4)),
+            noise=0.03,
+            advice=Advice(overgeneral=0.8, harmful=0.3),
+            aside=True,
+        ),
+        World(
+            "contradictions",
+            "three pairs of rules of which the last one wins, a long tail, answers that shift",
+            _singles((0.11, 0.07, 0.1, 0.08, 0.06, 0.05, 0.09, 0.05, 0.04, 0.04)),
+            conflicts=((0, 1), (2, 3), (4, 5)),
             aside=True,
         ),
         World(

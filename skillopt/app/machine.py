@@ -83,7 +83,10 @@ async def check_sandbox(config: Config | None) -> list[DoctorFinding]:
 
 def _run_folder(config: Config) -> Path | None:
     folder = Path(config.env.out_root or "outputs").expanduser().absolute()
-    return folder if folder.exists() else None
+    try:
+        return folder if folder.exists() else None
+    except OSError:  # no folder can have such a name
+        return None
 
 
 def _listed(what: str, names: Iterable[str], otherwise: str) -> DoctorFinding:

@@ -13,7 +13,7 @@ ORIGIN: Final = "recipe for tasks of your own"
 RECIPE: Final[Mapping[str, object]] = {
     "train.num_epochs": 10,
     "train.batch_size": 100,
-    "train.patience": 3,
+    "train.patience": 2,
     "train.repeat_solved": False,
     "gradient.failure_only": True,
     "gradient.minibatch_by": "likeness",

@@ -113,14 +113,18 @@ class Memory:
     """Steps in a row that did not change the skill; epochs do not break the row."""
     solved: frozenset[str] = frozenset()
     """Training tasks that passed when they were last attempted in a step."""
+    doubted: frozenset[str] = frozenset()
+    """Those of them that passed with an earlier skill: the changes since may have broken them."""
 
     def after_step(self, *, accepted: bool, practice: Mapping[str, bool]) -> Memory:
         """Count a step, in which training tasks passed or failed."""
         passed = {task for task, passed in practice.items() if passed}
+        solved = (self.solved - practice.keys()) | passed
         return replace(
             self,
             fruitless=0 if accepted else self.fruitless + 1,
-            solved=(self.solved - practice.keys()) | passed,
+            solved=solved,
+            doubted=solved if accepted else self.doubted - practice.keys(),
         )
 
     def remember(self, entry: MemoryEntry) -> Memory:

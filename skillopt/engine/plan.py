@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
+from itertools import chain
 from math import ceil
 from typing import TypeAlias
 
@@ -140,6 +141,10 @@ class PlanSettings:
         return ceil(tasks / (self.batch * self.accumulation))
 
 
+RECHECKED = 20
+"""Tasks that tell whether a change has broken one in ten: with a chance of 88 % at least once."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """All moves of a run, in order."""
@@ -204,8 +209,19 @@ class Plan:
         return next(iter(self.moves[ids.index(move.id) + 1 :]), None)
 
     def due(self, step: Step, state: State) -> Step:
-        """The step with the tasks that it has to attempt."""
-        return step if self.repeat_solved else step.without(state.memory.solved)
+        """The step with the tasks that it has to attempt: those that are not solved.
+
+        When nothing comes of them any more, also some that passed with an earlier skill, for what
+        changed since may have broken them.
+        """
+        memory = state.memory
+        if self.repeat_solved:
+            return step
+        unsolved = step.without(memory.solved)
+        if unsolved.batches and not memory.fruitless:
+            return unsolved
+        doubted = [task.id for task in chain(*step.batches) if task.id in memory.doubted]
+        return step.without(memory.solved.difference(doubted[:RECHECKED]))
 
     def out_of_patience(self, state: State, more: int = 0) -> bool:
         """Whether so little has come of the last steps that only the final test is left.

@@ -250,7 +250,7 @@ def _processes(mark: bytes) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Listening:
+class _Listeners:
     told: Mapping[str, object]
     """Where they listen."""
     udp: socket.socket
@@ -263,7 +263,7 @@ class _Listening:
 
 
 @contextmanager
-def _listening(folder: Path, hall: Path, user: int | None) -> Generator[_Listening, None, None]:
+def _listening(folder: Path, hall: Path, user: int | None) -> Generator[_Listeners, None, None]:
     """Sockets of this machine that a program might reach, and the door."""
     with (
         socket.create_server(("127.0.0.1", 0)) as tcp,
@@ -286,7 +286,7 @@ def _listening(folder: Path, hall: Path, user: int | None) -> Generator[_Listeni
             listener.listen()
         ports = {"tcp": tcp.getsockname()[1], "udp": udp.getsockname()[1]}
         told = {**ports, "abstract": name, **{key: str(path) for key, path in paths.items()}}
-        yield _Listening(told, udp)
+        yield _Listeners(told, udp)
 
 
 @asynccontextmanager
