@@ -133,7 +133,7 @@ async def test_names_and_keys_that_are_misspelt_are_told_before_anything_is_spen
     done = await trained(project, "env.harness=shuot")
     assert "env.harness: no harness is named 'shuot'; did you mean 'shout'?" in done.err
     assert "known: chat, claude_code_exec, " in done.err
-    assert "shout, or module:Name for your own" in done.err
+    assert "shout, tools, or module:Name for your own" in done.err
     done = await trained(project, "env.marc=!")
     assert "env.marc: unknown key" in done.err
     assert "did you mean 'env.mark'?" in done.err
