@@ -103,7 +103,8 @@ async def test_without_a_configuration_it_tells_what_the_machine_has(tmp_path: P
     assert done.code == 0, done.err
     assert "OPENAI_API_KEY" in row(done, "keys")
     assert "claude (backend claude_cli)" in row(done, "programs")
-    assert "bubblewrap (bwrap) is not installed" in row(done, "sandbox")
+    assert "cannot be used" in row(done, "sandbox")
+    assert "install bubblewrap and util-linux" in done.out
     assert key not in done.out + done.err
     assert "target" not in done.out
 
@@ -166,3 +167,13 @@ def test_only_servers_and_programs_have_the_short_time_limit_of_a_checkup() -> N
     local = load_config(values={"model.backend": "local"}).model.role("target")
     assert limited(served).timeout_seconds == 60
     assert limited(local) == local
+
+
+async def test_a_sandbox_that_is_switched_off_is_a_warning_that_says_what_it_means(
+    tmp_path: Path,
+) -> None:
+    make_project(tmp_path, "http://127.0.0.1:9")
+    done = await skillopt("doctor", "c.yaml", "--offline", "--unsafe-no-sandbox", cwd=tmp_path)
+    assert "warning" in row(done, "sandbox")
+    assert "code that models write runs as you" in done.out
+    assert "escape:" not in done.out
