@@ -17,6 +17,7 @@ from typing import IO, Final, cast
 
 from skillopt.aio import within
 from skillopt.core.intake import MIB
+from skillopt.core.temporary import swept
 from skillopt.errors import EnvironmentFault
 
 _WORKER: Final = Path(__file__).with_name("worker.py")
@@ -97,8 +98,8 @@ class Game:
 @asynccontextmanager
 async def playing(file: Path, *, max_steps: int, seconds: float) -> AsyncGenerator[Game, None]:
     """A game from its start; its process and its files are gone afterwards, whatever happens."""
-    folder = Path(mkdtemp(prefix="skillopt-alfworld-"))
-    with TemporaryFile() as errors:
+    with swept("alfworld") as prefix, TemporaryFile() as errors:
+        folder = Path(mkdtemp(prefix=prefix))
         starting = asyncio.ensure_future(
             asyncio.create_subprocess_exec(
                 *_command(file, max_steps),

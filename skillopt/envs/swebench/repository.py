@@ -20,6 +20,7 @@ from skillopt.core.episode import Workspace
 from skillopt.core.intake import MIB
 from skillopt.core.ports import Sandbox
 from skillopt.core.sandbox import SandboxLimits, SandboxResult
+from skillopt.core.temporary import swept
 from skillopt.envs.interpreters import python_folders
 from skillopt.errors import EnvironmentFault
 
@@ -127,19 +128,22 @@ async def git(*arguments: str, folder: Path, environment: Mapping[str, str] | No
 @asynccontextmanager
 async def checked_out(repository: Path, commit: str) -> AsyncGenerator[Path, None]:
     """A folder with the files of a commit as the only commit: what came later is not in it."""
-    folder = _temporary_folder()
-    try:
-        base, index = folder / "base", {"GIT_INDEX_FILE": str(folder / "index")}
-        there = ("--work-tree", str(base))
-        await git(*there, "read-tree", commit, folder=repository, environment=index)
-        await git(*there, "checkout-index", "-a", "-f", folder=repository, environment=index)
-        await in_thread(_age, base)
-        await git("init", "-q", "-b", "main", folder=base)
-        await git("add", "-A", "-f", ".", folder=base)
-        await git("commit", "-q", "--allow-empty", "-m", "base", folder=base, environment=_NOBODY)
-        yield base
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with swept("swebench") as prefix:
+        folder = _temporary_folder(prefix)
+        try:
+            base, index = folder / "base", {"GIT_INDEX_FILE": str(folder / "index")}
+            there = ("--work-tree", str(base))
+            await git(*there, "read-tree", commit, folder=repository, environment=index)
+            await git(*there, "checkout-index", "-a", "-f", folder=repository, environment=index)
+            await in_thread(_age, base)
+            await git("init", "-q", "-b", "main", folder=base)
+            await git("add", "-A", "-f", ".", folder=base)
+            await git(
+                "commit", "-q", "--allow-empty", "-m", "base", folder=base, environment=_NOBODY
+            )
+            yield base
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _age(folder: Path) -> None:
@@ -149,8 +153,8 @@ def _age(folder: Path) -> None:
             os.utime(Path(place) / name, (_LONG_AGO, _LONG_AGO), follow_symlinks=False)
 
 
-def _temporary_folder() -> Path:
-    folder = Path(mkdtemp(prefix="skillopt-swebench-"))
+def _temporary_folder(prefix: str) -> Path:
+    folder = Path(mkdtemp(prefix=prefix))
     folder.chmod(0o755)  # the user of a sandbox reads it
     (folder / "base").mkdir()
     return folder
