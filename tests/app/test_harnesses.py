@@ -474,9 +474,9 @@ class Program:
     async def run(self, episode: Episode, skill: Skill, *, replicate: int = 0) -> Trajectory:
         files = {"main.py": ASKING.encode(), "task.txt": episode.brief.encode()}
         sandbox = self.context.sandbox()
-        async with self.context.serve_model(sandbox.user) as path:
-            command = ["python3", "main.py", str(path)]
-            result = await sandbox.run(command, Workspace(files=files), sockets=[path])
+        async with self.context.serve_model(sandbox.user) as served:
+            command = ["python3", "main.py", str(served.path)]
+            result = await sandbox.run(command, Workspace(files=files), sockets=[served.path])
         return Trajectory((), result.stdout.strip(), exit_status=result.status)
 
 
