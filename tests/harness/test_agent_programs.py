@@ -152,6 +152,32 @@ print(json.dumps({"type": "result", "is_error": False, "result": json.dumps(seen
     ]
 
 
+async def test_the_door_opens_only_for_who_was_told_its_address(tmp_path: Path) -> None:
+    code = """
+import json, os, urllib.error, urllib.parse, urllib.request
+told = os.environ["ANTHROPIC_BASE_URL"]
+bare = urllib.parse.urlsplit(told)._replace(path="").geturl()
+def ask(url):
+    body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hello"}]}
+    request = urllib.request.Request(f"{url}/v1/messages", json.dumps(body).encode())
+    try:
+        return urllib.request.urlopen(request).status
+    except OSError as error:
+        return type(error).__name__
+answers = [ask(told), ask(bare), ask(bare + "/" + "0" * 32)]
+print(json.dumps({"type": "result", "is_error": False, "result": json.dumps(answers)}))
+"""
+    async with (
+        ModelServer() as server,
+        open_agent("claude_code_exec", server, path=stand_in(tmp_path, code)) as agent,
+    ):
+        done = await agent.harness.run(FileTask(), SKILL)
+    allowed, *refused = json.loads(done.answer)
+    assert allowed == 200
+    assert all(isinstance(answer, str) for answer in refused)
+    assert done.usage.calls == 1
+
+
 async def test_a_task_of_any_length_reaches_the_program(tmp_path: Path) -> None:
     code = """
 import json, sys

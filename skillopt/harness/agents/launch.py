@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import socket
 import subprocess
 import sys
@@ -34,25 +35,43 @@ def copy(source: socket.socket, sink: socket.socket) -> None:
             end.shutdown(socket.SHUT_RDWR)
 
 
-def serve(listener: socket.socket, model: str) -> None:
+def connect(program: socket.socket, model: str, secret: bytes) -> None:
+    """Pass a connection on if its first request names the secret, which only the program knows.
+
+    With network, the port is that of the machine, and everybody on it could use it.
+    """
+    first = b""
+    outside = socket.socket(socket.AF_UNIX)
+    try:
+        while b"\n" not in first and len(first) < 65536 and (data := program.recv(65536)):
+            first += data
+        if b" /" + secret + b"/" not in first.partition(b"\n")[0]:
+            program.close()
+            return
+        outside.connect(model)
+        outside.sendall(first)
+    except OSError:
+        program.close()
+        return
+    for pair in ((program, outside), (outside, program)):
+        threading.Thread(target=copy, args=pair, daemon=True).start()
+
+
+def serve(listener: socket.socket, model: str, secret: str) -> None:
     while True:
         program, _ = listener.accept()
-        outside = socket.socket(socket.AF_UNIX)
-        try:
-            outside.connect(model)
-        except OSError:
-            program.close()
-            continue
-        for pair in ((program, outside), (outside, program)):
-            threading.Thread(target=copy, args=pair, daemon=True).start()
+        given = (program, model, secret.encode())
+        threading.Thread(target=connect, args=given, daemon=True).start()
 
 
 def main(plan: dict[str, Any]) -> int:
     url = ""
     if plan["model"]:
         listener = socket.create_server(("127.0.0.1", 0), backlog=64)
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        threading.Thread(target=serve, args=(listener, plan["model"]), daemon=True).start()
+        secret = secrets.token_hex(16)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/{secret}"
+        given = (listener, plan["model"], secret)
+        threading.Thread(target=serve, args=given, daemon=True).start()
     place = Path(os.environ["TMPDIR"])  # noqa: TID251 - the environment is of our making
     # Beside each other: codex refuses a home below the folder for temporary files.
     home, temporary, printed = place / "home", place / "temporary", place / "printed"
