@@ -165,7 +165,7 @@ async def toss(
         gate=gate,
         slow_gate=gate,
         replication=replace(replication, block=runner.workers),
-        race=SuccessiveHalving(
+        halving=SuccessiveHalving(
             runner=runner,
             schedule=Freely(marks=Metric().marks, screen=0, block=val // 2),
             gate=gate,

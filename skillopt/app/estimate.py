@@ -59,24 +59,24 @@ _MEMORY = 4000
 """Tokens of lessons and history at most."""
 
 
-async def estimate(brief: RunSpec) -> Estimate:
+async def estimate(spec: RunSpec) -> Estimate:
     """Look at the data and the prompts; no model is asked."""
-    outlook = await cost_model(brief)
-    lines = [*outlook.start(), *outlook.moves(brief.plan.moves)]
-    return Estimate(tuple(summed_lines(lines)), brief.prices, brief.warnings)
+    outlook = await cost_model(spec)
+    lines = [*outlook.start(), *outlook.moves(spec.plan.moves)]
+    return Estimate(tuple(summed_lines(lines)), spec.prices, spec.warnings)
 
 
-async def cost_model(brief: RunSpec) -> CostModel:
+async def cost_model(spec: RunSpec) -> CostModel:
     """Look at the data; the skill is the one that the run starts or goes on with."""
-    models: dict[Role, RoleModel] = {role: brief.config.model.role(role) for role in brief.roles}
+    models: dict[Role, RoleModel] = {role: spec.config.model.role(role) for role in spec.roles}
     return CostModel(
-        brief,
+        spec,
         {role: answer_tokens(model) for role, model in models.items()},
         {role: speed_of(model) for role, model in models.items()},
-        *await _request_tokens(brief),
-        planned_parts(brief.config),
-        replication(brief.config),
-        len(validation_tasks(brief.config, brief.environment)),
+        *await _request_tokens(spec),
+        planned_parts(spec.config),
+        replication(spec.config),
+        len(validation_tasks(spec.config, spec.environment)),
     )
 
 
@@ -84,7 +84,7 @@ async def cost_model(brief: RunSpec) -> CostModel:
 class CostModel:
     """A run phase by phase, as it lies ahead."""
 
-    brief: RunSpec
+    spec: RunSpec
     answers: Mapping[Role, Range]
     speeds: Mapping[Role, Speed]
     shared: float
@@ -97,15 +97,15 @@ class CostModel:
 
     def start(self) -> Iterator[CostLine]:
         """What comes before the first move."""
-        for role in self.brief.roles:
-            if role not in self.brief.supplied.models:
+        for role in self.spec.roles:
+            if role not in self.spec.supplied.models:
                 yield CostLine("preflight", role, Range(1, 1), Range(4, 40), Range(1, 16))
         first = self.val * max(self.evidence.replicates, self.evidence.initial)
         yield from self._attempts("initial skill on val", Range(first, first), edits=0)
 
     def moves(self, moves: Sequence[Move], fruitless: int = 0) -> Iterator[CostLine]:
         """Every phase of these moves, after so many steps in a row that changed nothing."""
-        patience, edits = self.brief.plan.patience, 0
+        patience, edits = self.spec.plan.patience, 0
         for move in moves:
             match move:
                 case Step():
@@ -115,8 +115,8 @@ class CostModel:
                     sure = patience == 0 or fruitless <= patience
                     yield from lines if sure else (line.perhaps() for line in lines)
                     edits += self.parts.optimizer.used(size)
-                    yield from self._candidate(edits, self.brief.config.optimizer.candidates)
-                    yield from self._ahead(self.brief.plan.after(move), edits)
+                    yield from self._candidate(edits, self.spec.config.optimizer.candidates)
+                    yield from self._ahead(self.spec.plan.after(move), edits)
                 case MetaReflection():
                     size = self._size((), move.budget)
                     if self.parts.meta_reflector is not None:
@@ -133,7 +133,7 @@ class CostModel:
                     yield from self._attempts("final test", Range(once, 3 * once, 2 * once), edits)
 
     def _size(self, batches: Sequence[Sequence[Task]], budget: int | None = None) -> StepSize:
-        gradient = self.brief.config.gradient
+        gradient = self.spec.config.gradient
         attempt = self.shared + self.own + self.answers["target"].high + 3 * _FRAME
         most = gradient.trajectory_tokens
         return StepSize(
@@ -141,7 +141,7 @@ class CostModel:
             budget=budget,
             attempt_tokens=min(attempt, most) if most else attempt,
             evidence_tokens=gradient.evidence_tokens,
-            unscored=self.brief.config.evaluation.max_failure_share,
+            unscored=self.spec.config.evaluation.max_failure_share,
         )
 
     def _told(self, costs: Iterable[PartCost], edits: int) -> Iterator[CostLine]:
@@ -158,10 +158,10 @@ class CostModel:
         rollouts = Range(least, size.tasks, _AGAIN * size.tasks)
         yield from self._attempts("rollout", rollouts, edits)
         yield from self._told(self.parts.optimizer.cost(size), edits)
-        halving = halving_schedule(self.brief.config)
+        halving = halving_schedule(self.spec.config)
         if halving is None or move.budget == 0:
             return
-        candidates = self.brief.config.optimizer.candidates
+        candidates = self.spec.config.optimizer.candidates
         screened, compared = halving.most_attempts(candidates, size.tasks, self.val)
         grown = edits + self.parts.optimizer.used(size)
         yield from self._attempts("screening", Range(0, screened), grown)
@@ -169,7 +169,7 @@ class CostModel:
 
     def _pruning(self, tasks: int, edits: int) -> Iterator[CostLine]:
         """Every rule alone, then one after the other; the whole skill on what speaks for each."""
-        rules = len(rules_in(self.brief.skill)) + edits
+        rules = len(rules_in(self.spec.skill)) + edits
         most = rules * tasks + rules * tasks + (tasks + rules * (tasks // 2))
         return self._attempts("leave one out", Range(0, most), edits)
 
@@ -184,7 +184,7 @@ class CostModel:
 
     def _ahead(self, following: Move | None, edits: int) -> Iterator[CostLine]:
         """Attempts under a skill that is then replaced."""
-        if isinstance(following, Step) and speculates(self.brief.config):
+        if isinstance(following, Step) and speculates(self.spec.config):
             tasks = sum(map(len, following.batches))
             yield from self._attempts("speculative rollout", Range(0, tasks, 0.1 * tasks), edits)
 
@@ -199,7 +199,7 @@ class CostModel:
             yield from self._candidate(edits + 4, 1)
 
     def _skill(self, edits: int) -> Range:
-        now = tokens_in(self.brief.skill.render())
+        now = tokens_in(self.spec.skill.render())
         return Range(0.5 * now, now + edits * _EDIT, now + edits * _EDIT / 4)
 
     def _attempts(self, phase: str, count: Range, edits: int) -> Iterator[CostLine]:
@@ -208,7 +208,7 @@ class CostModel:
         # The skill and the instructions come first, the same in every attempt under one skill.
         new = Range(0.8 * own, 1.2 * own + skill.high, own)
         yield self._line(phase, "target", count, asked, self.answers["target"], new)
-        if "judge" in self.brief.roles:
+        if "judge" in self.spec.roles:
             # Asked about each attempt, once more where its reply is unusable; it sees task, answer,
             # instructions and perhaps a right answer.
             seen, answer = own + _JUDGED, self.answers["target"]
@@ -226,13 +226,13 @@ class CostModel:
         new: Range | None = None,
     ) -> CostLine:
         """So many calls with so many tokens each; `new`: those not sent just before, if fewer."""
-        config = self.brief.config
+        config = self.spec.config
         workers = config.gradient.analyst_workers if role == "optimizer" else config.env.workers
         seconds = self.speeds[role].seconds(count, new or asked, answer, workers)
         return CostLine(phase, role, count, count * asked, count * answer, seconds)
 
     def _question(self, cost: PartCost, edits: int) -> CostLine:
-        fixed = tokens_in(self.brief.prompts.text(cost.prompt)) if cost.prompt else 0
+        fixed = tokens_in(self.spec.prompts.text(cost.prompt)) if cost.prompt else 0
         skill = self._skill(edits)
         # Two skills are shown where they are compared.
         asked = cost.asked or Range(
@@ -254,9 +254,9 @@ def answer_tokens(role: RoleModel) -> Range:
     return Range(min(found.low, longest), min(found.high, longest), usual)
 
 
-async def _request_tokens(brief: RunSpec) -> tuple[float, float]:
+async def _request_tokens(spec: RunSpec) -> tuple[float, float]:
     """Tokens of what a few tasks show the agent, shared and own, on average."""
-    environment = brief.environment
+    environment = spec.environment
     tasks: list[Task] = [*environment.tasks("train"), *environment.tasks("val")]
     chosen = tasks[:: max(1, len(tasks) // _PROBES)]
 

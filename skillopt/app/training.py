@@ -297,8 +297,8 @@ def _run(
         identity=identity,
         defaults=Config().identity(),
         shortener=parts.shortener,
-        speculation=Prefetch(runner, group) if speculates(config) else None,
-        race=halving and SuccessiveHalving(runner=runner, schedule=halving, gate=gate),
+        prefetch=Prefetch(runner, group) if speculates(config) else None,
+        halving=halving and SuccessiveHalving(runner=runner, schedule=halving, gate=gate),
         parents=parents(config),
         soft_weight=metric(config).soft_weight,
     )

@@ -58,9 +58,9 @@ class TrainingRun:
     """What settings are that a record does not name, because they are younger than it."""
     shortener: Shortener | None = None
     """None: a skill may be of any size."""
-    speculation: Prefetch | None = None
+    prefetch: Prefetch | None = None
     """None: nothing is attempted before it is needed."""
-    race: SuccessiveHalving | None = None
+    halving: SuccessiveHalving | None = None
     """For optimizers that draft several candidates; None: what is drafted meets the gate."""
     parents: ParentChoice = current
     soft_weight: float = 0.0
@@ -98,10 +98,10 @@ class TrainingRun:
     def prefetching(self, state: State, move: Step) -> AbstractAsyncContextManager[None]:
         """While a step is decided: begin the next one, as it will be if the skill stays."""
         following = None if self.plan.out_of_patience(state, more=1) else self.plan.after(move)
-        if self.speculation is None or not isinstance(following, Step):
+        if self.prefetch is None or not isinstance(following, Step):
             return nullcontext()
         due = self.plan.due(following, state)
-        return self.speculation.of(due, self.parent(state, due.number).skill)
+        return self.prefetch.of(due, self.parent(state, due.number).skill)
 
     def parent(self, state: State, step: int) -> Measured:
         """The skill that a step sets out from."""
@@ -126,14 +126,14 @@ class TrainingRun:
             if candidate.fitting is not None and candidate.fitting.digest not in seen:
                 seen.add(candidate.fitting.digest)
                 skills[candidate.name] = candidate.fitting
-        if self.race is None or not skills:
+        if self.halving is None or not skills:
             return draft, HalvingResult(draft.leading.name)
 
         def worth(compared: int) -> bool:
             return self._hopeless(state, self.gate, compared) is None
 
         final = Baseline(self.val, state.current)
-        halving = await self.race.run(skills, practice, final, step, worth)
+        halving = await self.halving.run(skills, practice, final, step, worth)
         return draft if halving.ahead is None else draft.leading_with(halving.ahead), halving
 
     async def decide(

@@ -155,13 +155,13 @@ async def test_attempts_of_a_lost_worker_are_failures_and_a_later_run_makes_them
     assert not result.state.best.evaluation.failures
 
 
-def spec_of(brief: RunSpec, **changes: str) -> RolloutSpec:
-    task = brief.environment.tasks("train")[0]
+def spec_of(run_spec: RunSpec, **changes: str) -> RolloutSpec:
+    task = run_spec.environment.tasks("train")[0]
     spec = RolloutSpec(
         task=task,
-        skill=brief.skill,
-        digest=brief.skill.digest,
-        environment=brief.environment.fingerprint,
+        skill=run_spec.skill,
+        digest=run_spec.skill.digest,
+        environment=run_spec.environment.fingerprint,
         harness="",
     )
     return replace(spec, **changes)

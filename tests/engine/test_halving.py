@@ -55,7 +55,7 @@ def racing(world: World, *, candidates: int = 4) -> TrainingRun:
     return replace(
         run,
         optimizer=replace(run.optimizer, vary=Vary(most=candidates - 1)),
-        race=SuccessiveHalving(
+        halving=SuccessiveHalving(
             runner=run.runner,
             schedule=HalveByGain(marks=Metric().marks, screen=0, block=2),
             gate=run.gate,

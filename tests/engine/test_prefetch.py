@@ -35,7 +35,7 @@ ONE_EPOCH = PlanSettings(epochs=1, batch=2, seed=0)
 async def speculating(world: World) -> AsyncGenerator[TrainingRun, None]:
     async with TaskGroup() as group:
         run = world.run()
-        yield replace(run, speculation=Prefetch(run.runner, group))
+        yield replace(run, prefetch=Prefetch(run.runner, group))
 
 
 async def trained(world: World, *, ahead: bool = True) -> tuple[State, list[Event]]:
@@ -202,7 +202,7 @@ async def test_neither_the_gate_nor_the_next_step_waits_for_attempts_ahead() -> 
     async with TaskGroup() as group:
         run = world.run()
         run.sink.watch = Until(2, closed)
-        run = replace(run, speculation=Prefetch(run.runner, group))
+        run = replace(run, prefetch=Prefetch(run.runner, group))
         state = await train(run, SEED)
     assert state.best.value == 1.0
     assert target.begun == 2
