@@ -26,7 +26,10 @@ def write_for_program(
         target = out / path
         if target.is_symlink() or not target.resolve().is_relative_to(out.resolve()):
             raise StoreError(f"{target} is a link, or lies behind one; nothing is written there")
-        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise StoreError(f"{out} is, or holds, a file where a folder is needed") from None
         write_atomic(target, text.encode())
         written.append(target)
     return written

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -89,4 +90,8 @@ def settings_of_harness(name: str) -> dict[str, object]:
 
 def cell_folder(out: str | Path, harness: str, target: str) -> Path:
     """Where a combination goes, below the folder that was given for all of them."""
-    return Path(out) / re.sub(r"[^\w.-]+", "-", f"{harness}_{target}")
+    name = f"{harness}_{target}"
+    plain = re.sub(r"[^\w.-]+", "-", name)
+    # Two names may look alike without what a folder cannot be called.
+    unlike = "" if plain == name else f"-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return Path(out) / f"{plain}{unlike}"

@@ -70,9 +70,12 @@ def _otherwise(
 def _complaints(details: list[ErrorDetails]) -> dict[str, str]:
     sentences: dict[str, list[str]] = {}
     for error in details:
-        name, *inside = error["loc"]
-        items = "".join(f"[{place}]" for place in inside if isinstance(place, int))
-        sentences.setdefault(f"{name}{items}", []).append(_sentence(error))
+        sentence, place = _sentence(error), error["loc"]
+        if not place:  # a rule of the settings as a whole, which begins with the key
+            name, _, sentence = sentence.partition(" ")
+            place = (name,)
+        items = "".join(f"[{item}]" for item in place[1:] if isinstance(item, int))
+        sentences.setdefault(f"{place[0]}{items}", []).append(sentence)
     return {key: ", or ".join(of_key) for key, of_key in sentences.items()}
 
 

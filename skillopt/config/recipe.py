@@ -42,9 +42,14 @@ _RATES: Final = (
 )
 _INSTEAD: Final = {
     "optimizer.lr_control_mode": _RATES,
+    "optimizer.use_slow_update": (
+        "optimizer.slow_update_samples",
+        "optimizer.slow_update_gate_with_selection",
+        "optimizer.longitudinal_pair_policy",
+    ),
     "evaluation.gate": ("evaluation.use_gate",),
 }
-"""Keys that say the same in another way."""
+"""Keys that say the same in another way, or that mean nothing with the recipe's value."""
 
 
 _LENGTH: Final = ("train.num_epochs", "train.batch_size")

@@ -62,14 +62,21 @@ class _Exceeded(Exception):
 
 def limited(prlimit: str, limits: SandboxLimits) -> list[str]:
     """The command that sets limits of the kernel for the program that follows it."""
+    import resource  # not on every system
+
+    def allowed(kind: int, wanted: int) -> int:
+        """What is wanted, or less where we ourselves may not have so much."""
+        _, most = resource.getrlimit(kind)
+        return wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+
     cpu = limits.seconds if limits.cpu_seconds is None else limits.cpu_seconds
     return [
         prlimit,
-        f"--as={limits.memory}",
-        f"--cpu={ceil(cpu)}",
-        f"--nproc={limits.processes}",
-        f"--nofile={limits.open_files}",
-        f"--fsize={limits.file_bytes}",
+        f"--as={allowed(resource.RLIMIT_AS, limits.memory)}",
+        f"--cpu={allowed(resource.RLIMIT_CPU, ceil(cpu))}",
+        f"--nproc={allowed(resource.RLIMIT_NPROC, limits.processes)}",
+        f"--nofile={allowed(resource.RLIMIT_NOFILE, limits.open_files)}",
+        f"--fsize={allowed(resource.RLIMIT_FSIZE, limits.file_bytes)}",
         "--core=0",
         "--",
     ]

@@ -11,7 +11,8 @@ import yaml
 from support_cli import make_project, skillopt
 
 from skillopt.api import export_skill, train, transfer
-from skillopt.errors import ConfigError, SkillError
+from skillopt.app.transfer import cell_folder
+from skillopt.errors import ConfigError, SkillError, StoreError
 from skillopt.harness.places import PLACES
 from skillopt.testing.simulator import Simulator, stated_skill
 
@@ -165,3 +166,36 @@ def test_a_link_in_the_project_is_not_followed(tmp_path: Path) -> None:
     assert not list((tmp_path / "elsewhere").iterdir())
     with pytest.raises(SkillError, match="there is no skill document"):
         export_skill(tmp_path / "none.md", "claude", tmp_path)
+
+
+def test_two_models_whose_names_look_alike_have_folders_of_their_own(tmp_path: Path) -> None:
+    names = ["org/m", "org-m", "a/../../b", "a-..-..-b", "org m"]
+    folders = {cell_folder(tmp_path, "chat", name) for name in names}
+    assert len(folders) == len(names)
+    assert {folder.parent for folder in folders} == {tmp_path}
+    assert cell_folder(tmp_path, "chat", "org-m").name == "chat_org-m"
+
+
+def test_a_skill_is_not_written_below_a_file(tmp_path: Path) -> None:
+    source, out = tmp_path / "skill.md", tmp_path / "out"
+    source.write_text("- Add.\n", encoding="utf-8")
+    out.touch()
+    with pytest.raises(StoreError, match="a file where a folder is needed"):
+        export_skill(source, "claude", out)
+    assert out.read_bytes() == b""
+
+
+@pytest.mark.parametrize(
+    ("setting", "problem"),
+    [
+        ("env.harness=tools env.tool_memory_mb=0", "env.tool_memory_mb: should be above 0"),
+        ("env.harness=code env.max_turns=0", "env.max_turns: should be above 0"),
+    ],
+)
+async def test_a_limit_of_nothing_is_refused_by_its_key(
+    tmp_path: Path, setting: str, problem: str
+) -> None:
+    make_project(tmp_path, "http://127.0.0.1:9/v1")
+    done = await skillopt("estimate", "c.yaml", *setting.split(), cwd=tmp_path)
+    assert problem in done.err
+    assert done.code == 1

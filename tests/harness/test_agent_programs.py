@@ -335,3 +335,25 @@ def test_no_folder_is_shown_in_which_a_user_keeps_other_things(
         Path("/usr/bin/env"): [],
     }
     assert {program: list(needed(program, home)) for program in shown} == shown
+
+
+@pytest.mark.parametrize(
+    ("setting", "problem"),
+    [
+        ("env.agent_seconds=0", "agent_seconds: should be above 0"),
+        ("env.agent_seconds=.inf", "agent_seconds: should be above 0 and at most 604,800"),
+        ("env.agent_seconds=.nan", "agent_seconds: should be above 0"),
+        ("env.answer_file=../x", "answer_file: should be a path within the workspace"),
+        ("env.answer_file=/etc/passwd", "answer_file: should be a path within the workspace"),
+    ],
+)
+async def test_settings_that_no_attempt_can_have_are_refused_at_once(
+    tmp_path: Path, setting: str, problem: str
+) -> None:
+    path = stand_in(tmp_path, "print()")
+    with pytest.raises(ConfigError, match=problem):
+        async with (
+            ModelServer() as server,
+            open_agent("claude_code_exec", server, setting, path=path),
+        ):
+            pass

@@ -86,7 +86,13 @@ def train_with_bad_guidance(out: Path, **settings: object) -> dict[str, Any]:
         target=target,
         optimizer=optimizer,
         out=out,
-        settings={"num_epochs": 2, "batch_size": 4, "use_meta_skill": False, **settings},
+        settings={
+            "num_epochs": 2,
+            "batch_size": 4,
+            "use_meta_skill": False,
+            "select_mode": "ranking",  # the published protocol, not the recipe
+            **settings,
+        },
     )
     return json.loads((out / "summary.json").read_text("utf-8"))
 

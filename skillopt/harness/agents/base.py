@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from tempfile import mkdtemp
 from typing import ClassVar, Final, Literal
 
@@ -60,6 +60,8 @@ _LIMITS: Final = SandboxLimits(
 )
 _PLAIN: Final = re.compile(r"[A-Za-z0-9 ,.;:!?()/+*=_-]{8,}")
 _ONE_CALL: Final = Usage(1)
+_LONGEST: Final = 7 * 86_400
+"""Seconds of an attempt."""
 _SAID: Final = 600
 """Characters of a program's own words that an error repeats."""
 
@@ -79,9 +81,12 @@ class AgentSettings:
     description, as with any other skill"""
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` for a time that ends before it begins."""
-        if self.agent_seconds <= 0:
-            raise ValueError("agent_seconds should be above 0")
+        """Raise `ValueError` for a time that is none, and a file that is elsewhere."""
+        if not 0 < self.agent_seconds <= _LONGEST:
+            raise ValueError(f"agent_seconds should be above 0 and at most {_LONGEST:,}")
+        answer = PurePosixPath(self.answer_file)
+        if answer.is_absolute() or ".." in answer.parts:
+            raise ValueError("answer_file should be a path within the workspace")
 
 
 @dataclass(frozen=True, slots=True)
