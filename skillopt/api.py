@@ -64,6 +64,7 @@ from skillopt.app.training import run_training
 from skillopt.app.transfer import (
     Transfer,
     cell_folder,
+    config_for_harness,
     measure_transfer,
     settings_of_harness,
 )
@@ -282,13 +283,15 @@ async def transfer_async(
 
     async def one(harness: str, target: str) -> EvalResult:
         cell = EvalInputs(**inputs)
-        cell["settings"] = {**(inputs.get("settings") or {}), **chosen.get(harness, {})}
+        # What was set otherwise is in the configuration of the cell.
+        cell["settings"] = chosen.get(harness, inputs.get("settings") or {})
         if out:
             cell["out"] = cell_folder(out, harness, target)
         if models:
             cell["target"] = models[target]
+        own = config_for_harness(base, harness, chosen) if chosen else config
         return await evaluate_async(
-            skill, config, rows=rows, split=split, watch=watch, progress=progress, **cell
+            skill, own, rows=rows, split=split, watch=watch, progress=progress, **cell
         )
 
     return await measure_transfer([*chosen] or [base.env.harness], names, one)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from skillopt.analysis.report import mean
+from skillopt.app.environment import ENVIRONMENTS
 from skillopt.app.evaluation import EvalResult
 from skillopt.app.harness import HARNESSES
+from skillopt.config.schema import Config, configure
 from skillopt.errors import ConfigError, SkilloptError
 
 
@@ -86,6 +89,24 @@ def settings_of_harness(name: str) -> dict[str, object]:
         raise ConfigError(f"--harness {name}: {problem}")
     brings: object = getattr(HARNESSES.load(name), "backend", "")
     return {"env.harness": name, **({"model.target_backend": name} if brings else {})}
+
+
+def config_for_harness(config: Config, harness: str, harnesses: Collection[str]) -> Config:
+    """The configuration without keys of `env` that only the other harnesses know."""
+    environment = config.env.name
+    known = _setting_names(HARNESSES.load(harness))
+    if environment and not ENVIRONMENTS.unknown(environment):
+        known |= _setting_names(ENVIRONMENTS.load(environment))
+    others = {name for other in harnesses for name in _setting_names(HARNESSES.load(other))}
+    foreign = {f"env.{name}" for name in others - known}
+    return configure({key: value for key, value in config.given.items() if key not in foreign})
+
+
+def _setting_names(kind: object) -> set[str]:
+    settings: object = getattr(kind, "Settings", None)
+    if isinstance(settings, type) and dataclasses.is_dataclass(settings):
+        return {field.name for field in dataclasses.fields(settings)}
+    return set()
 
 
 def cell_folder(out: str | Path, harness: str, target: str) -> Path:

@@ -199,3 +199,27 @@ async def test_a_limit_of_nothing_is_refused_by_its_key(
     done = await skillopt("estimate", "c.yaml", *setting.split(), cwd=tmp_path)
     assert problem in done.err
     assert done.code == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"env.tool_seconds": 5, "max_turns": 3}, ""),
+        ({"env.tool_secnds": 5}, "env.tool_secnds: unknown key"),
+    ],
+)
+def test_a_key_of_one_harness_is_no_error_of_the_others(
+    tmp_path: Path, settings: dict[str, object], problem: str
+) -> None:
+    found = transfer(
+        "- Add.",
+        harnesses=["chat", "code"],
+        targets=[adds],
+        rows=ROWS,
+        out=tmp_path,
+        progress=False,
+        settings=settings,
+    )
+    for cell in found.cells:
+        assert cell.problem.startswith(problem)
+        assert bool(cell.problem) == bool(problem)
