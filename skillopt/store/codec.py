@@ -106,7 +106,8 @@ def with_images(rollout: Rollout, find: Callable[[str], str]) -> Rollout:
 
 def _with_contents(rollout: Rollout, change: Callable[[str], str]) -> Rollout:
     done = rollout.trajectory
-    if done is None or not any(message.images for message in done.messages):
+    # What a harness returned wrongly has none, and is refused when it is written.
+    if done is None or not any(getattr(message, "images", ()) for message in done.messages):
         return rollout
     messages = tuple(
         replace(

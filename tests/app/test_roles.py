@@ -78,10 +78,10 @@ async def test_a_judge_with_a_server_of_its_own_is_never_sent_the_key_of_the_opt
     assert len(server.seen) == 2
 
 
-@pytest.mark.parametrize("label", ["codex", "claude_code_exec", "copilot_exec", "cursor"])
-async def test_a_coding_agent_as_target_is_refused_by_name(label: str) -> None:
-    with pytest.raises(ConfigError, match=r"model\.target_backend: \w+_exec runs a coding agent"):
-        await ask("target", {}, f"target_backend={label}")
+@pytest.mark.parametrize("label", ["claude_code_exec", "copilot_exec", "cursor"])
+async def test_a_coding_agent_that_works_on_tasks_is_refused_as_optimizer(label: str) -> None:
+    with pytest.raises(ConfigError, match=r"\w+_exec runs a coding agent on tasks"):
+        await ask("optimizer", {}, f"optimizer_backend={label}")
 
 
 async def test_a_key_named_by_the_configuration_is_not_sent_where_an_env_file_says(

@@ -29,7 +29,7 @@ def test_the_quickstart_tells_what_its_own_job_would_take() -> None:
     settings = {"backend": "openai_chat", "target": "gpt-none", "optimizer": "gpt-none"}
     told = outlook(Discovered("OpenAI", settings, CAPABLE))
     assert " calls, " in told
-    assert re.match(r"about [\d.]+ (s|min), \d+-\d+ calls, ", told)
+    assert re.match(r"about [\d.]+ (s|min), [\d,]+-[\d,]+ calls, ", told)
     assert told.endswith(" tokens, dollars unknown")
 
 
