@@ -78,9 +78,9 @@ async def test_a_judge_with_a_server_of_its_own_is_never_sent_the_key_of_the_opt
     assert len(server.seen) == 2
 
 
-@pytest.mark.parametrize("label", ["claude_code_exec", "copilot_exec", "cursor"])
-async def test_a_coding_agent_that_works_on_tasks_is_refused_as_optimizer(label: str) -> None:
-    with pytest.raises(ConfigError, match=r"\w+_exec runs a coding agent on tasks"):
+@pytest.mark.parametrize("label", ["cursor", "opencode_exec", "gemini_exec"])
+async def test_an_agent_that_only_works_on_tasks_is_refused_as_optimizer(label: str) -> None:
+    with pytest.raises(ConfigError, match=r"\w+_exec"):
         await ask("optimizer", {}, f"optimizer_backend={label}")
 
 
