@@ -164,20 +164,63 @@ def index_of(label: str) -> int:
     return string.ascii_uppercase.index(label)
 
 
-def option(text: str, options: Sequence[str] = ()) -> str | None:
-    """The letter of the option that a text names, or None.
+_DRESSES = tuple(
+    re.compile(pattern, re.DOTALL)
+    for pattern in (
+        r"\\(?:boxed|text|mathrm|mathbf|textbf)\s?\{([^{}]*)\}",
+        r"\$([^$]*)\$",
+        r"\\\((.*)\\\)",
+        r"\*\*([^*]*)\*\*",
+    )
+)
+_LAYERS = 4
+_ANNOUNCED = re.compile(
+    r"""(?:(?:so|thus|hence|therefore),?\s+)?
+        (?:(?:(?:the|my)\s+)?(?:(?:correct|right|final|best)\s+)?(?:answer|option|choice)
+        (?:\s+is|\s*:)?|i\s+choose)\s+
+        (?:(?:option|choice)\s+)?(?P<rest>.+)""",
+    re.VERBOSE | re.IGNORECASE | re.DOTALL,
+)
+_LETTER_AND = re.compile(r"([(\[]?[A-Za-z](?:[.):\],]+\s*|\s+))(.+)", re.DOTALL)
+_REASON = re.compile(r"(?:because|since)\b(.*)", re.IGNORECASE | re.DOTALL)
+_CAPITAL = re.compile(r"\b[A-Z]\b")
 
-    Tried in this order: the whole text as a letter, as an option's text, its first word as a
-    letter. Without options, any letter is one.
+
+def option(text: str, options: Sequence[str] = ()) -> str | None:
+    """The letter of the option that a text is, or None.
+
+    It is one as a letter ("(B)", "Option B", "The answer is B"), as an option's text, as a letter
+    with that option's text, or as a letter with a reason ("B, since ...") in which no other letter
+    stands. What merely begins with a letter ("A is wrong", "B or C") is none. Without options, any
+    letter is one.
     """
     letters = string.ascii_uppercase[: len(options)] if options else string.ascii_uppercase
-    if letter := _letter(text, letters):
+    bare = _undressed(text)
+    if letter := _letter(bare, letters):
         return letter
-    texts = [tidy(choice) for choice in options]
-    if tidy(text) in texts:
-        return label_of(texts.index(tidy(text)))
-    words = text.split(maxsplit=1)
-    return _letter(words[0], letters) if words else None
+    texts = [_undressed(choice) for choice in options]
+    for case_sensitive in (True, False):
+        tidied = [tidy(each, case_sensitive=case_sensitive) for each in texts]
+        if (ours := tidy(bare, case_sensitive=case_sensitive)) in tidied:
+            return label_of(tidied.index(ours))
+    if announced := _ANNOUNCED.fullmatch(bare):
+        bare = _undressed(announced["rest"])
+    both = _LETTER_AND.fullmatch(bare)
+    letter = _letter(both[1] if both else bare, letters)
+    if letter is None or both is None:
+        return letter
+    if reason := _REASON.fullmatch(both[2]):
+        return letter if set(_CAPITAL.findall(reason[1])) <= {letter} else None
+    rest = _undressed(both[2])
+    return letter if options and equal(rest, [texts[index_of(letter)]]) else None
+
+
+def _undressed(text: str) -> str:
+    """Without a full stop, and the box, dollars or asterisks around all of it."""
+    for _ in range(_LAYERS):
+        text = text.strip().rstrip(".")
+        text = next((found[1] for each in _DRESSES if (found := each.fullmatch(text))), text)
+    return text.strip()
 
 
 def choice(prediction: str, golds: Sequence[str], options: Sequence[str] = ()) -> bool:
@@ -186,7 +229,7 @@ def choice(prediction: str, golds: Sequence[str], options: Sequence[str] = ()) -
 
 
 def _letter(text: str, letters: str) -> str | None:
-    bare = text.strip().upper().lstrip("([").rstrip(".):]")
+    bare = text.strip().upper().lstrip("([").rstrip(".,):]")
     return bare if len(bare) == 1 and bare in letters else None
 
 

@@ -27,7 +27,7 @@ from skillopt.envs.babyvision.env import BabyVision
 from skillopt.envs.babyvision.env import settle as settle_puzzle
 from skillopt.envs.docvqa.env import DocVQA, anls, score_of
 from skillopt.envs.livemathematicianbench.env import LiveMathematicianBench
-from skillopt.envs.mathverse.env import MathVerse, found_answer, settle
+from skillopt.envs.mathverse.env import MathVerse, found_answer, settle, settle_choice
 from skillopt.envs.metrics import boxed, exact_match, f1
 from skillopt.envs.mmrb.env import MMRB
 from skillopt.envs.mmrb.score import found_answer as found_choice
@@ -179,7 +179,14 @@ def test_the_order_depends_on_seed_and_id_alone() -> None:
         ("<answer>{letter}. because</answer>", True),
         ("<answer>{text}</answer>", True),
         ("<answer>{other}</answer>", False),
-        ("{letter} or {other}", True),  # the first word counts, as in the original
+        ("<answer>Option {letter}</answer>", True),
+        (r"<answer>\boxed{{{letter}}}</answer>", True),
+        ("The answer is {letter}", True),
+        ("<answer>{letter}. {text}</answer>", True),
+        ("<answer>{other}. {text}</answer>", False),
+        ("{letter} or {other}", False),
+        ("<answer>{letter} is wrong</answer>", False),
+        ("<answer>{letter} stronger result can be proven, so {other}</answer>", False),
         ("none of them", False),
     ],
 )
@@ -266,6 +273,35 @@ def test_a_letter_settles_a_choice() -> None:
     assert settle_puzzle("(B)", "C", options) is False
     assert settle_puzzle("below", "C", options) is True
     assert settle_puzzle("somewhere below", "C", options) is None
+    assert settle_puzzle(r"\mathbf{(c)}", "C", options) is True
+    assert settle_puzzle("Option C", "C", options) is True
+    assert settle_puzzle("A: below", "C", options) is None
+
+
+ANGLES = ("40°", "60°", "120°", "140°")
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "settled"),
+    [
+        ("B", "B", True),
+        ("Option (b).", "B", True),
+        ("B. 60°", "B", True),
+        ("60°", "B", True),
+        ("A", "B", False),
+        ("", "B", False),
+        ("A is wrong", "A", None),
+        ("A circle is shown, so B", "A", None),
+        ("B is not right, D is", "B", None),
+        ("C. 60°", "C", None),
+        ("A, B", "A", None),
+        ("a 140° angle", "A", None),
+    ],
+)
+async def test_only_an_answer_that_is_a_choice_settles_it(
+    answer: str, gold: str, settled: bool | None
+) -> None:
+    assert await settle_choice(answer, gold, ANGLES) is settled
 
 
 @pytest.mark.parametrize(

@@ -151,11 +151,24 @@ OPTIONS = ("Paris", "a cat", "B")
         ("B. a cat", "B"),
         ("A) Paris", "A"),
         ("D", None),
-        ("The answer is B", None),
+        ("The answer is B", "B"),
+        ("Option B", "B"),
+        ("Answer: (b).", "B"),
+        (r"So the answer is $\boxed{B}$.", "B"),
+        (r"\text{B}", "B"),
+        ("**B**", "B"),
+        ("B, since it purrs", "B"),
+        ("B, since A is wrong", None),
+        ("A is wrong", None),
+        ("A dog is shown, so B", None),
+        ("B is not right, C is", None),
+        ("B or C", None),
+        ("A. a cat", None),
+        ("The answer is not B", None),
         ("", None),
     ],
 )
-def test_an_option_is_named_by_letter_then_text_then_first_word(text: str, letter: str | None):
+def test_an_option_is_a_letter_or_a_text_or_both_that_agree(text: str, letter: str | None):
     assert metrics.option(text, OPTIONS) == letter
 
 

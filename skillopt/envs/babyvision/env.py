@@ -162,7 +162,7 @@ def settle(answer: str | None, gold: str, options: tuple[str, ...] = ()) -> bool
     if answer is None or not answer.strip():
         return False
     if options:
-        named = option(_bare(answer), options)
+        named = option(unicodedata.normalize("NFKC", answer), options)
         return None if named is None else named == gold
     ours, theirs = _bare(answer), _bare(gold)
     if ours == theirs:
