@@ -54,7 +54,19 @@ solve the problem in another way."""
 _UNSEEN: Final = "The problem is stated in the image. Solve it."
 _TEXT_ONLY: Final = "Text Only"
 _LETTERED: Final = re.compile(r"^\s*\(?([A-H])\)?\s*[:.]\s*(.+?)\s*$", re.MULTILINE)
-_BARE_NUMBER: Final = re.compile(r"[-+\u2212]?(?:\d[\d,]{0,40}(?:\.\d{1,40})?|\.\d{1,40})")
+_BARE_NUMBER: Final = re.compile(r"[-+\u2212]?(?:\d{1,40}(?:\.\d{1,40})?|\.\d{1,40})")
+_THOUSANDS: Final = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
+_ASSIGNED: Final = re.compile(r"^[A-Za-z]=(?=[^=]+$)")
+_NOTATION: Final = re.compile(
+    r"(?:\\(?:[dt]?frac|left|right|cdot|times|div|text|mathrm|leq?|geq?|quad)"
+    r"|\\?(?<![A-Za-z])(?:sqrt|sin|cos|tan|log|ln))(?![A-Za-z])"
+)
+"""What an expression may be written with; all other words are its own."""
+_NAME: Final = re.compile(r"[^\W\d_π]+|[π%°$€£¥∠△:±∞]|\\[{}]")
+_WORD: Final = re.compile(r"(?<![A-Za-z\\])[A-Z][a-z]{2,}(?![A-Za-z])")
+_SEVERAL: Final = re.compile(r"\d \d|[A-Za-z]\d|[A-Za-z]{2}.*[^A-Za-z][A-Za-z]{2}", re.DOTALL)
+"""Several numbers, quantities or words in a row, whose order matters (5 cats 7 dogs)."""
+_BLANK: Final = re.compile(r"(\\[A-Za-z]+ (?=[A-Za-z])|\d (?=\d))| ")
 _LONGEST: Final = 300
 """Letters of an answer beyond which it is no expression."""
 _SECONDS: Final = 30.0
@@ -68,7 +80,7 @@ except ImportError:
 from math_verify import parse, verify
 gold, answer = json.load(sys.stdin)
 def read(text):
-    return parse("$" + text.strip().strip("$") + "$", parsing_timeout=None)
+    return parse("$" + text.strip().strip("$").replace("π", "\\\\pi ") + "$", parsing_timeout=None)
 ours, theirs = read(answer), read(gold)
 same = bool(ours) and bool(theirs) and verify(theirs, ours, timeout_seconds=None)
 sys.stdout.write("same" if same else "different")
@@ -236,21 +248,65 @@ async def settle(answer: str, gold: str) -> bool | None:
         return True
     if _BARE_NUMBER.fullmatch(ours) and _BARE_NUMBER.fullmatch(theirs):
         return _value(ours) == _value(theirs)
-    if len(answer) > _LONGEST:
+    if len(answer) > _LONGEST or not _comparable(ours, theirs):
         return None
     try:
-        same = await ask_process(_SCRIPT, [gold, answer], _SECONDS) == "same"
+        same = await ask_process(_SCRIPT, [theirs, ours], _SECONDS) == "same"
     except TimeoutError:
         return None
     return True if same else None
 
 
+def _comparable(ours: str, theirs: str) -> bool:
+    """Whether two expressions differ in nothing that math-verify does not look at.
+
+    It drops units and percent signs, takes points for factors (ABC is CAB), tuples for sets and
+    1,2 for 12.
+    """
+    if "=" not in theirs:
+        ours = _ASSIGNED.sub("", ours)
+    elif "=" not in ours:
+        theirs = _ASSIGNED.sub("", theirs)
+    if ours.count("=") != theirs.count("=") or _names(ours) != _names(theirs):
+        return False
+    if any(_SEVERAL.search(_NOTATION.sub(" ", each)) for each in (ours, theirs)):
+        return False
+    around = _brackets(ours)
+    return around[2] == 0 == _brackets(theirs)[2] or (
+        around == _brackets(theirs) and around[0] in ("(", "[", "\\{")
+    )
+
+
+def _names(text: str) -> set[str]:
+    """Units, variables, points, words, and signs such as %."""
+    return set(_NAME.findall(_NOTATION.sub(" ", text)))
+
+
+def _brackets(text: str) -> tuple[str, str, int]:
+    """The signs around a list, and how many commas are in it."""
+    begin = text[:2] if text.startswith("\\") else text[:1]
+    return begin, text[-1:], text.count(",")
+
+
 def _value(number: str) -> Fraction:
-    return Fraction(number.replace(",", "").replace("\u2212", "-"))
+    return Fraction(number.replace("\u2212", "-"))
 
 
 def _plain(text: str) -> str:
-    return "".join(text.split()).strip("$").rstrip(".").replace("^\\circ", "°").casefold()
+    """In one notation: no blanks but between digits, no commas between thousands.
+
+    Words are in one case, names of variables and points are as they are.
+    """
+    plain = " ".join(text.split()).rstrip(".")
+    if len(plain) > 1 and plain[0] == plain[-1] == "$":
+        plain = plain.strip("$").strip()
+    if not re.search(r"[(\[{]", plain):  # (1,234) may be a point
+        plain = _THOUSANDS.sub(lambda found: found[0].replace(",", ""), plain)
+    plain = re.sub(r"\\(?:left|right)(?=\s?[()\[\]\\])", "", plain).replace("\\%", "%")
+    plain = re.sub(r"\^ ?\{? ?\\circ ?\}?|(?<=\d) ?degrees?", "°", plain)
+    plain = re.sub(r"\\pi(?![A-Za-z])", "π", plain).replace("²", "^2").replace("³", "^3")
+    plain = _BLANK.sub(lambda found: found[1] or "", plain)
+    return _WORD.sub(lambda found: found[0].lower(), plain)
 
 
 def _answer(row: Row) -> str:
