@@ -168,24 +168,31 @@ def settle(answer: str | None, gold: str, options: tuple[str, ...] = ()) -> bool
     if ours == theirs:
         return True
     numbers, wanted = _numbers(ours), _numbers(theirs)
-    if numbers is not None and wanted is not None:
-        return numbers == wanted
-    return None
+    if numbers is None or wanted is None:
+        return None
+    if len(numbers) != len(wanted) and re.findall(r"\d", ours) == re.findall(r"\d", theirs):
+        return None  # 1,234 and 1,5 may be one number or two
+    return numbers == wanted
 
 
 def _bare(text: str) -> str:
-    """Without what notation adds: LaTeX commands for text, dollars, blanks, case, a full stop."""
+    """Without what notation adds: LaTeX commands for text, dollars, case, a full stop.
+
+    Blanks stay between words or numbers.
+    """
     plain = unicodedata.normalize("NFKC", text)
     plain = re.sub(r"\\(?:text|mathrm|mathbf|textbf)\{([^{}]*)\}", r"\1", plain)
-    plain = re.sub(r"\\(?:left|right|[,;!: ])", "", plain).replace("$", "")
-    return "".join(plain.split()).rstrip(".").casefold()
+    plain = re.sub(r"\\[,;!: ]", " ", re.sub(r"\\(?:left|right)", "", plain)).replace("$", "")
+    plain = " ".join(plain.split()).rstrip(".")
+    return re.sub(r"(?<!\w) | (?![\w+-])", "", plain).casefold()
 
 
 def _numbers(text: str) -> tuple[Fraction, ...] | None:
-    """Of `7`, `(10,5)` or `10,5`; None: there is anything else in it."""
+    """Of `7`, `(10,5)`, `10;5` or `10 5`; None: there is anything else in it."""
     inside = text[1:-1] if text[:1] + text[-1:] in ("()", "[]", "{}") else text
-    parts = re.split("[,;]", inside)
-    if not all(map(_NUMBER.fullmatch, parts)):
+    marks = set(re.findall("[,; ]", inside))
+    parts = re.split("[,; ]", inside)
+    if len(marks) > 1 or not all(map(_NUMBER.fullmatch, parts)):
         return None
     return tuple(map(Fraction, parts))
 
