@@ -432,7 +432,7 @@ def test_strict_wants_the_same_letters_and_lenient_takes_a_part(
     assert is_right(answer, gold, OPTIONS, "lenient") is lenient
 
 
-def mmrb(folder: Path, steps: bool) -> MMRB:
+def mmrb(folder: Path, steps: bool, second: object = None) -> MMRB:
     write(folder / "a.png", png(1))
     path = [
         {"reasoning step": n, "rationale_fix": text}
@@ -450,7 +450,8 @@ def mmrb(folder: Path, steps: bool) -> MMRB:
         "answer": "2",
         "reasoning_steps": [path, short],
     }
-    rows = rows_of([{**row, "id": "a"}, {**row, "id": "b", "answer": "3"}], "rows")
+    other = {"id": "b", "answer": "3", "reasoning_steps": [path] if second is None else second}
+    rows = rows_of([{**row, "id": "a"}, {**row, **other}], "rows")
     settings = MMRB.Settings(steps=steps)
     return MMRB(settings, Splits((rows[0],), (rows[1],), root=folder))
 
@@ -479,6 +480,16 @@ async def test_the_process_score_counts_the_inner_steps_of_the_best_path(
     plain = mmrb(tmp_path, steps=False)
     assert plain.roles == ()
     assert (await scored(plain, reply)).soft == hard
+
+
+def test_items_without_annotated_steps_are_counted_and_kept_apart(tmp_path: Path) -> None:
+    environment = mmrb(tmp_path, steps=True, second=[])
+    (warning,) = (each for each in environment.warnings if "annotated" in each)
+    assert warning.startswith("1 of 2 items")
+    groups = [environment.groups(*environment.tasks(split)) for split in ("train", "val")]
+    assert groups == [["with annotated steps"], ["without annotated steps"]]
+    for plain in (mmrb(tmp_path, steps=True), mmrb(tmp_path, steps=False, second=[])):
+        assert not any("annotated" in each for each in plain.warnings)
 
 
 PAGES = tuple(

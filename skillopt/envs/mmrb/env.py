@@ -54,6 +54,10 @@ reply does not contain it or contradicts it. Whether the final answer of the rep
 matter."""
 
 
+_ANNOTATED: Final = "with annotated steps"
+_UNANNOTATED: Final = "without annotated steps"
+
+
 class MMRB(JudgedEnvironment):
     """Hard: whether the answer is right. Soft: the same, or the score of the reasoning."""
 
@@ -96,6 +100,25 @@ class MMRB(JudgedEnvironment):
         self.judging: Judging = "all" if settings.steps else "none"
         self._images = ImageFolder.of(splits.root, settings.data_root, settings.image_detail)
         super().__init__(splits, self._task)
+        tasks = [task for each in self._tasks.splits.values() for task in each]
+        self._items, self._unannotated = len(tasks), sum(not _steps(row_of(t)) for t in tasks)
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        told = list(self._tasks.warnings)
+        if self._settings.steps and self._unannotated:
+            told.append(
+                f"{self._unannotated} of {self._items} items have no annotated steps between a "
+                "first and a last one; their soft score is whether the answer is right, so the "
+                f"mean of soft is no process score (see the group {_ANNOTATED!r})"
+            )
+        return tuple(told)
+
+    def groups(self, task: Task) -> list[str]:
+        """With steps, whether its soft score is a process score."""
+        if not self._settings.steps:
+            return []
+        return [_ANNOTATED if _steps(row_of(task)) else _UNANNOTATED]
 
     @staticmethod
     def read_raw(source: Path) -> Iterator[RawItem]:
