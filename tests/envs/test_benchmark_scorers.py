@@ -310,6 +310,12 @@ ANGLES = ("40°", "60°", "120°", "140°")
         ("C. 60°", "C", None),
         ("A, B", "A", None),
         ("a 140° angle", "A", None),
+        ("D and C", "C\nD", True),
+        ("C, D", "C\nD", True),
+        ("C", "C\nD", False),
+        ("A, C", "C\nD", False),
+        ("A, C, D", "C\nD", None),
+        ("C is wrong, D", "C\nD", None),
     ],
 )
 async def test_only_an_answer_that_is_a_choice_settles_it(

@@ -67,6 +67,7 @@ _WORD: Final = re.compile(r"(?<![A-Za-z\\])[A-Z][a-z]{2,}(?![A-Za-z])")
 _SEVERAL: Final = re.compile(r"\d \d|[A-Za-z]\d|[A-Za-z]{2}.*[^A-Za-z][A-Za-z]{2}", re.DOTALL)
 """Several numbers, quantities or words in a row, whose order matters (5 cats 7 dogs)."""
 _BLANK: Final = re.compile(r"(\\[A-Za-z]+ (?=[A-Za-z])|\d (?=\d))| ")
+_BETWEEN: Final = re.compile(r"\s*[,;&]\s*|\s+and\s+|\s+")
 _LONGEST: Final = 300
 """Letters of an answer beyond which it is no expression."""
 _SECONDS: Final = 30.0
@@ -211,7 +212,7 @@ class MathVerse(JudgedEnvironment):
 
     def _task(self, name: str, row: Row) -> Task:
         gold, options = _answer(row), _options(row)
-        if _is_choice(row) and option(gold, options) is None:
+        if _is_choice(row) and not _chosen(gold, options):
             raise DataError(f"{row.where}: the answer {gold!r} names none of the choices")
         shown = [path] if (path := _image(row)) else []
         if not shown and not named_field(row, "question"):
@@ -232,8 +233,18 @@ def found_answer(reply: str) -> str:
 async def settle_choice(answer: str, gold: str, options: Sequence[str]) -> bool | None:
     if not answer.strip():
         return False
-    named, right = option(answer, options), option(gold, options)
-    return None if named is None else named == right
+    right = _chosen(gold, options)
+    named = _chosen(answer, options)
+    # Several letters where one is right may be a list of choices that were thought of.
+    return None if not named or len(named) > len(right) else named == right
+
+
+def _chosen(text: str, options: Sequence[str]) -> set[str]:
+    """The letters of the choices that a text is; a few problems ask for two."""
+    if letter := option(text, options):
+        return {letter}
+    named = [option(each, options) for each in _BETWEEN.split(text.strip())]
+    return set(filter(None, named)) if all(named) else set()
 
 
 async def settle(answer: str, gold: str) -> bool | None:
