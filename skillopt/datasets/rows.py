@@ -7,11 +7,12 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date, time
 from pathlib import Path
+from threading import Lock
 from typing import NoReturn, cast
 from zipfile import BadZipFile, ZipFile
 
@@ -187,10 +188,24 @@ def _from_csv(text: str, name: str) -> list[Row]:
     return _between(max(meant, key=columns.__getitem__, default=","), text, name)
 
 
+_FIELDS = Lock()
+
+
+@contextmanager
+def _long_fields() -> Generator[None, None, None]:
+    """A cell may be as long as a row. The limit is that of the whole process: it is put back."""
+    with _FIELDS:
+        before = csv.field_size_limit(ROW_BYTES)
+        try:
+            yield
+        finally:
+            csv.field_size_limit(before)
+
+
 def _columns(delimiter: str, text: str) -> int:
     """Cells in the header, if this is the delimiter."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    with suppress(csv.Error):
+    with _long_fields(), suppress(csv.Error):
         return len(next(reader, ()))
     return 0
 
@@ -206,7 +221,8 @@ def _between(delimiter: str, text: str, name: str, skip: int = 0) -> list[Row]:
             start = reader.line_num + 1
 
     try:
-        return _table(numbered(), name, f"quote cells that hold {_DELIMITERS[delimiter]}")
+        with _long_fields():
+            return _table(numbered(), name, f"quote cells that hold {_DELIMITERS[delimiter]}")
     except csv.Error as error:
         raise DataError(
             f"{name}:{reader.line_num}: not readable as CSV ({error}); fix its quotes, or use JSONL"

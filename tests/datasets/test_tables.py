@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 from datetime import date
 from pathlib import Path
 
@@ -128,3 +129,12 @@ def test_a_misspelt_file_names_the_nearest_one(name: str, tmp_path: Path) -> Non
     (tmp_path / "tickets.csv").write_text("a,b\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"did you mean .*tickets\.csv\?"):
         read_rows(tmp_path / name)
+
+
+def test_a_cell_may_be_as_long_as_a_row_and_the_limit_of_others_stays(tmp_path: Path) -> None:
+    before = csv.field_size_limit()
+    long = "word " * 100_000
+    file = tmp_path / "a.csv"
+    file.write_text(f'question,answer\n"{long}",x\n', encoding="utf-8")
+    assert read_rows(file)[0].data["question"] == long
+    assert csv.field_size_limit() == before
