@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import importlib
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -214,6 +215,19 @@ def find_file(folder: Path, name: str, where: str, below: Sequence[str] = ()) ->
         if inside and place and (folder / place).is_file():
             return place
     raise DataError(f"{where}: no file {name!r} in {folder}; fetch it, or check the folder")
+
+
+def plain_file(folder: Path, name: str) -> Path:
+    """A file below a folder, with its links followed; a `ValueError` if they lead out of it.
+
+    A snapshot of the hub's cache consists of links into the folder `blobs` of the same cache.
+    """
+    top = folder.resolve()
+    blobs = [each.parent / "blobs" for each in (top, *top.parents) if each.name == "snapshots"]
+    file = Path(os.path.realpath(folder / name))  # unlike `resolve`, it bears links in a circle
+    if not any(file.is_relative_to(each) for each in (top, *blobs)):
+        raise ValueError(f"{name!r} leads out of {folder}, to {file}")
+    return file
 
 
 def sha256_of(file: Path) -> str:

@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 from skillopt.core.chat import Detail, Image
 from skillopt.core.intake import MIB, read_file
+from skillopt.datasets.raw import plain_file
 from skillopt.datasets.rows import Row
 from skillopt.errors import DataError, EnvironmentFault
 
@@ -24,21 +25,21 @@ _KINDS: Final = {
     b"GIF87a": "image/gif",
     b"GIF89a": "image/gif",
 }
+_ENDS: Final = {"image/png": b"IEND\xaeB`\x82", "image/jpeg": b"\xff\xd9"}
 
 
 @dataclass(frozen=True, slots=True)
 class ImageFolder:
-    """Where the images are: the first folder that has a file of the name."""
+    """Where the images are; none is read from elsewhere."""
 
-    folders: tuple[Path, ...]
+    folder: Path
     detail: Detail = ""
 
     @classmethod
     def of(cls, root: Path | None, data_root: str, detail: ImageDetail = "auto") -> ImageFolder:
-        """`data_root` if it is given; else the folder of the rows, then the current one."""
-        if data_root:
-            return cls((Path(data_root).expanduser(),), _DETAILS[detail])
-        return cls((*((root,) if root else ()), Path()), _DETAILS[detail])
+        """`data_root` if it is given; else the folder of the rows; for rows of memory, this one."""
+        folder = Path(data_root).expanduser() if data_root else root or Path()
+        return cls(folder, _DETAILS[detail])
 
     def digests(self, row: Row, names: Sequence[str]) -> list[str]:
         """The SHA-256 of each image of a row; a `DataError` if one is missing or is no image."""
@@ -61,21 +62,31 @@ class ImageFolder:
         return tuple(images)
 
     def _read(self, name: str) -> tuple[str, bytes]:
-        place = next((each / name for each in self.folders if (each / name).is_file()), None)
-        if not name or place is None:
-            looked = " or ".join(sorted({str(each) for each in self.folders}))
-            raise _NoImage(f"no image {name!r} in {looked}")
+        try:
+            place = plain_file(self.folder, name)
+        except (OSError, ValueError) as error:
+            raise _NoImage(f"the image {error}") from error
+        if not name or not place.is_file():
+            raise _NoImage(f"no image {name!r} in {self.folder}")
         try:
             content = read_file(place, _IMAGE_BYTES)
         except OSError as error:
             raise _NoImage(f"the image {place} cannot be read ({error.strerror})") from error
         if not media_type(content):
             raise _NoImage(f"{place} is no PNG, JPEG, GIF or WebP image")
+        if not _is_whole(content):
+            raise _NoImage(f"{place} has no end, it was cut off; fetch it again")
         return hashlib.sha256(content).hexdigest(), content
 
 
 class _NoImage(Exception):
     """Why there is no image."""
+
+
+def _is_whole(content: bytes) -> bool:
+    """Whether a PNG or JPEG has its end; what comes after it is not looked at."""
+    end = _ENDS.get(media_type(content))
+    return end is None or end in content
 
 
 def media_type(content: bytes) -> str:

@@ -17,6 +17,7 @@ from support_bench import (
     WRITERS,
     SeeingModel,
     Teacher,
+    png,
     verdict_of,
     write,
     write_raw,
@@ -183,7 +184,7 @@ async def test_an_image_that_is_missing_broken_or_changed_is_told_in_one_line(
     image = min((folder / "files").rglob("*.png"))
     content = image.read_bytes()
     image.unlink()
-    image.write_bytes(content[:-5] + b"other")
+    image.write_bytes(content + b"other")
     for task in all_tasks(environment):
         if f'/{image.name}"' in json.dumps(task.data):
             with pytest.raises(EnvironmentFault, match="was changed meanwhile"):
@@ -211,6 +212,60 @@ def test_data_root_says_where_images_are(name: str, tmp_path: Path) -> None:
         opened(name, folder)
     found = opened(name, folder, **{"env.data_root": str(tmp_path / "elsewhere")})
     assert len(all_tasks(found)) == COUNT
+
+
+def babyvision_rows(folder: Path, image: str) -> Path:
+    for split in SPLITS:
+        row = {"id": split, "question": f"{split}?", "ansType": "blank", "blankAns": "1"}
+        write(folder / split / "items.json", [{**row, "image": image}])
+    return folder
+
+
+@pytest.mark.parametrize("way", ["above", "absolute", "link", "folder that is a link", "circle"])
+def test_an_image_outside_of_the_data_is_refused(way: str, tmp_path: Path) -> None:
+    outside = write(tmp_path / "outside" / "a.png", png(1))
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "link.png").symlink_to(outside)
+    (folder / "more").symlink_to(outside.parent)
+    (folder / "circle.png").symlink_to("circle.png")
+    image = {
+        "above": "../outside/a.png",
+        "absolute": str(outside),
+        "link": "link.png",
+        "folder that is a link": "more/a.png",
+        "circle": "circle.png",
+    }[way]
+    told = "no image 'circle.png'" if way == "circle" else f"'{image}' leads out of {folder}"
+    with pytest.raises(DataError, match=rf"items\.json\[0\].*{told}.*; set env\.data_root"):
+        opened("babyvision", babyvision_rows(folder, image))
+
+
+def test_an_image_of_the_working_directory_is_not_taken_for_one_of_the_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "here" / "a.png", png(1))
+    monkeypatch.chdir(tmp_path / "here")
+    folder = babyvision_rows(tmp_path / "data", "a.png")
+    with pytest.raises(DataError, match=r"no image 'a\.png' in .*data; set env\.data_root"):
+        opened("babyvision", folder)
+    assert len(all_tasks(opened("babyvision", folder, **{"env.data_root": "."}))) == 3
+
+
+def test_images_of_a_cache_of_the_hub_are_links_into_its_blobs(tmp_path: Path) -> None:
+    write(tmp_path / "blobs" / "abc", png(1))
+    folder = babyvision_rows(tmp_path / "snapshots" / "rev", "images/a.png")
+    (folder / "images").mkdir()
+    (folder / "images" / "a.png").symlink_to("../../../blobs/abc")
+    assert len(all_tasks(opened("babyvision", folder))) == 3
+
+
+@pytest.mark.parametrize("content", [png(1)[:-6], b"\xff\xd8\xff\xe0 a photograph"])
+def test_an_image_that_was_cut_off_is_refused(content: bytes, tmp_path: Path) -> None:
+    folder = babyvision_rows(tmp_path, "a.png")
+    write(folder / "a.png", content)
+    with pytest.raises(DataError, match=r"a\.png has no end, it was cut off; fetch it again"):
+        opened("babyvision", folder)
 
 
 @pytest.mark.parametrize("name", SEEING)
