@@ -599,7 +599,7 @@ def materialize(
         manifest: A folder with the ids of train, val and test; without it, all items are split.
         ratio: Shares of train:val:test, without a manifest.
         seed: Of that split.
-        partial: Whether ids of the manifest that have no item are left out.
+        partial: Whether ids without an item, and items that cannot be used, are left out.
     """
     return materialize_data(
         name,

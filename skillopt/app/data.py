@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from skillopt.app.environment import ENVIRONMENTS, EnvironmentKind
+from skillopt.app.environment import ENVIRONMENTS, EnvironmentKind, make_environment
+from skillopt.config.load import load_config
 from skillopt.core.extras import install_command, packages_of
 from skillopt.datasets.manifests import Materialized, damaged, materialize
 from skillopt.datasets.raw import BenchmarkData, NeedsData, ReadsRaw, sha256_of
-from skillopt.datasets.splits import from_directory
+from skillopt.datasets.splits import Splits, from_directory
 from skillopt.errors import ConfigError, DataError
 
 FileState: TypeAlias = Literal["verified", "here", "different", "missing"]
@@ -163,6 +165,19 @@ def materialize_data(
     kind = ENVIRONMENTS.load(name)
     if not isinstance(kind, ReadsRaw):
         raise ConfigError(f"environment {name!r} reads no published data; nothing to materialize")
+
+    def check(rows: Splits) -> None:
+        # What this machine lacks, such as a program, is no fault of the rows.
+        with suppress(ConfigError):
+            make_environment(load_config(values={"env.name": name}), rows)
+
     return materialize(
-        kind.read_raw(raw), raw, out, manifest=manifest, ratio=ratio, seed=seed, partial=partial
+        kind.read_raw(raw),
+        raw,
+        out,
+        manifest=manifest,
+        ratio=ratio,
+        seed=seed,
+        partial=partial,
+        check=check,
     )

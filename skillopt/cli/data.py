@@ -73,4 +73,6 @@ def show_materialized(  # one for each option of the command
     files = f", {count(made.files, 'file')}" if made.files else ""
     screen.show(f"{made.folder}: {told}{files}")
     if made.missing:
-        screen.warn(f"{count(len(made.missing), 'id')} of the manifest had no item (--partial)")
+        screen.warn(
+            f"{count(len(made.missing), 'id')} had no item, or one that cannot be used (--partial)"
+        )

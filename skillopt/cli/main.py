@@ -444,7 +444,9 @@ def data(name: str, folder: Path | None, *, as_json: bool) -> int:
 )
 @click.option("--ratio", default="2:1:7", show_default=True, help="Shares of train:val:test.")
 @click.option("--seed", type=int, default=42, show_default=True, help="Random seed of --ratio.")
-@click.option("--partial", is_flag=True, help="Leave out ids of the manifest that have no item.")
+@click.option(
+    "--partial", is_flag=True, help="Leave out ids without an item, and items that cannot be used."
+)
 @_debugging
 def materialize(name: str, **options: Any) -> None:  # noqa: ANN401 - click's
     """Write the tasks of the benchmark BENCH from its published data on this machine.

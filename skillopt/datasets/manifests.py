@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, cast
@@ -14,12 +15,24 @@ from typing import Final, cast
 from skillopt.core.episode import check_inside
 from skillopt.core.intake import MANIFEST_BYTES, read_file, read_json
 from skillopt.core.task import Split
-from skillopt.datasets.raw import MANIFEST, RawItem, raw_folder, sha256_of
-from skillopt.datasets.rows import Row
-from skillopt.datasets.splits import FILES, SPLITS, Splits, by_ratio, from_directory
+from skillopt.datasets.raw import MANIFEST, RawItem, plain_file, raw_folder, sha256_of
+from skillopt.datasets.rows import NoObject, Row
+from skillopt.datasets.splits import (
+    FILES,
+    SPLITS,
+    BadRows,
+    Splits,
+    by_ratio,
+    from_directory,
+    has_id,
+    row_id,
+    without,
+)
 from skillopt.errors import DataError
 
 _ID_SPLIT, _DONE = "id_split", "materialized_split"
+_PART: Final = ".skillopt-part"
+"""How the names of what is still being written end."""
 _PATH: Final = "gamefile"
 """The field by which a manifest of paths names its items."""
 
@@ -94,7 +107,7 @@ def _json(content: object) -> bytes:
 def _write(path: Path, content: bytes) -> None:
     """Replace a file as a whole: a reader sees the old content or the new, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.skillopt-part")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{_PART}")
     try:
         with temporary.open("wb") as file:
             file.write(content)
@@ -125,7 +138,7 @@ class Materialized:
     files: int = 0
     """Files of items that were put into it."""
     missing: tuple[str, ...] = ()
-    """Ids of the manifest that the data does not have."""
+    """Ids of the manifest that the data does not have, and of items that cannot be used."""
 
 
 def materialize(
@@ -137,6 +150,7 @@ def materialize(
     ratio: str = "2:1:7",
     seed: int = 42,
     partial: bool = False,
+    check: Callable[[Splits], object] | None = None,
 ) -> Materialized:
     """Write items of published data into a split folder, with the files that belong to them.
 
@@ -148,14 +162,16 @@ def materialize(
             of these rows are added to the items. None: all items, cut by `ratio` and `seed`.
         ratio: Shares of train, val and test.
         seed: Of the order in which they are cut.
-        partial: Whether ids without an item are left out.
+        partial: Whether ids without an item, and items that `check` refuses, are left out.
+        check: What loads the rows later; it raises `BadRows` for those that it cannot use.
 
     Raises:
-        DataError: Naming ids that are given twice, belong to two splits, or have no item.
+        DataError: Naming ids that are given twice, belong to two splits, or have no item, and
+            items that cannot be used; nothing is written then.
     """
     described: Mapping[str, object] = _read_manifest(manifest) if manifest else {}
     named = _named(manifest, described.get("counts")) if manifest else None
-    empty = not out.exists() or (out.is_dir() and not any(out.iterdir()))
+    empty = not out.exists() or (out.is_dir() and all(map(_is_part, out.iterdir())))
     if not empty and _read_manifest(out).get("manifest_type") != _DONE:
         raise DataError(f"{out}: holds something else; name a new folder")
     found = _by_id(
@@ -181,7 +197,66 @@ def materialize(
             split: [_joined(found[name], row) for name, row in rows.items() if name in found]
             for split, rows in named.items()
         }
-    return _write_items(out, source, chosen, _about(described, ratio, seed, missing), missing)
+    with _staged(out) as stage:
+        _place_files(stage / FILES, raw_folder(source), _all(chosen))
+        if check:
+            unusable = _refused(chosen, stage, raw_folder(source), check, partial=partial)
+            missing += unusable
+            chosen = {
+                split: [item for item in of_split if _id(item.row) not in unusable]
+                for split, of_split in chosen.items()
+            }
+        return _write_items(
+            stage, out, source, chosen, _about(described, ratio, seed, missing), missing
+        )
+
+
+def _all(chosen: Mapping[Split, Sequence[RawItem]]) -> list[RawItem]:
+    return [item for items in chosen.values() for item in items]
+
+
+def _is_part(path: Path) -> bool:
+    return path.name.endswith(_PART)
+
+
+@contextmanager
+def _staged(out: Path) -> Generator[Path, None, None]:
+    """A folder on the disk of `out` in which all is put together; nothing stays if that fails."""
+    above = next(each for each in (out.resolve(), *out.resolve().parents) if each.is_dir())
+    stage = above / f".{out.resolve().name}.{os.getpid()}{_PART}"
+    stage.mkdir()
+    try:
+        yield stage
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+
+
+def _refused(
+    chosen: Mapping[Split, Sequence[RawItem]],
+    stage: Path,
+    raw: Path,
+    check: Callable[[Splits], object],
+    *,
+    partial: bool,
+) -> list[str]:
+    """The ids of items that cannot be used; a `DataError` unless they may be left out."""
+    train, val, test = (tuple(item.row for item in chosen[split]) for split in SPLITS)
+    files = stage / FILES
+    rows = Splits(train, val, test, root=files if files.is_dir() else stage)
+    refused: list[str] = []
+    while True:
+        try:
+            check(rows)
+        except BadRows as bad:  # noqa: PERF203 - once for each kind of fault
+            # Its files were read from where they are put together, which nobody knows.
+            told = bad.listed.replace(str(files), str(raw))
+            if not bad.faults or not partial or len(bad.faults) == len(rows):
+                hint = "; --partial leaves such items out" if bad.faults and not partial else ""
+                raise DataError(f"{told}{hint}") from bad
+            refused += [_id(row) for row, _ in bad.faults]
+            rows = without(rows, [row for row, _ in bad.faults])
+        else:
+            return refused
 
 
 def _about(
@@ -195,16 +270,17 @@ def _about(
 
 
 def _write_items(
+    stage: Path,
     out: Path,
     source: Path,
     chosen: Mapping[Split, Sequence[RawItem]],
     about: Mapping[str, object],
     missing: Sequence[str],
 ) -> Materialized:
-    used = [item for items in chosen.values() for item in items]
-    files = _place_files(out / FILES, raw_folder(source), used)
+    used = _all(chosen)
+    files = dict.fromkeys(name for item in used for name in (*item.files, *item.embedded))
     for split, items in chosen.items():
-        _write(out / split / "items.json", _json([dict(item.row.data) for item in items]))
+        _write(stage / split / "items.json", _json([dict(item.row.data) for item in items]))
     counts: dict[Split, int] = {split: len(items) for split, items in chosen.items()}
     written = [*(f"{split}/items.json" for split in chosen), *(f"{FILES}/{name}" for name in files)]
     made = {
@@ -213,15 +289,18 @@ def _write_items(
         "source_data_path": str(source),
         "counts": counts,
         "item_fields": sorted({name for item in used for name in item.row.data}),
-        "sha256": {name: sha256_of(out / name) for name in written},
+        "sha256": {name: sha256_of(stage / name) for name in written},
     }
-    _write(out / MANIFEST, _json(made))
+    _write(stage / MANIFEST, _json(made))
+    for name in (*written, MANIFEST):
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (stage / name).replace(out / name)
     return Materialized(out, counts, len(files), tuple(missing))
 
 
-def _place_files(out: Path, folder: Path, items: Sequence[RawItem]) -> list[str]:
+def _place_files(out: Path, folder: Path, items: Sequence[RawItem]) -> None:
     """Put the files of items where a split folder keeps them: as links where possible."""
-    placed: dict[str, None] = {}
+    placed: set[str] = set()
     for item in items:
         for name in (*item.files, *item.embedded):
             try:
@@ -230,17 +309,19 @@ def _place_files(out: Path, folder: Path, items: Sequence[RawItem]) -> list[str]
                 raise DataError(f"{item.row.where}: {error}") from error
             if name in placed:
                 continue
-            placed[name] = None
+            placed.add(name)
             if name in item.embedded:
                 _write(out / name, item.embedded[name])
             else:
-                _link(folder / name, out / name, item.row.where)
-    return list(placed)
+                _link(folder, name, out / name, item.row.where)
 
 
-def _link(source: Path, place: Path, where: str) -> None:
+def _link(folder: Path, name: str, place: Path, where: str) -> None:
+    try:
+        source = plain_file(folder, name)
+    except ValueError as error:
+        raise DataError(f"{where}: {error}; put the file itself there") from error
     place.parent.mkdir(parents=True, exist_ok=True)
-    place.unlink(missing_ok=True)
     with suppress(OSError):  # on another disk, or where links are not allowed
         os.link(source, place)
         return
@@ -270,7 +351,10 @@ def _joined(item: RawItem, told: Row) -> RawItem:
 
 def _named(manifest: Path, expected: object) -> dict[Split, dict[str, Row]]:
     """The rows of a manifest by id, in each split."""
-    splits = from_directory(manifest)
+    try:
+        splits = from_directory(manifest)
+    except NoObject as error:
+        raise DataError(f'{error.told}; a manifest holds {{"id": "..."}} for each item') from error
     first: dict[str, Split] = {}
     named: dict[Split, dict[str, Row]] = {}
     for split in SPLITS:
@@ -291,10 +375,9 @@ def _named(manifest: Path, expected: object) -> dict[Split, dict[str, Row]]:
 
 
 def _id(row: Row) -> str:
-    name = row.data.get("id")
-    if not isinstance(name, str) or not name:
-        raise DataError(f"{row.where}: expected an id, as text")
-    return name
+    if not has_id(row):
+        raise DataError(f'{row.where}: no id; write {{"id": "..."}}')
+    return row_id(row)
 
 
 def _renamed(
@@ -324,7 +407,11 @@ def _by_id(items: Iterable[RawItem], wanted: set[str] | None) -> dict[str, RawIt
 
 
 def _wanted(items: Iterable[RawItem], wanted: set[str] | None) -> Iterator[RawItem]:
-    return (item for item in items if wanted is None or _id(item.row) in wanted)
+    return (
+        item
+        for item in items
+        if wanted is None or str(item.row.data.get("id", "")).strip() in wanted
+    )
 
 
 def _first(names: Sequence[str]) -> str:

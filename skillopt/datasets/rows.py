@@ -35,6 +35,14 @@ class Row:
     """Its place, as a reader of an error message would look it up."""
 
 
+class NoObject(DataError):
+    """An item that is no object, as rows are."""
+
+    def __init__(self, told: str) -> None:
+        self.told = told
+        super().__init__(f'{told}; write {{"input": ..., "answer": ...}}')
+
+
 def read_rows(path: Path) -> list[Row]:
     """Read a file, or the only data file of a folder.
 
@@ -348,10 +356,7 @@ def _no_constant(name: str) -> NoReturn:
 
 def _row(item: object, where: str) -> Row:
     if not isinstance(item, dict):
-        raise DataError(
-            f"{where}: expected an object with named fields, found {shape(item)}; "
-            'write {"input": ..., "answer": ...}'
-        )
+        raise NoObject(f"{where}: expected an object with named fields, found {shape(item)}")
     try:
         text = json.dumps(item, allow_nan=False, ensure_ascii=False)
         length = len(text.encode())

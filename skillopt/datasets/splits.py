@@ -192,9 +192,9 @@ class BadRows(DataError):
         self.faults = tuple(faults)
         problems = [*others, *(text for _, text in faults)]
         more = len(problems) - _SHOWN
-        listed = "\n".join([*problems[:_SHOWN], *([f"and {more} more"] if more > 0 else [])])
+        self.listed = "\n".join([*problems[:_SHOWN], *([f"and {more} more"] if more > 0 else [])])
         hint = "\nenv.drop_bad_rows=true leaves such rows out" if faults else ""
-        super().__init__(f"{listed}{hint}")
+        super().__init__(f"{self.listed}{hint}")
 
 
 _SHOWN = 20

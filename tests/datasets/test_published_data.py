@@ -88,7 +88,7 @@ async def test_the_command_makes_a_split_folder_and_says_what_was_left_out(
     assert not (tmp_path / "out").exists()
     done = await skillopt(*command, "--partial", cwd=tmp_path)
     assert (done.code, done.out.strip()) == (0, "out: 8 train, 6 val, 3 test, 17 files")
-    assert "1 id of the manifest had no item" in done.err
+    assert "1 id had no item" in done.err
     told = json.loads((tmp_path / "out" / "split_manifest.json").read_text("utf-8"))
     assert told["missing"] == ["absent"]
 
@@ -190,3 +190,91 @@ def test_an_environment_without_published_data_says_so() -> None:
         benchmark_data("custom")
     with pytest.raises(ConfigError, match="'custom' reads no published data"):
         materialize("custom", raw="x", out="y")
+
+
+def babyvision(raw: Path, **changes: object) -> Path:
+    """Three items with an image each; the first one is changed."""
+    line = {"ansType": "blank", "blankAns": "1"}
+    rows = [
+        {**line, "taskId": n, "question": f"Question {n}?", "image": f"{n}.png"} for n in range(3)
+    ]
+    rows[0] |= changes
+    for n in range(3):
+        write(raw / "images" / f"{n}.png", png(n))
+    write(raw / "meta_data.jsonl", "\n".join(map(json.dumps, rows)))
+    return raw
+
+
+def test_a_cache_of_the_hub_becomes_plain_files(tmp_path: Path) -> None:
+    raw = babyvision(tmp_path / "snapshots" / "rev")
+    image = raw / "images" / "0.png"
+    image.rename(write(tmp_path / "blobs" / "abc", ""))
+    image.symlink_to("../../../blobs/abc")
+    made = materialize("babyvision", raw=raw, out=tmp_path / "out", ratio="1:1:1")
+    placed = made.folder / "files" / "images" / "0.png"
+    assert (placed.is_symlink(), placed.read_bytes()) == (False, png(0))
+
+
+def test_a_link_out_of_the_data_is_refused_and_nothing_is_left_behind(tmp_path: Path) -> None:
+    raw = babyvision(tmp_path / "raw")
+    outside = write(tmp_path / "outside.png", png(9))
+    (raw / "images" / "2.png").unlink()
+    (raw / "images" / "2.png").symlink_to(outside)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(DataError, match=rf"jsonl:3: 'images/2\.png' leads out of .*{outside}"):
+        materialize("babyvision", raw=raw, out=tmp_path / "new" / "out", ratio="1:1:1")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_failure_leaves_what_was_made_before_as_it_was(tmp_path: Path) -> None:
+    raw, out = babyvision(tmp_path / "raw"), tmp_path / "out"
+    materialize("babyvision", raw=raw, out=out, ratio="1:1:1")
+    before = {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
+    babyvision(raw, blankAns="")
+    with pytest.raises(DataError, match="'blankAns' is empty"):
+        materialize("babyvision", raw=raw, out=out, ratio="1:1:1")
+    assert {file: file.read_bytes() for file in out.rglob("*") if file.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "image", "message"),
+    [
+        ({}, b"<html>", r"raw/images/0\.png is no PNG, JPEG, GIF or WebP image"),
+        ({}, png(0)[:-8], r"raw/images/0\.png has no end, it was cut off"),
+        ({"blankAns": ""}, png(0), r"meta_data\.jsonl:1: 'blankAns' is empty"),
+        ({"taskId": "a/b"}, png(0), r"meta_data\.jsonl:1: the id 'a/b' holds a slash"),
+        ({"taskId": ".."}, png(0), r"meta_data\.jsonl:1: the id '\.\.' holds '\.\.'"),
+    ],
+)
+def test_what_loading_would_refuse_is_refused_when_it_is_made(
+    changes: dict[str, object], image: bytes, message: str, tmp_path: Path
+) -> None:
+    raw = babyvision(tmp_path / "raw", **changes)
+    write(raw / "images" / "0.png", image)
+    with pytest.raises(DataError, match=message) as caught:
+        materialize("babyvision", raw=raw, out=tmp_path / "out", ratio="1:1:1")
+    assert "drop_bad_rows" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_items_that_cannot_be_used_are_left_out_where_that_is_asked_for(tmp_path: Path) -> None:
+    raw = babyvision(tmp_path / "raw", blankAns="")
+    made = materialize("babyvision", raw=raw, out=tmp_path / "out", ratio="1:1:1", partial=True)
+    assert (sum(made.counts.values()), made.files, made.missing) == (2, 2, ("0",))
+    assert not (tmp_path / "out" / "files" / "images" / "0.png").exists()
+
+
+def test_whole_numbers_are_ids_of_a_manifest(tmp_path: Path) -> None:
+    for n, split in enumerate(("train", "val", "test")):
+        write(tmp_path / "ids" / split / "items.json", [{"id": n}])
+    raw = babyvision(tmp_path / "raw")
+    made = materialize("babyvision", raw=raw, out=tmp_path / "out", manifest=tmp_path / "ids")
+    assert made.counts == {"train": 1, "val": 1, "test": 1}
+
+
+def test_a_manifest_of_bare_texts_is_told_what_a_manifest_holds(tmp_path: Path) -> None:
+    for n, split in enumerate(("train", "val", "test")):
+        write(tmp_path / "ids" / split / "items.json", [str(n)])
+    raw = babyvision(tmp_path / "raw")
+    with pytest.raises(DataError, match=r'found text; a manifest holds \{"id": "\.\.\."\}'):
+        materialize("babyvision", raw=raw, out=tmp_path / "out", manifest=tmp_path / "ids")
