@@ -194,8 +194,8 @@ def test_an_environment_without_published_data_says_so() -> None:
 
 def babyvision(raw: Path, **changes: object) -> Path:
     """Three items with an image each; the first one is changed."""
-    line = {"ansType": "blank", "blankAns": "1"}
-    rows = [
+    line: dict[str, object] = {"ansType": "blank", "blankAns": "1"}
+    rows: list[dict[str, object]] = [
         {**line, "taskId": n, "question": f"Question {n}?", "image": f"{n}.png"} for n in range(3)
     ]
     rows[0] |= changes

@@ -17,12 +17,14 @@ from hypothesis import strategies as st
 from openpyxl import Workbook
 from support_benchmarks import calling, knows_the_rule, results, sample, scored, trained
 
+from skillopt.app.environment import open_environment
+from skillopt.config.load import load_config
 from skillopt.core.chat import Reply, Request, ToolCall
 from skillopt.core.rollout import Trajectory
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
 from skillopt.datasets.rows import rows_of
-from skillopt.datasets.splits import Splits
+from skillopt.datasets.splits import SPLITS, Splits
 from skillopt.envs.spreadsheetbench.cells import cell_ranges, differences, read_workbook, same_value
 from skillopt.envs.spreadsheetbench.env import ScriptDialogue, ScriptWorkshop, SpreadsheetBench
 from skillopt.errors import ConfigError, DataError, EnvironmentFault
@@ -195,6 +197,39 @@ def test_a_comma_in_a_quoted_sheet_name_separates_nothing() -> None:
 def test_a_position_that_names_no_cells_is_refused(root: Path, position: str) -> None:
     with pytest.raises(DataError, match="answer_position"):
         made(root, answer_position=position)
+
+
+def test_a_sheet_that_the_gold_lacks_is_a_fault_of_the_row(root: Path) -> None:
+    rows = [write_task(root, number) for number in range(1, 5)]
+    bad = root / "spreadsheet/2/2_2_answer.xlsx"
+    bad.write_bytes(workbook({"C1": 1}, title="Other & more"))
+    for split, some in (("train", rows[:2]), ("val", rows[2:3]), ("test", rows[3:])):
+        (root / f"{split}.json").write_text(json.dumps(some), encoding="utf-8")
+    values: dict[str, object] = {
+        "env.name": "spreadsheetbench",
+        "env.split_mode": "split_dir",
+        "env.split_dir": str(root),
+        "env.formulas": "forbid",
+    }
+    with pytest.raises(DataError) as caught:
+        open_environment(load_config(values=values), SPLITS)
+    told, hint = str(caught.value).split("\n")
+    assert told == (
+        f"{root / 'train.json'}[1]: 'answer_position' names the sheet 'Data', which {bad} does not "
+        "have (it has 'Other & more')"
+    )
+    assert "env.drop_bad_rows=true" in hint
+    kept, _, _ = open_environment(load_config(values={**values, "env.drop_bad_rows": True}), SPLITS)
+    assert [task.id for task in kept.tasks("train")] == ["1"]
+
+
+def test_a_gold_that_cannot_be_compared_with_leaves_a_task_in_the_group_of_its_type(
+    root: Path,
+) -> None:
+    environment = made(root)
+    task = environment.tasks("train")[0]
+    (root / "spreadsheet/1/1_1_answer.xlsx").write_bytes(b"broken")
+    assert environment.groups(task) == (task.kind,)
 
 
 async def test_a_script_is_scored_on_every_test_case(root: Path) -> None:

@@ -46,6 +46,7 @@ from skillopt.envs.spreadsheetbench.workbooks import (
     Example,
     Grader,
     ScriptRunner,
+    check_sheets,
     compared,
     digest,
     examples,
@@ -192,9 +193,15 @@ class SpreadsheetBench:
     def tasks(self, split: Split) -> Sequence[Task]:
         return self._tasks.splits[split]
 
-    def groups(self, task: Task) -> tuple[str, str]:
-        """Its type, and whether doing nothing passes: the score of that is no merit of a skill."""
-        return task.kind, _PASSES if self.unchanged(task)[0] else _FAILS
+    def groups(self, task: Task) -> tuple[str, ...]:
+        """Its type, and whether doing nothing passes: the score of that is no merit of a skill.
+
+        The type alone if its workbooks cannot be compared, which its attempts tell.
+        """
+        try:
+            return task.kind, _PASSES if self.unchanged(task)[0] else _FAILS
+        except EnvironmentFault:
+            return (task.kind,)
 
     def unchanged(self, task: Task) -> tuple[bool, float]:
         """Hard and soft score of an agent that changes nothing."""
@@ -230,10 +237,11 @@ class SpreadsheetBench:
 
     def _task(self, name: str, row: Row) -> Task:
         filled_field(row, "instruction")
-        self._ranges(row)
-        cases = self._examples(row)
+        ranges, cases = self._ranges(row), self._examples(row)
         files = [path for case in cases for path in (case.input, case.gold)]
         digests = {path.name: digest(path, row) for path in files}
+        for case in cases:
+            check_sheets(case, ranges, row)
         kind = named_field(row, "instruction_type") or "default"
         return Task(name, kind, {**row.data, "workbooks": digests})
 

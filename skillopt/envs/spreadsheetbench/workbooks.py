@@ -28,6 +28,7 @@ from skillopt.envs.spreadsheetbench.cells import (
     differences,
     has_formulas,
     read_workbook,
+    sheet_names,
 )
 from skillopt.errors import DataError, EnvironmentFault
 
@@ -87,6 +88,21 @@ def digest(file: Path, row: Row) -> str:
     if not sound:
         raise DataError(f"{row.where}: {file} is no .xlsx workbook; fetch it again")
     return hashlib.sha256(content).hexdigest()[:16]
+
+
+def check_sheets(case: Example, ranges: Sequence[CellRange], row: Row) -> None:
+    """Refuse ranges of sheets that the workbook with the answer does not have."""
+    try:
+        with ZipFile(BytesIO(read_file(case.gold, _BYTES))) as archive:
+            names = sheet_names(archive)
+    except (BadWorkbook, BadZipFile, OSError) as error:
+        raise DataError(f"{row.where}: {case.gold} cannot be opened: {error}") from error
+    for area in ranges:
+        if area.sheet and area.sheet not in names:
+            raise DataError(
+                f"{row.where}: 'answer_position' names the sheet {area.sheet!r}, which "
+                f"{case.gold} does not have (it has {', '.join(map(repr, names))})"
+            )
 
 
 def preview(content: bytes) -> str:
