@@ -25,6 +25,7 @@ _KINDS: Final = {
     b"GIF87a": "image/gif",
     b"GIF89a": "image/gif",
 }
+_ELSEWHERE: Final = "set env.data_root to its folder"
 _ENDS: Final = {"image/png": b"IEND\xaeB`\x82", "image/jpeg": b"\xff\xd9"}
 
 
@@ -46,7 +47,7 @@ class ImageFolder:
         try:
             return [self._read(name)[0] for name in names]
         except _NoImage as error:
-            raise DataError(f"{row.where}: {error}; set env.data_root to its folder") from error
+            raise DataError(f"{row.where}: {error}") from error
 
     def load(self, row: Row, names: Sequence[str], digests: Sequence[str]) -> tuple[Image, ...]:
         """The images of a task, which are still those that it was made with."""
@@ -65,9 +66,9 @@ class ImageFolder:
         try:
             place = plain_file(self.folder, name)
         except (OSError, ValueError) as error:
-            raise _NoImage(f"the image {error}") from error
+            raise _NoImage(f"the image {error}; {_ELSEWHERE}") from error
         if not name or not place.is_file():
-            raise _NoImage(f"no image {name!r} in {self.folder}")
+            raise _NoImage(f"no image {name!r} in {self.folder}; {_ELSEWHERE}")
         try:
             content = read_file(place, _IMAGE_BYTES)
         except OSError as error:
