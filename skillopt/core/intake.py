@@ -203,3 +203,16 @@ def _cleaned_usage(usage: Usage) -> Usage:
     known = usage if counted else Usage(calls=usage.calls)
     sound = math.isfinite(usage.dollars) and usage.dollars >= 0
     return known if sound else replace(known, dollars=0.0)
+
+
+def tagged(text: str, name: str) -> list[str]:
+    """What stands in closed `<name>` tags, in order, in time linear in the text."""
+    texts: list[str] = []
+    opened: int | None = None
+    for tag in re.finditer(rf"<(/?){name}>", text, re.IGNORECASE):
+        if not tag[1]:
+            opened = tag.end()
+        elif opened is not None:
+            texts.append(text[opened : tag.start()])
+            opened = None
+    return texts

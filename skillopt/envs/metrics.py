@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
+from skillopt.core.intake import tagged
 from skillopt.core.rollout import FULL_MARKS, Score
 
 Extract: TypeAlias = Literal["tag_or_line", "whole"]
@@ -16,7 +17,6 @@ WordRule: TypeAlias = Literal["guarded", "official", "original"]
 """How words are compared where nothing is left of a text: guarded keeps articles and punctuation
 then, official counts no F1 for two empty texts, original counts them as the same."""
 
-_TAG = re.compile(r"<(/?)answer>", re.IGNORECASE)
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -25,15 +25,8 @@ def extract_answer(text: str, how: Extract = "tag_or_line") -> str:
     """The text of the last closed `<answer>` tag, or else the last line that is not empty."""
     if how == "whole":
         return text.strip()
-    answer: str | None = None
-    opened: int | None = None
-    for tag in _TAG.finditer(text):
-        if not tag[1]:
-            opened = tag.end()
-        elif opened is not None:
-            answer, opened = text[opened : tag.start()], None
-    if answer is not None:
-        return answer.strip()
+    if answers := tagged(text, "answer"):
+        return answers[-1].strip()
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
 
 

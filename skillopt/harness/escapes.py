@@ -30,7 +30,7 @@ def attempt(name):
         try:
             told[name] = ["done", str(function())]
         except BaseException as error:
-            told[name] = ["refused", f"{type(error).__name__}: {error}"]
+            told[name] = ["refused", getattr(error, "strerror", None) or str(error)]
     return run
 
 def read(path):
@@ -224,7 +224,7 @@ async def _told(
         EscapeAttempt(
             "have links followed when files are read out",
             not leaked,
-            ", ".join(leaked) or "links, pipes and deep folders are left out",
+            ", ".join(leaked) or "links, pipes and deep folders are not read",
         ),
     ]
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
 
+from skillopt.core.intake import tagged
 from skillopt.core.rollout import Rollout, Score
 from skillopt.prompts.digest import shorten
 
@@ -52,8 +53,7 @@ def case_of(rollout: Rollout) -> Case | None:
 
 def _answer_in(reply: str) -> str:
     """What stands in the last `<answer>` tag, if there is one: what is around it does not count."""
-    tagged = _TAGGED.findall(reply)
-    return (tagged[-1] if tagged else reply).strip()
+    return [reply, *tagged(reply, "answer")][-1].strip()
 
 
 def expected_in(feedback: str) -> str:
@@ -93,7 +93,6 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _WORD = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*")
 _LETTERS = re.compile(r"[^\W\d_]+(?:['\u2019 -]+[^\W\d_]+)*")
-_TAGGED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -343,7 +343,10 @@ async def test_the_commands_of_the_original_get_as_far_as_the_data(
     flags = [word for flag, value in some.items() for word in (f"--{flag}", value)]
     done = await skillopt(command, "--config", str(config), *own, *flags, cwd=tmp_path)
     assert done.code == 1
-    assert "data/searchqa_split does not exist; create it with: skillopt materialize searchqa" in done.err
+    assert (
+        "data/searchqa_split does not exist; create it with: skillopt materialize searchqa"
+        in done.err
+    )
 
 
 def test_a_command_is_told_again_with_settings_changed() -> None:

@@ -15,7 +15,7 @@ from typing import ClassVar, Final, Literal, cast
 from skillopt.core.chat import Tool, ToolCall
 from skillopt.core.episode import EpisodeLimits, EpisodeNeed, NextTurn
 from skillopt.core.extras import install_command
-from skillopt.core.intake import MIB, read_file, read_json
+from skillopt.core.intake import MIB, read_file, read_json, tagged
 from skillopt.core.rollout import Score, Trajectory
 from skillopt.core.task import Split, Task
 from skillopt.datasets.raw import BenchmarkData, DataSource, RawItem
@@ -37,7 +37,6 @@ _BY_TOOL: Final = f"""{_ROLE}
 
 Act by calling the tool act with exactly one of the listed commands, until it says that the game \
 is over."""
-_ACTION: Final = re.compile(r"<action>(.*?)</action>", re.DOTALL | re.IGNORECASE)
 _WITHOUT_ACTION: Final = "look"
 """What a reply without a command counts as."""
 _GAME_BYTES: Final = 16 * MIB
@@ -208,8 +207,7 @@ class TextGame(HouseholdTask):
     empty_ok = True
 
     async def respond(self, reply: str) -> NextTurn | None:
-        found = _ACTION.findall(reply)
-        state = await self.game.act(found[-1] if found else _WITHOUT_ACTION)
+        state = await self.game.act([_WITHOUT_ACTION, *tagged(reply, "action")][-1])
         return None if state.done else NextTurn(self._situation(), fresh=True)
 
     def _situation(self) -> str:

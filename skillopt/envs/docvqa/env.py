@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -50,7 +49,7 @@ AnlsRule: TypeAlias = Literal["official", "script"]
 _THRESHOLD: Final = 0.5
 _WHOLE: Final = 0.999
 """ANLS from which the original counts an answer as right."""
-_PATH_IN_QUESTION: Final = re.compile(r"\s*\bdocument_path:\s*(\S+)\s*\Z")
+_PATH_IN_QUESTION: Final = "document_path:"
 _FOLDERS: Final = ("images", "documents", "docvqa_images")
 
 
@@ -194,12 +193,13 @@ def _answers(row: Row) -> tuple[str, ...]:
 def _question(row: Row) -> tuple[str, str]:
     """The question, and the path of its image."""
     asked = filled_field(row, "question")
-    inside = _PATH_IN_QUESTION.search(asked)
-    path = named_field(row, "image_path", "image") or (inside[1] if inside else "")
+    before, mark, after = asked.rpartition(_PATH_IN_QUESTION)
+    inside = after.strip() if mark and len(after.split()) == 1 else ""
+    path = named_field(row, "image_path", "image") or inside
     if not path:
         present(row, "image_path")
         raise DataError(f"{row.where}: 'image_path' is empty; name the image of the page")
-    return (asked[: inside.start()] if inside else asked), path
+    return (before.rstrip() if inside else asked), path
 
 
 def _kind(row: Row) -> str:

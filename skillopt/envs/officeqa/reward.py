@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-_FINAL: Final = re.compile(r"<(FINAL_ANSWER|answer)>(.*?)</\1>", re.DOTALL | re.IGNORECASE)
+from skillopt.core.intake import tagged
+
 _TAG: Final = re.compile(r"<[^<>]{1,80}>")
 _LONGEST: Final = 250
 """Characters of an answer; a longer one is no answer but a text around it."""
@@ -52,9 +53,7 @@ class Figure:
 
 def final_answer(reply: str) -> str:
     """What stands in the last `<FINAL_ANSWER>` (or `<answer>`); without one, the whole reply."""
-    found = _FINAL.findall(reply)
-    official = [text for tag, text in found if tag.lower() == "final_answer"]
-    return (official or [text for _, text in found] or [reply])[-1].strip()
+    return (tagged(reply, "final_answer") or tagged(reply, "answer") or [reply])[-1].strip()
 
 
 def is_right(gold: str, answer: str, tolerance: float = 0.0) -> bool:

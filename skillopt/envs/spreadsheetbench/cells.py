@@ -23,7 +23,7 @@ _MOST_CONTENTS: Final = 8 * MIB
 _MOST_CELLS: Final = 2_000_000
 _LAST_ROW, _LAST_COLUMN = 1_048_576, 16_384
 _AREA: Final = re.compile(r"([A-Z]{0,3})(\d{0,7})(?::([A-Z]{0,3})(\d{0,7}))?")
-_OUTSIDE_QUOTES: Final = re.compile(r",(?=(?:[^']*'[^']*')*[^']*\Z)")
+_PART: Final = re.compile(r"(?:[^',]|'[^']*')+")
 _DAY_ZERO: Final = datetime(1899, 12, 30)  # noqa: DTZ001 - dates of workbooks have no time zone
 
 
@@ -128,7 +128,7 @@ def cell_ranges(position: str, sheet: str = "") -> list[CellRange]:
     have one quote too few.
     """
     balanced = position.count("'") % 2 == 0
-    parts = _OUTSIDE_QUOTES.split(position) if balanced else position.split(",")
+    parts = _PART.findall(position) if balanced else position.split(",")
     ranges = [_range(part.strip(), sheet) for part in parts if part.strip()]
     if not ranges:
         raise ValueError("it names no cell")
