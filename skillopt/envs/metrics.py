@@ -162,7 +162,6 @@ _DRESSES = tuple(
     for pattern in (
         r"\\(?:boxed|text|mathrm|mathbf|textbf)\s?\{([^{}]*)\}",
         r"\$([^$]*)\$",
-        r"\\\((.*)\\\)",
         r"\*\*([^*]*)\*\*",
     )
 )
@@ -212,6 +211,8 @@ def _undressed(text: str) -> str:
     """Without a full stop, and the box, dollars or asterisks around all of it."""
     for _ in range(_LAYERS):
         text = text.strip().rstrip(".")
+        if text.startswith("\\(") and text.endswith("\\)"):
+            text = text[2:-2]
         text = next((found[1] for each in _DRESSES if (found := each.fullmatch(text))), text)
     return text.strip()
 

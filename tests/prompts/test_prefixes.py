@@ -41,6 +41,7 @@ async def test_every_question_begins_with_what_others_of_its_step_share(tmp_path
         skill=initial_skill(),
         out=tmp_path / "run",
         settings={
+            "select_mode": "ranking",
             "num_epochs": 3,
             "batch_size": 12,
             "minibatch_size": 3,

@@ -64,8 +64,8 @@ _NOTATION: Final = re.compile(
 """What an expression may be written with; all other words are its own."""
 _NAME: Final = re.compile(r"[^\W\d_π]+|[π%°$€£¥∠△:±∞]|\\[{}]")
 _WORD: Final = re.compile(r"(?<![A-Za-z\\])[A-Z][a-z]{2,}(?![A-Za-z])")
-_SEVERAL: Final = re.compile(r"\d \d|[A-Za-z]\d|[A-Za-z]{2}.*[^A-Za-z][A-Za-z]{2}", re.DOTALL)
-"""Several numbers, quantities or words in a row, whose order matters (5 cats 7 dogs)."""
+_NUMBERS: Final = re.compile(r"\d \d|[A-Za-z]\d")
+_LETTERS: Final = re.compile(r"[A-Za-z]{2,}")
 _BLANK: Final = re.compile(r"(\\[A-Za-z]+ (?=[A-Za-z])|\d (?=\d))| ")
 _BETWEEN: Final = re.compile(r"\s*[,;&]\s*|\s+and\s+|\s+")
 _LONGEST: Final = 300
@@ -280,12 +280,17 @@ def _comparable(ours: str, theirs: str) -> bool:
         theirs = _ASSIGNED.sub("", theirs)
     if ours.count("=") != theirs.count("=") or _names(ours) != _names(theirs):
         return False
-    if any(_SEVERAL.search(_NOTATION.sub(" ", each)) for each in (ours, theirs)):
+    if any(_several(_NOTATION.sub(" ", each)) for each in (ours, theirs)):
         return False
     around = _brackets(ours)
     return around[2] == 0 == _brackets(theirs)[2] or (
         around == _brackets(theirs) and around[0] in ("(", "[", "\\{")
     )
+
+
+def _several(text: str) -> bool:
+    """Several numbers, quantities or words in a row, whose order matters (5 cats 7 dogs)."""
+    return bool(_NUMBERS.search(text)) or len(_LETTERS.findall(text)) > 1
 
 
 def _names(text: str) -> set[str]:
