@@ -74,7 +74,7 @@ test-local: $(VENV)/.developing $(VENV)/.embedded ## run the tests with real loc
 	$(BIN)/python -m pytest -q -m weights
 
 $(VENV)/.benchmarks: pyproject.toml | $(VENV)/.developing
-	$(BIN)/python -m pip install --quiet --editable '.[dev,alfworld,spreadsheetbench,swebench]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev,alfworld,inspect,spreadsheetbench,swebench]'
 	@command -v soffice >/dev/null || { test "$$(id -u)" = 0 && apt-get install -y -q libreoffice-calc-nogui bubblewrap; } || \
 	  echo "LibreOffice is not installed (apt-get install libreoffice-calc-nogui): tests with formulas are skipped"
 	@touch $@
