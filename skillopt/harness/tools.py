@@ -119,7 +119,9 @@ class SandboxLoop:
             clock=self.clock,
         )
         async with self.sandbox.open(workspace_of(episode)) as folder:
-            trajectory = await loop.run(request, self._tools(episode, _Desk(folder, self.settings)))
+            trajectory = await loop.run(
+                request, self._tools(episode, _WorkspaceTools(folder, self.settings))
+            )
             left = folder.collect()
         return replace(trajectory, files=left.files)
 
@@ -129,7 +131,7 @@ class SandboxLoop:
     def _answer(self, text: str) -> str:
         return text
 
-    def _tools(self, episode: Episode, desk: _Desk) -> list[OfferedTool]:
+    def _tools(self, episode: Episode, workspace_tools: _WorkspaceTools) -> list[OfferedTool]:
         raise NotImplementedError
 
 
@@ -151,11 +153,14 @@ the task is done, reply with your answer.
     def _form(self) -> CallFormat | None:
         return JSON_CALLS if cast("ToolSettings", self.settings).tool_protocol == "text" else None
 
-    def _tools(self, episode: Episode, desk: _Desk) -> list[OfferedTool]:
+    def _tools(self, episode: Episode, workspace_tools: _WorkspaceTools) -> list[OfferedTool]:
         """Those of the episode go before ours of the same name."""
         own = tools_of_episode(episode)
         taken = {offered.tool.name for offered in own}
-        return [*own, *(offered for offered in desk.tools() if offered.tool.name not in taken)]
+        return [
+            *own,
+            *(offered for offered in workspace_tools.tools() if offered.tool.name not in taken),
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +179,9 @@ You have a workspace: a folder with files, in which your code is run.
     def _answer(self, text: str) -> str:
         return final_answer(text)
 
-    def _tools(self, episode: Episode, desk: _Desk) -> list[OfferedTool]:
+    def _tools(self, episode: Episode, workspace_tools: _WorkspaceTools) -> list[OfferedTool]:
         del episode
-        return desk.programs("code")
+        return workspace_tools.programs("code")
 
 
 def keeping_folders(sandbox: Sandbox) -> KeepsFolder:
@@ -224,7 +229,7 @@ def _schema(required: Mapping[str, str], **optional: str) -> Mapping[str, object
 
 
 @dataclass(slots=True)
-class _Desk:
+class _WorkspaceTools:
     """The tools of one attempt, on its folder."""
 
     folder: SandboxFolder
