@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -28,14 +28,30 @@ from types import FrameType
 from typing import TypedDict
 
 from search_report import Result, report, summary
-from search_systems import Job, Ours, System, install_gepa, install_original
+from search_systems import Job, Ours, System, install_gepa, install_original, protocol_calls
+from world_models import Optimizer, Target, rows, skipping
 from worlds import INITIAL_SKILL, WORLDS, Scene, World
+
+from skillopt.api import train_async
+from skillopt.errors import BudgetSpent
 
 HERE = Path(__file__).parent
 PACKAGE = HERE.parent / "skillopt"
-SOURCES = ("worlds", "world_optimizer", "world_server", "search_systems", "gepa_client", "search")
+SOURCES = (
+    "worlds",
+    "world_optimizer",
+    "world_server",
+    "world_models",
+    "search_systems",
+    "gepa_client",
+    "search",
+)
 SECONDS = 1800
 """A run that takes longer has failed."""
+LATENCY = 0.2
+"""Seconds per call in this process, by a clock that does not wait."""
+BUDGET_SPENT = 4
+"""How a run of ours ends that its limit has stopped."""
 
 _running: set[subprocess.Popen[bytes]] = set()
 
@@ -112,7 +128,54 @@ def run(cell: Cell, folder: Path) -> Result:
         stopped = _train(cell, job, server)
         seconds = time.perf_counter() - start
         served = server.served()
-    best = cell.system.result(job)
+    return _result(cell, scene, cell.system.result(job), served, stopped=stopped, seconds=seconds)
+
+
+def run_here(cell: Cell, folder: Path) -> Result:
+    """The same for a run of ours in this process, without HTTP; `seconds` as if calls took 0.2."""
+    if not isinstance(cell.system, Ours):
+        raise SystemExit(f"{cell.system.name} cannot run in this process")
+    scene = Scene(cell.world, cell.seed)
+    target, optimizer = Target(scene, LATENCY), Optimizer(scene, LATENCY)
+    settings: dict[str, object] = {"train.seed": cell.seed, **cell.system.settings}
+    if cell.world.graded:
+        settings |= {"env.scorer": "f1", "evaluation.gate_metric": "soft"}
+    if cell.budget:
+        settings |= {"limits.calls": cell.budget, "evaluation.eval_test": False}
+
+    async def train() -> bool:
+        try:
+            await train_async(
+                train=rows(scene, "train"),
+                val=rows(scene, "val"),
+                test=rows(scene, "test"),
+                skill=INITIAL_SKILL,
+                target=target,
+                optimizer=optimizer,
+                out=folder / "out",
+                settings=settings,
+                progress=False,
+            )
+        except BudgetSpent:
+            return True
+        return False
+
+    stopped, seconds = skipping(train())
+    served = {**target.served, "optimizer": optimizer.served}
+    return _result(
+        cell, scene, folder / "out" / "best_skill.md", served, stopped=stopped, seconds=seconds
+    )
+
+
+def _result(
+    cell: Cell,
+    scene: Scene,
+    best: Path,
+    served: Mapping[str, int],
+    *,
+    stopped: bool,
+    seconds: float,
+) -> Result:
     text = best.read_text("utf-8") if best.exists() else INITIAL_SKILL
     reading, true = scene.read(text), scene.truth(text)
     return Result(
@@ -166,6 +229,8 @@ def _train(cell: Cell, job: Job, server: Server) -> bool:
             raise SystemExit(f"{cell.key} took more than {SECONDS} seconds") from None
         finally:
             _running.discard(client)
+    if isinstance(cell.system, Ours) and status == BUDGET_SPENT:
+        return True
     if status != 0 and not spent.is_set():
         logs = (log, job.folder / "server.log")
         tails = "\n".join(path.read_text("utf-8", errors="replace")[-2000:] for path in logs)
@@ -195,7 +260,7 @@ class Results:
             self._kept[cell.key] = result
 
 
-def measure(cells: Sequence[Cell], results: Results, jobs: int) -> Iterator[Result]:
+def measure(cells: Sequence[Cell], results: Results, jobs: int, *, here: bool) -> Iterator[Result]:
     """The results of all cells, those that are missing first measured."""
 
     def one(cell: Cell) -> Result:
@@ -203,7 +268,7 @@ def measure(cells: Sequence[Cell], results: Results, jobs: int) -> Iterator[Resu
         if known is not None:
             return known
         with tempfile.TemporaryDirectory(prefix="skillopt-search-") as folder:
-            result = run(cell, Path(folder))
+            result = (run_here if here else run)(cell, Path(folder))
         results.add(cell, result)
         return result
 
@@ -276,7 +341,14 @@ def budgets(world: World, text: str) -> Iterable[int]:
     """0 stands for what each trainer does by default."""
     if not text:
         return (*world.budgets, 0)
-    return [0 if part == "own" else int(part) for part in text.split(",")]
+
+    def calls(part: str) -> int:
+        if part == "own":
+            return 0
+        share = part.removesuffix("%")
+        return int(part) if share == part else protocol_calls(world) * int(share) // 100
+
+    return [calls(part) for part in text.split(",")]
 
 
 def main() -> None:
@@ -290,7 +362,7 @@ def main() -> None:
         for system, digest in chosen
     ]
     options.results.parent.mkdir(parents=True, exist_ok=True)
-    results = list(measure(cells, Results(options.results), options.jobs))
+    results = list(measure(cells, Results(options.results), options.jobs, here=options.here))
     print(report(results))
     if options.json is not None:
         found = {"summary": summary(results), "results": [asdict(result) for result in results]}
@@ -305,7 +377,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=int, default=12, help="runs of each system per world")
     parser.add_argument("--systems", default="ours,original,gepa")
     parser.add_argument(
-        "--budgets", default="", help="target calls, or own; default: those of each world, and own"
+        "--budgets",
+        default="",
+        help="target calls, 40%% of the original's, or own; default: those of each world, and own",
     )
     parser.add_argument(
         "--config", action="append", default=[], metavar="KEY=VALUE", help="a setting of ours"
@@ -318,6 +392,9 @@ def _parser() -> argparse.ArgumentParser:
         help="a further version of ours",
     )
     parser.add_argument("--jobs", type=int, default=1, help="runs at the same time")
+    parser.add_argument(
+        "--here", action="store_true", help="runs of ours in this process, without HTTP"
+    )
     parser.add_argument("--venvs", type=Path, default=cache, help="where others are installed")
     parser.add_argument(
         "--results",

@@ -46,12 +46,12 @@ class Job:
         epoch = train + math.ceil(train / BATCH) * val
         return max(1, math.ceil((self.budget - val) / epoch))
 
-    @property
-    def protocol_calls(self) -> int:
-        """What the published protocol costs on train and val with its defaults."""
-        train, val, _ = self.world.sizes
-        steps = EPOCHS * math.ceil(train / BATCH)
-        return val * (steps + 2) + train * EPOCHS + 2 * SLOW_SAMPLES * (EPOCHS - 1)
+
+def protocol_calls(world: World) -> int:
+    """What the published protocol costs on train and val with its defaults."""
+    train, val, _ = world.sizes
+    steps = EPOCHS * math.ceil(train / BATCH)
+    return val * (steps + 2) + train * EPOCHS + 2 * SLOW_SAMPLES * (EPOCHS - 1)
 
 
 class System(Protocol):
@@ -101,7 +101,7 @@ class Ours:
             config["env"]["scorer"] = "f1"
             config["evaluation"]["gate_metric"] = "soft"
         if job.budget:
-            config["train"]["num_epochs"] = job.epochs
+            config["limits"] = {"calls": job.budget}
             config["evaluation"]["eval_test"] = False
         path = job.folder / "config.yaml"
         path.write_text(json.dumps(config), encoding="utf-8")
@@ -194,7 +194,7 @@ class Gepa:
     name: str = "gepa"
 
     def command(self, job: Job) -> tuple[list[str], Mapping[str, str]]:
-        calls = job.budget or job.protocol_calls
+        calls = job.budget or protocol_calls(job.world)
         argv = [job.url, job.data, job.skill, self.result(job), calls, job.seed, job.metric]
         python = self.venv / "bin" / "python"
         return [str(python), str(HERE / "gepa_client.py"), *map(str, argv)], {}

@@ -418,6 +418,25 @@ _EXCEPTIONS = tuple(
 _GRADED = tuple(
     Group(0.1, rules) for rules in ((0, 1, 2), (3,), (4, 5, 6), (7, 8), (0, 4, 7), (2, 5), (9, 1))
 )
+_COMPOUND = (
+    *(Group(0.1, (rule, (rule + 1) % 5)) for rule in range(5)),
+    *(
+        group
+        for rule in (5, 6)
+        for group in (Group(0.07, (rule,)), Group(0.05, (rule,), counter=True))
+    ),
+)
+_MIXTURE = (
+    Group(0.1, (0, 1)),
+    *(
+        group
+        for rule in (2, 3)
+        for group in (Group(0.09, (rule,)), Group(0.05, (rule,), counter=True))
+    ),
+    Group(0.09, (4,)),
+    Group(0.07, (5,)),
+    *(Group(0.035, (rule,)) for rule in range(6, 11)),
+)
 
 WORLDS = {
     world.name: world
@@ -476,13 +495,46 @@ WORLDS = {
             conditional=frozenset(range(4)),
             noise=0.03,
             advice=Advice(overgeneral=0.8, harmful=0.3),
-            aside=True,
         ),
         World(
             "contradictions",
             "three pairs of rules of which the last one wins, a long tail, answers that shift",
             _singles((0.11, 0.07, 0.1, 0.08, 0.06, 0.05, 0.09, 0.05, 0.04, 0.04)),
             conflicts=((0, 1), (2, 3), (4, 5)),
+        ),
+        World(
+            "compound",
+            "most tasks need two rules, each in two pairs; two more hold under a condition",
+            _COMPOUND,
+            conditional=frozenset((5, 6)),
+            advice=Advice(overgeneral=0.5),
+        ),
+        World(
+            "hazy",
+            "half of the wordings are vague, answers slip in both ways, 60 train and 30 val tasks",
+            _singles((0.14, 0.12, 0.1, 0.09, 0.08, 0.07, 0.05, 0.05)),
+            sizes=(60, 30, 200),
+            budgets=(300, 600),
+            noise=0.04,
+            shift=0.08,
+            advice=Advice(0.35, useless=0.6, vague=0.5, misnamed=0.3),
+        ),
+        World(
+            "rare",
+            "three frequent rules, and twelve in 2 or 3 of 80 train tasks each",
+            _singles((0.12, 0.1, 0.08, *[0.032] * 12)),
+            shift=0.06,
+            advice=Advice(0.45, vague=0.25, misnamed=0.25),
+            aside=True,
+        ),
+        World(
+            "mixture",
+            "a pair, conditions, a conflict, a long tail, vague wordings, noise",
+            _MIXTURE,
+            conflicts=((4, 5),),
+            conditional=frozenset((2, 3)),
+            noise=0.03,
+            advice=Advice(harmful=0.35, vague=0.35, overgeneral=0.6, misnamed=0.3),
             aside=True,
         ),
         World(

@@ -37,7 +37,7 @@ from skillopt.optimizer.pipeline import Pipeline
 from skillopt.optimizer.probe import Probing
 from skillopt.optimizer.reminders import Reminders
 from skillopt.optimizer.replies import EDITS, Form
-from skillopt.optimizer.rounds import Rounds
+from skillopt.optimizer.rounds import Reserve, Rounds
 from skillopt.optimizer.selection import OneBody
 from skillopt.optimizer.slow_update import LookBack
 from skillopt.optimizer.update import Compress, Patch
@@ -63,7 +63,10 @@ class OptimizerParts:
 
 
 def optimizer_parts(
-    config: Config, asker: Asker, target_probe: LiveTargetProbe | None = None
+    config: Config,
+    asker: Asker,
+    target_probe: LiveTargetProbe | None = None,
+    reserve: Reserve | None = None,
 ) -> OptimizerParts:
     """The parts as the settings say; `target_probe` is how they reach the target."""
     optimizer, room = config.optimizer, config.model.rewrite_max_completion_tokens
@@ -95,7 +98,7 @@ def optimizer_parts(
         pipeline=pipeline,
         optimizer=pipeline
         if rounds == 1
-        else Rounds(pipeline=pipeline, attempt=tools.attempt, most=rounds),
+        else Rounds(pipeline=pipeline, attempt=tools.attempt, most=rounds, reserve=reserve),
         schedule=schedule,
         reviewer=LookBack(
             asker=asker, guides=optimizer.use_slow_update, teaches=optimizer.use_meta_skill
@@ -249,7 +252,8 @@ def limits(gradient: GradientSection) -> Digest:
     return Digest(gradient.trajectory_tokens or NO_LIMIT, gradient.evidence_tokens or NO_LIMIT)
 
 
-def plan_settings(config: Config) -> PlanSettings:
+def plan_settings(config: Config, *, continues: bool = False) -> PlanSettings:
+    """The shape of the plan; `continues`: the run is one of a series."""
     optimizer = config.optimizer
     looks_back = optimizer.use_slow_update or optimizer.use_meta_skill
     shows: Callable[[Change], bool] = make(PAIRS, config)
@@ -268,4 +272,5 @@ def plan_settings(config: Config) -> PlanSettings:
         patience=config.train.patience,
         repeat_solved=config.train.repeat_solved,
         seed=config.train.seed,
+        continues=continues,
     )

@@ -6,8 +6,8 @@ import asyncio
 import json
 import operator
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
@@ -79,6 +79,8 @@ class Budget:
     start: float = field(init=False)
     held: Usage = field(default_factory=Usage)
     """Worst cases of the calls under way."""
+    kept: Usage = field(default_factory=Usage)
+    """What calls must leave for others that come later."""
     interrupted: Usage = field(init=False)
     """Worst cases of the calls whose end nobody has seen, in all processes of the run."""
     overrun: int = 0
@@ -112,7 +114,7 @@ class Budget:
         what = f"{role}, {stage.replace('_', ' ')}"
         while (reason := self._refusal or self._against(worst, what)) is not None:
             if not self.held.calls:
-                self._refusal = reason
+                self._refusal = reason if self.kept == Usage() else None
                 raise BudgetSpent(reason)
             await self._freed.wait()
         self.held = self.held + worst
@@ -148,6 +150,29 @@ class Budget:
                 self.held = Usage()
             self._freed.set()
             self._freed = asyncio.Event()
+
+    @contextmanager
+    def keeping(self, usage: Usage) -> Generator[None, None, None]:
+        """Calls within this block leave so much for those after it.
+
+        One that would not is refused with `BudgetSpent` when none is under way, as at the limit
+        itself; but the run may go on with what was kept.
+        """
+        before, self.kept = self.kept, self.kept + usage
+        try:
+            yield
+        finally:
+            self.kept = before
+
+    def room(self, each: Usage) -> int | None:
+        """How often so much can still be spent beside what is kept; None: as often as wanted."""
+        gone = self._gone + self.held + self.kept
+        rooms = [
+            (limit.cap - limit.of(gone)) / cost
+            for limit in self._limits
+            if (cost := limit.of(each)) > 0
+        ]
+        return max(0, int(min(rooms))) if rooms else None
 
     def never(self, worst: Usage) -> str | None:
         """Why such a call would not fit even if nothing were spent yet, if so."""
@@ -221,7 +246,8 @@ class Budget:
 
     def _against(self, worst: Usage, what: str) -> str | None:
         """Why this call may not start now, if so."""
-        limit = self._beyond(self._gone + self.held + worst) if self._limits else None
+        needed = self._gone + self.held + self.kept + worst
+        limit = self._beyond(needed) if self._limits else None
         if limit is None:
             return self._time_is_up()
         if exceeded := self._beyond(self._gone) if self.overrun else None:

@@ -30,13 +30,22 @@ class Case:
     right: str
     """The reference answer, if the feedback tells it."""
     passed: bool
+    wrong: str = ""
+    """What the feedback says is wrong with the answer, if it tells no reference answer."""
+
+    @property
+    def aim(self) -> str:
+        """What is known of a better answer."""
+        return self.right or self.wrong
 
     def told(self) -> str:
-        """Task, answer and right answer; of long texts the start and the end."""
+        """Task, answer, and the right answer or what is wrong; of long texts start and end."""
+        known = f"Right answer: {self.right}"
+        if not self.right:
+            known = f"What is wrong: {shorten(self.wrong, ROOM)}"
         return (
             f"Task: {shorten(self.task, ROOM)}\n"
-            f"Answered: {shorten(self.said, ROOM) or '(nothing)'}\n"
-            f"Right answer: {self.right}"
+            f"Answered: {shorten(self.said, ROOM) or '(nothing)'}\n{known}"
         )
 
 
@@ -48,7 +57,15 @@ def case_of(rollout: Rollout) -> Case | None:
     score = rollout.outcome
     said = _answer_in(rollout.trajectory.answer)
     right = said if score.passed else expected_in(score.feedback)
-    return Case(rollout.task, rollout.kind, asked[0] if asked else "", said, right, score.passed)
+    return Case(
+        rollout.task,
+        rollout.kind,
+        asked[0] if asked else "",
+        said,
+        right,
+        score.passed,
+        wrong="" if right else score.feedback,
+    )
 
 
 def _answer_in(reply: str) -> str:
@@ -105,12 +122,13 @@ class Group:
 
 
 def grouped(cases: Sequence[Case]) -> list[Group]:
-    """The failed cases whose right answer is known, in groups; those with most failures first.
+    """The failed cases of which more is known than that, in groups; those with most failures first.
 
-    Cases are alike by their kind, the wording of their question and the shape of the right answer;
-    many that are alike in all of this are told apart by the shape of the given answer.
+    Cases are alike by their kind, the wording of their question and the shape of the right answer,
+    or of what is wrong with the given one; many that are alike in all of this are told apart by the
+    shape of the given answer.
     """
-    known = [case for case in cases if case.right]
+    known = [case for case in cases if case.aim]
     groups: list[Group] = []
     for kind, part in split(known, lambda case: case.kind).items():
         name = "" if kind == NO_KIND else kind
@@ -193,11 +211,11 @@ def _by_question(name: str, cases: Sequence[Case]) -> list[Group]:
 
 def _by_shape(name: str, cases: Sequence[Case]) -> list[Group]:
     """By the shape of the right answer; labels of a closed set are told apart only together."""
-    labels = {case.right for case in cases}
+    labels = {case.aim for case in cases}
     if len(labels) <= _LABELS and 2 * len(labels) <= len(cases):
         return [_group(name or "one of a few labels", cases)]
     groups: list[Group] = []
-    for shape, part in split(cases, lambda case: shape_of(case.right)).items():
+    for shape, part in split(cases, lambda case: shape_of(case.aim)).items():
         groups += _by_given(_group(_named(name, f"answer like {shape}"), part))
     return groups
 
@@ -242,7 +260,7 @@ def contrasting(cases: Sequence[Case], most: int) -> list[Case]:
 
     Different by the right answer if some have the same one, or else by the shape of the given one.
     """
-    alike = list(split(cases, lambda case: case.right).values())
+    alike = list(split(cases, lambda case: case.aim).values())
     if len(alike) == len(cases):
         alike = list(split(cases, lambda case: shape_of(case.said)).values())
     rounds = max(map(len, alike), default=0)

@@ -70,6 +70,8 @@ class Evidence:
 
     findings: Sequence[Finding] = ()
     rollouts: Sequence[Rollout] = ()
+    goes_on: bool = False
+    """Whether these tasks will be attempted with what is chosen, so that it may be done at once."""
 
 
 class Selector(Protocol):

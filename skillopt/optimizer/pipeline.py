@@ -20,7 +20,7 @@ from skillopt.core.proposal import (
     ReminderUpdate,
     Selection,
 )
-from skillopt.core.rollout import Batches
+from skillopt.core.rollout import Batches, Rollout
 from skillopt.core.skill import Skill
 from skillopt.optimizer.learning_rate import Fixed
 from skillopt.optimizer.parts import Evidence, Merger, RateControl, Selector, Update, UpdateMode
@@ -47,7 +47,23 @@ class Pipeline:
     async def propose(
         self, skill: Skill, batches: Batches, memory: Memory, *, budget: int | None
     ) -> Draft:
-        choice = await self._choose(skill, batches, memory, budget)
+        draft, _ = await self.draft(skill, batches, memory, budget=budget)
+        return draft
+
+    async def draft(
+        self,
+        skill: Skill,
+        batches: Batches,
+        memory: Memory,
+        *,
+        budget: int | None,
+        goes_on: bool = False,
+    ) -> tuple[Draft, tuple[Rollout, ...]]:
+        """The proposals as a draft, and how tasks went with them as far as that was tried.
+
+        If it `goes_on`, all of these tasks will be tried with them.
+        """
+        choice = await self._choose(skill, batches, memory, budget, goes_on=goes_on)
         reminders = await self.annotate(skill, choice.findings, memory) if self.annotate else None
         selections = [(BUNDLE, choice.chosen)]
         if self.vary is not None and choice.chosen.proposals:
@@ -65,7 +81,7 @@ class Pipeline:
                 for name, chosen in selections
             ]
         )
-        return Draft(
+        draft = Draft(
             budget=choice.budget,
             rate=choice.rate,
             findings=choice.findings,
@@ -74,6 +90,7 @@ class Pipeline:
             candidates=candidates,
             reminders=reminders,
         )
+        return draft, choice.tried
 
     async def _choose(
         self,
@@ -83,6 +100,7 @@ class Pipeline:
         budget: int | None,
         *,
         rated: bool = False,
+        goes_on: bool = False,
     ) -> _Choice:
         """From attempts to chosen proposals; a budget that is rated is not thought about again."""
         repeat_filter = RepeatFilter.of(memory)
@@ -95,9 +113,11 @@ class Pipeline:
         if rate is not None:
             budget = rate.value
         rollouts = [rollout for batch in batches async for rollout in batch]
-        evidence = Evidence(findings, rollouts)
+        evidence = Evidence(findings, rollouts, goes_on)
         chosen = await self.select(skill, merged, memory, budget=budget, evidence=evidence)
-        return _Choice(findings, merged, rate, budget, chosen, tuple(repeat_filter.held))
+        repeats = tuple(repeat_filter.held)
+        tried, chosen = chosen.tried, replace(chosen, tried=())
+        return _Choice(findings, merged, rate, budget, chosen, repeats, tried)
 
     async def _candidate(
         self,
@@ -147,3 +167,4 @@ class _Choice(NamedTuple):
     budget: int | None
     chosen: Selection
     repeats: tuple[Proposal, ...]
+    tried: tuple[Rollout, ...]

@@ -3,16 +3,67 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from math import ceil
+from typing import Protocol
 
+from skillopt.core.chat import Usage
 from skillopt.core.costs import PartCost, Range, StepSize
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Candidate, Draft, Finding, ProposalSet, Selection
 from skillopt.core.rollout import Batches, Rollout, Score
 from skillopt.core.skill import Skill
+from skillopt.errors import BudgetSpent
 from skillopt.optimizer.parts import TriesSkills
 from skillopt.optimizer.pipeline import Pipeline
+
+IDLE = 3
+"""So many rounds in a row that change nothing end a step; each is shown less at a time."""
+PER_TASK = 3
+"""Attempts that a failed task takes in a round, at most as a rule: until an edit has credit."""
+
+
+class Purse(Protocol):
+    """What a run may still spend."""
+
+    def keeping(self, usage: Usage, /) -> AbstractContextManager[None]:
+        """Within it, calls that would use up what is kept are refused with `BudgetSpent`."""
+        ...
+
+    def room(self, each: Usage, /) -> int | None:
+        """How often so much can still be spent beside what is kept; None: as often as wanted."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """What rounds must leave of a limited budget: so many attempts, for the gate."""
+
+    purse: Purse
+    attempts: int
+
+    @contextmanager
+    def kept(self, made: Iterable[Rollout]) -> Generator[int | None, None, None]:
+        """Keeps it, and tells how many tasks a round can work on with the rest; None: with any.
+
+        What an attempt takes is judged by those that were made.
+        """
+        usages = [rollout.trajectory.usage for rollout in made if rollout.trajectory]
+        spent, count = sum(usages, Usage()), max(1, len(usages))
+        with self.purse.keeping(_share(spent, self.attempts / count)):
+            room = self.purse.room(_share(spent, PER_TASK / count))
+            yield room
+
+
+def _share(usage: Usage, part: float) -> Usage:
+    return Usage(
+        calls=ceil(usage.calls * part),
+        input=ceil(usage.input * part),
+        output=ceil(usage.output * part),
+        dollars=usage.dollars * part,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,32 +76,67 @@ class Rounds:
     pipeline: Pipeline
     attempt: TriesSkills
     most: int
+    reserve: Reserve | None = None
+    """None: nothing limits what a run may spend."""
 
     async def propose(
         self, skill: Skill, batches: Batches, memory: Memory, *, budget: int | None
     ) -> Draft:
-        """Go on as long as a round changes something and a task is left to repair."""
-        draft = await self.pipeline.propose(skill, batches, memory, budget=budget)
-        rollouts = [rollout for batch in batches async for rollout in batch]
-        for _ in range(self.most - 1):
+        """Go on until rounds in a row change nothing, or no task is left to repair.
+
+        A round does not attempt again what the last one has tried with its own candidate. One that
+        would use up what the gate needs is given up, and the gate sees the rounds before it.
+        """
+        if self.reserve is None:
+            draft, tried = await self.pipeline.draft(
+                skill, batches, memory, budget=budget, goes_on=True
+            )
+        else:
+            attempted = [rollout for batch in batches async for rollout in batch]
+            with self.reserve.kept(attempted) as room:
+                if room is not None:
+                    batches = [_Attempted(_fewer(attempted, room))]
+                draft, tried = await self.pipeline.draft(skill, batches, memory, budget=budget)
+        first = {rollout.task: rollout for batch in batches async for rollout in batch}
+        now = first | _by_task(tried)
+        idle = 0
+        for number in range(1, self.most):
             candidate = draft.leading
             left = None if budget is None else budget - len(candidate.chosen.proposals)
-            failed = [rollout.task for rollout in rollouts if not _passed(rollout)]
             if candidate.skill is None or left == 0:
                 break
-            tried = {each.task: each for each in await self.attempt(candidate.skill, failed)}
-            rollouts = [tried.get(rollout.task, rollout) for rollout in rollouts]
-            repaired = [task for task, rollout in tried.items() if _passed(rollout)]
-            draft = replace(draft, repaired=(*draft.repaired, *repaired))
-            if len(repaired) == len(failed):
+            known = _by_task(tried) if idle == 0 else now
+            try:
+                with self.reserve.kept(first.values()) if self.reserve else nullcontext() as room:
+                    shown = _by_task(_fewer(now.values(), room))
+                    failed = [
+                        task for task, last in shown.items() if not (_passed(last) or task in known)
+                    ]
+                    shown |= _by_task(await self.attempt(candidate.skill, failed))
+                    if all(map(_passed, shown.values())):
+                        now |= shown
+                        break
+                    more, tried = await self.pipeline.draft(
+                        candidate.skill,
+                        [_Attempted(list(shown.values()))],
+                        replace(memory, fruitless=memory.fruitless + idle),
+                        budget=left,
+                        goes_on=self.reserve is None and number + 1 < self.most,
+                    )
+            except BudgetSpent:
                 break
-            more = await self.pipeline.propose(
-                candidate.skill, [_Attempted(rollouts)], memory, budget=left
-            )
+            now |= shown | _by_task(tried)
             draft = _joined(draft, more)
-            if more.leading.skill in (None, candidate.skill):
+            idle = idle + 1 if more.leading.skill in (None, candidate.skill) else 0
+            if idle == IDLE:
                 break
-        return draft
+        passed = {task for task, last in now.items() if _passed(last)}
+        solved = memory.solved.union(task for task, last in first.items() if _passed(last))
+        return replace(
+            draft,
+            repaired=tuple(task for task in now if task in passed and task not in solved),
+            broken=tuple(task for task in now if task in solved and task not in passed),
+        )
 
     def used(self, size: StepSize) -> int:
         """Proposals that become part of a candidate, at most."""
@@ -73,6 +159,18 @@ class _Attempted:
     async def __aiter__(self) -> AsyncIterator[Rollout]:
         for rollout in self.rollouts:
             yield rollout
+
+
+def _by_task(rollouts: Iterable[Rollout]) -> dict[str, Rollout]:
+    return {rollout.task: rollout for rollout in rollouts}
+
+
+def _fewer(rollouts: Iterable[Rollout], most: int | None) -> list[Rollout]:
+    """Without some of those that failed, so that `most` of them are left; None: all of them."""
+    rollouts = list(rollouts)
+    lost = [rollout.task for rollout in rollouts if not _passed(rollout)]
+    spared = set[str]() if most is None else set(lost[most:])
+    return [rollout for rollout in rollouts if rollout.task not in spared]
 
 
 def _passed(rollout: Rollout) -> bool:

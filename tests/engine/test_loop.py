@@ -336,6 +336,7 @@ async def test_forced_guidance_is_measured_all_the_same() -> None:
     decision = closed[-1].decision
     assert decision is not None
     assert decision.action == "force_accept"
+    assert decision.candidate.origin == f"slow_update_{closed[-1].move}"
     assert state.current.skill.guidance == "Stay calm."
     assert state.current.evaluation.skill == state.current.skill.digest
     assert state.best.skill.guidance == ""

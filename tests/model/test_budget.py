@@ -115,6 +115,27 @@ async def test_once_a_call_is_refused_no_other_starts_that_would_be_cut_off() ->
     assert (spent.calls, refused) == (1, 4)
 
 
+async def test_what_is_kept_is_refused_within_the_block_and_there_after_it() -> None:
+    budget = Budget(Meter(), Limits(calls=3))
+    one = Usage(calls=1)
+
+    async def call() -> None:
+        async with budget.hold(one, "target", "rollout") as pay:
+            pay(one)
+
+    assert Budget(Meter()).room(one) is None
+    with budget.keeping(Usage(calls=2)):
+        assert budget.room(one) == 1
+        await call()
+        with pytest.raises(BudgetSpent):
+            await call()
+    assert budget.room(one) == 2
+    await call()
+    await call()
+    with pytest.raises(BudgetSpent):
+        await call()
+
+
 async def test_the_message_says_what_is_missing_and_how_to_go_on() -> None:
     budget = Budget(
         Meter.after({("", "target", "rollout"): Usage(7, 9, 9, 0, 1.5)}), Limits(dollars=1)

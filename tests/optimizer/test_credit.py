@@ -12,6 +12,7 @@ from skillopt.core.proposal import Finding, Proposal, ProposalSet, Selection
 from skillopt.core.rollout import Failure, Rollout, Score, Trajectory
 from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
+from skillopt.errors import BudgetSpent
 from skillopt.optimizer.credit import Credit
 from skillopt.optimizer.parts import Evidence
 
@@ -83,6 +84,8 @@ async def selected(
     findings: Sequence[Finding] = (ALL,),
     worded: bool = False,
     probes: int = 8,
+    memory: Memory | None = None,
+    goes_on: bool = False,
 ) -> Selection:
     """What is kept; tasks that are `worded` ask for their own name."""
     target = target or Target()
@@ -94,8 +97,9 @@ async def selected(
             replace(each, trajectory=Trajectory((Message("user", each.task),), ""))
             for each in rollouts
         ]
-    evidence = Evidence(findings, rollouts)
-    return await credit(SKILL, ProposalSet(proposals), Memory(), budget=budget, evidence=evidence)
+    evidence = Evidence(findings, rollouts, goes_on)
+    memory = memory or Memory()
+    return await credit(SKILL, ProposalSet(proposals), memory, budget=budget, evidence=evidence)
 
 
 async def test_empty_and_harmful_edits_of_a_better_bundle_are_left_out_with_the_reason() -> None:
@@ -177,12 +181,81 @@ async def test_what_repairs_some_tasks_and_breaks_others_is_left_out_for_the_har
     assert chosen.dropped[0].reason == "it breaks 4 tasks that the skill solves"
 
 
-async def test_the_solved_task_that_is_most_like_a_rule_is_tried_with_it() -> None:
+async def test_a_rule_that_breaks_only_tasks_like_itself_stays_and_they_are_told() -> None:
+    """The rule is about tasks with a 5 or 6 and lacks its condition."""
+
+    def general(text: str, task: str) -> bool:
+        return passes(text, task) and not (task[-1] in "56" and "- rule b" in text)
+
+    rule = proposal("rule b, for 5 and 6", *tasks_of("b"))
+    chosen = await selected(rule, target=Target(general), worded=True)
+    assert chosen.proposals == (rule,)
+    failed = {each.task for each in chosen.tried if each.outcome == Score(0, 0)}
+    assert failed == {"solved 5", "solved 6"}
+
+
+async def test_where_rules_are_too_general_no_search_for_a_culprit_begins() -> None:
+    """Both rules lack their condition; each breaks the two tasks that are like it."""
+    about = {"- rule a": "56", "- rule b": "12"}
+
+    def general(text: str, task: str) -> bool:
+        spoilt = any(rule in text and task[-1] in digits for rule, digits in about.items())
+        return passes(text, task) and not (task in SOLVED and spoilt)
+
+    first = proposal("rule a, for 5 and 6", *tasks_of("a"))
+    second = proposal("rule b, for 1 and 2", *tasks_of("b"))
+    target = Target(general)
+    chosen = await selected(first, RULE_C, RULE_D, second, target=target, worded=True)
+    assert chosen.proposals == (first, RULE_C, RULE_D, second)
+    texts = {text for text, task, _ in target.made if task in SOLVED}
+    assert not any("- rule c" not in text for text in texts - {SKILL.render()})
+
+
+async def test_of_wordings_that_hide_each_other_the_one_most_like_a_task_is_tried_first() -> None:
+    like = proposal("rule a, 0 and 1", *tasks_of("a"))
+    chosen = await selected(RULE_A, like, RULE_B, worded=True)
+    assert chosen.proposals == (like, RULE_B)
+
+
+async def test_what_has_credit_is_kept_when_a_limit_ends_the_trial() -> None:
+    def limited(text: str, task: str) -> bool:
+        if task in SOLVED and text != SKILL.render():
+            raise BudgetSpent("no more")
+        return passes(text, task)
+
+    chosen = await selected(EMPTY, RULE_A, HARM, RULE_B, target=Target(limited))
+    assert chosen.proposals == (RULE_A, RULE_B)
+    assert len(chosen.dropped) == 2
+
+
+async def test_if_the_step_goes_on_all_failed_tasks_are_told_as_they_go_with_what_is_kept() -> None:
+    chosen = await selected(RULE_A, EMPTY, goes_on=True)
+    assert {each.task: each.outcome for each in chosen.tried} == {
+        task: Score(1, 1) if task.startswith("a") else Score(0, 0) for task in FAILED
+    }
+
+
+async def test_a_task_that_the_skill_itself_no_longer_solves_accuses_nobody_and_is_told() -> None:
+    memory = Memory(solved=frozenset(("gone 0", "gone 1", "gone 2")))
+    chosen = await selected(RULE_A, memory=memory, probes=99)
+    assert chosen.proposals == (RULE_A,)
+    failed = {each.task for each in chosen.tried if each.outcome == Score(0, 0)}
+    assert failed == memory.solved
+
+
+async def test_repaired_tasks_are_told_with_what_is_kept_and_nothing_where_nothing_is() -> None:
+    chosen = await selected(RULE_A, EMPTY, findings=[])
+    assert {each.task for each in chosen.tried} == set(tasks_of("a"))
+    assert all(each.outcome == Score(1, 1) for each in chosen.tried)
+    assert not (await selected(EMPTY)).tried
+
+
+async def test_solved_tasks_that_are_most_like_a_rule_are_tried_with_it() -> None:
     target = Target()
     await selected(proposal("rule b, for 5", *tasks_of("b")), target=target, worded=True, probes=1)
     tried = {task for task in target.tried if task in SOLVED}
     assert "solved 5" in tried
-    assert len(tried) <= 2
+    assert len(tried) <= 3
 
 
 async def test_tasks_that_were_solved_by_luck_accuse_nobody() -> None:

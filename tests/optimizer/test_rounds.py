@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 
 from support import Seen
 
+from skillopt.core.chat import Usage
 from skillopt.core.edits import Append
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Draft, Finding, Proposal, ProposalSet, Selection
-from skillopt.core.rollout import Batches, Rollout, Score
+from skillopt.core.rollout import Batches, Rollout, Score, Trajectory
 from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
+from skillopt.errors import BudgetSpent
 from skillopt.optimizer.merging import Union
-from skillopt.optimizer.parts import Evidence
+from skillopt.optimizer.parts import Evidence, Selector
 from skillopt.optimizer.pipeline import Pipeline
-from skillopt.optimizer.rounds import Rounds
+from skillopt.optimizer.rounds import IDLE, PER_TASK, Reserve, Rounds
 from skillopt.optimizer.update import Patch
 
 SKILL = Skill.parse("Start.\n")
@@ -28,13 +32,37 @@ def passes(skill: Skill, task: str) -> bool:
 
 def rollout(skill: Skill, task: str) -> Rollout:
     mark = float(passes(skill, task))
-    return Rollout(task=task, skill=skill.digest, outcome=Score(mark, mark))
+    asked = Trajectory((), "", usage=Usage(calls=1))
+    return Rollout(task=task, skill=skill.digest, outcome=Score(mark, mark), trajectory=asked)
 
 
 class Batch:
     async def __aiter__(self) -> AsyncIterator[Rollout]:
         for task in TASKS:
             yield rollout(SKILL, task)
+
+
+class Purse:
+    """Allows so many attempts beside what is kept."""
+
+    def __init__(self, calls: int) -> None:
+        self.calls = calls
+        self.kept = 0
+
+    @contextmanager
+    def keeping(self, usage: Usage) -> Generator[None, None, None]:
+        self.kept = usage.calls
+        yield
+        self.kept = 0
+
+    def room(self, each: Usage) -> int:
+        return max(0, self.calls - self.kept) // each.calls
+
+    def pay(self, calls: int) -> None:
+        if self.calls - self.kept < calls:
+            self.kept = 0
+            raise BudgetSpent("no more")
+        self.calls -= calls
 
 
 class Proposer:
@@ -72,18 +100,27 @@ class Everything:
         return Selection(merged.proposals, indices=tuple(range(len(merged.proposals))))
 
 
-async def drafted(proposer: Proposer, rounds: int, budget: int | None = None) -> Draft:
-    tried: list[str] = []
-
+async def drafted(
+    proposer: Proposer,
+    rounds: int,
+    budget: int | None = None,
+    purse: Purse | None = None,
+    select: Selector | None = None,
+) -> Draft:
     async def attempt(skill: Skill, tasks: Sequence[str], replicate: int = 0) -> list[Rollout]:
-        tried.extend(tasks)
+        if purse:
+            purse.pay(len(tasks))
         return [rollout(skill, task) for task in tasks]
 
     sink = EventSink(MemoryLog(), Seen())
     pipeline = Pipeline(
-        reflect=proposer, merge=Union(), select=Everything(), update=Patch(sink=sink)
+        reflect=proposer,
+        merge=Union(),
+        select=select or Everything(),
+        update=Patch(sink=sink),
     )
-    optimizer = Rounds(pipeline=pipeline, attempt=attempt, most=rounds)
+    reserve = Reserve(purse, 4) if purse else None
+    optimizer = Rounds(pipeline=pipeline, attempt=attempt, most=rounds, reserve=reserve)
     return await optimizer.propose(SKILL, [Batch()], Memory(), budget=budget)
 
 
@@ -104,12 +141,100 @@ async def test_tasks_that_passed_on_the_way_are_told() -> None:
     assert (await drafted(Proposer(), rounds=1)).repaired == ()
 
 
+class Tries(Everything):
+    """Also tells that the first task passes and that one which was solved fails."""
+
+    async def __call__(
+        self,
+        skill: Skill,
+        merged: ProposalSet,
+        memory: Memory,
+        *,
+        budget: int | None,
+        evidence: Evidence,
+    ) -> Selection:
+        chosen = await super().__call__(skill, merged, memory, budget=budget, evidence=evidence)
+        held = rollout(Skill.parse("- one\n"), "one")
+        candidate = Skill.parse("Start.\n\n- one\n")
+        return replace(chosen, tried=(held, rollout(candidate, "solved")))
+
+
+async def test_what_the_selector_has_tried_is_not_attempted_again_and_is_told() -> None:
+    proposer, purse = Proposer(), Purse(99)
+    draft = await drafted(proposer, rounds=2, purse=purse, select=Tries())
+    assert purse.calls == 99 - 2, "two and three"
+    assert proposer.seen[1] == ["two", "three", "solved"]
+    assert draft.repaired == ("one",)
+    solved = Memory(solved=frozenset(("solved",)))
+    pipeline = Pipeline(
+        reflect=Proposer(),
+        merge=Union(),
+        select=Tries(),
+        update=Patch(sink=EventSink(MemoryLog(), Seen())),
+    )
+    one = Rounds(pipeline=pipeline, attempt=_nothing, most=1)
+    draft = await one.propose(SKILL, [Batch()], solved, budget=None)
+    assert draft.broken == ("solved",)
+
+
+async def _nothing(skill: Skill, tasks: Sequence[str], replicate: int = 0) -> list[Rollout]:
+    return []
+
+
+async def test_rounds_work_on_as_many_tasks_as_the_budget_allows_beside_the_gate() -> None:
+    proposer = Proposer()
+    draft = await drafted(proposer, rounds=3, purse=Purse(4 + 2 * PER_TASK))
+    assert proposer.seen[0] == ["one", "two"]
+    assert draft.leading.skill is not None
+
+
+async def test_the_first_round_leaves_what_the_gate_needs_too() -> None:
+    purse, kept = Purse(100), list[int]()
+
+    class Watching(Everything):
+        async def __call__(
+            self,
+            skill: Skill,
+            merged: ProposalSet,
+            memory: Memory,
+            *,
+            budget: int | None,
+            evidence: Evidence,
+        ) -> Selection:
+            kept.append(purse.kept)
+            return await super().__call__(skill, merged, memory, budget=budget, evidence=evidence)
+
+    await drafted(Proposer(), 2, purse=purse, select=Watching())
+    assert kept[0] == kept[1] > 0
+
+
+async def test_a_round_that_would_take_what_the_gate_needs_is_given_up() -> None:
+    class Costly(Everything):
+        async def __call__(
+            self,
+            skill: Skill,
+            merged: ProposalSet,
+            memory: Memory,
+            *,
+            budget: int | None,
+            evidence: Evidence,
+        ) -> Selection:
+            purse.pay(6)
+            return await super().__call__(skill, merged, memory, budget=budget, evidence=evidence)
+
+    purse = Purse(6 + 2 * PER_TASK)
+    draft = await drafted(Proposer(), rounds=3, purse=purse, select=Costly())
+    assert draft.leading.skill is not None
+    assert [task for task in TASKS if passes(draft.leading.skill, task)] == ["one"]
+    assert purse.calls >= 4
+
+
 async def test_rounds_end_when_nothing_is_left_or_nothing_comes() -> None:
     done, idle = Proposer(), Proposer(most=1)
     await drafted(done, rounds=9)
     assert len(done.seen) == 3
     draft = await drafted(idle, rounds=9)
-    assert len(idle.seen) == 2
+    assert len(idle.seen) == 1 + IDLE
     assert draft.leading.skill is not None
     assert passes(draft.leading.skill, "one")
 

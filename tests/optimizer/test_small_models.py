@@ -245,6 +245,25 @@ async def test_failures_are_grouped_without_a_kind_by_question_and_by_shape_of_t
     assert "Great." in questions[0], "a solved case of the group is shown beside the failed ones"
 
 
+async def test_where_no_right_answer_is_known_the_question_tells_what_is_wrong() -> None:
+    shown: list[str] = []
+
+    def says(request: Request) -> str:
+        shown.append(request.messages[-1].text)
+        return RULE
+
+    told = Score(0.0, 0.0, "not met: it should end with 'Your team'")
+    letters = [
+        replace(asked(f"l{n}", f"Write to customer {n}.", "Hello.", "x"), outcome=told)
+        for n in (1, 2)
+    ]
+    silent = replace(asked("s", "Write.", "Hello.", "x"), outcome=Score(0.0, 0.0))
+    findings = await found(Instruct(asker=asker(Scripted(says)), samples=1), *letters, silent)
+    assert [each.tasks for each in findings] == [("l1", "l2")]
+    assert "What is wrong: not met: it should end with 'Your team'" in shown[0]
+    assert "Right answer" not in shown[0].rpartition("Task:")[2]
+
+
 async def test_failures_that_are_alone_of_their_sort_share_one_question() -> None:
     lone = [
         asked("a", "Who?", "x", "Al"),
