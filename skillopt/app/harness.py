@@ -5,21 +5,28 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import AsyncGenerator, Collection, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeGuard, cast
 
 from skillopt.app.costs import price_of
-from skillopt.app.models import PROVIDERS, ModelFactory, provider_model, retries_of
+from skillopt.app.models import PROVIDERS, ModelFactory, provider_model
 from skillopt.app.parts import NoSettings, blamed
 from skillopt.config.registry import Registry
 from skillopt.config.schema import Config, Role, settings_for
-from skillopt.core.abilities import check_served, refuse_unserved
+from skillopt.core.abilities import refuse_unserved
 from skillopt.core.chat import Model, Reply, Request, Usage
 from skillopt.core.episode import EpisodeNeed
-from skillopt.core.ports import Environment, Harness, Sandbox, TellsNeeds
+from skillopt.core.ports import (
+    Environment,
+    Harness,
+    Sandbox,
+    TellsNeeds,
+    TellsServed,
+    WorksInFolder,
+)
 from skillopt.errors import ConfigError, Refused
 from skillopt.harness.base import HarnessContext, HarnessKind, SandboxKind, ServedModel
 from skillopt.model.rate_limits import AdaptiveConcurrency
@@ -106,23 +113,46 @@ def setting_names(config: Config, own: Harness | None) -> Collection[str]:
     )
 
 
-def check_harness(config: Config, environment: Environment, own: Harness | None) -> None:
-    """Refuse wrong settings, and an environment whose tasks need more than the harness serves.
+def fitted(config: Config, environment: Environment, own: Harness | None) -> Environment:
+    """The environment as the harness can serve it; refuses wrong settings and what it cannot serve.
 
-    An environment that does not tell what it needs is checked task by task, before each attempt.
+    Where the harness serves a workspace but not what the tasks need, they get their files there, if
+    they can do with that. An environment that does not tell what it needs is checked task by task,
+    before each attempt.
     """
-    needs = environment.needs if isinstance(environment, TellsNeeds) else ()
     if own is not None:
-        check_served(environment.name, needs, own)
-        return
+        served = own.serves if isinstance(own, TellsServed) else ()
+        return _served(environment, type(own).__name__, served)
     kind = harness_kind(config)
     settings_for(settings_class(config), config, also=config.env.own)
     if getattr(kind, "uses_sandbox", False):
         make_sandbox(config)
     serves: object = getattr(kind, "serves", ())
-    if isinstance(serves, Collection):  # and not a property of objects that are not made yet
-        served = cast("Collection[EpisodeNeed]", serves)
-        refuse_unserved(environment.name, needs, config.env.harness, served)
+    if not isinstance(serves, Collection):  # a property of objects that are not made yet
+        return environment
+    return _served(environment, config.env.harness, cast("Collection[EpisodeNeed]", serves))
+
+
+def _served(environment: Environment, harness: str, serves: Collection[EpisodeNeed]) -> Environment:
+    needs = environment.needs if isinstance(environment, TellsNeeds) else ()
+    unserved = not set(needs) <= set(serves)
+    if unserved and "workspace" in serves and isinstance(environment, WorksInFolder):
+        return environment.in_folder()
+    refuse_unserved(environment.name, needs, harness, serves, partial(_able, needs))
+    return environment
+
+
+def _able(needs: Collection[EpisodeNeed]) -> list[str]:
+    """The registered harnesses that are known to serve all of this."""
+    found: list[str] = []
+    for name in HARNESSES.names:
+        with suppress(ConfigError):  # of a package that cannot be imported
+            serves: object = getattr(HARNESSES.load(name), "serves", ())
+            if isinstance(serves, Collection) and set(needs) <= set(
+                cast("Collection[str]", serves)
+            ):
+                found.append(name)
+    return found
 
 
 def make_harness(
@@ -164,7 +194,7 @@ def make_harness(
             hide=factory.secrets.hide_values,
             price=price,
             max_tokens=role.max_tokens,
-            retries=retries_of(role, endpoint),
+            retries=factory.retries(role, endpoint),
             web_search=bool(options.get("web_search")),
         )
         async with proxy.serve(owner=owner):

@@ -39,7 +39,7 @@ def _show(report: DataReport, screen: Screen) -> None:
             screen.show(f"  revision {source.revision}")
         screen.show(f"  licence: {source.licence}; access: {source.access}")
         for file, sha256 in source.files.items():
-            screen.show(f"  {file}" + (f"  sha256 {sha256}" if sha256 else ""))
+            screen.show(f"  {file}  sha256 {sha256 or 'not known'}")
     screen.show("", *needs.notes)
     for missing in report.missing:
         screen.show(f"to install: {missing}")

@@ -9,8 +9,11 @@ from skillopt.cli.render import Screen
 
 
 def export(
-    source: Path, program: str, out: Path, *, name: str, description: str, home: bool
+    source: Path, program: str, out: Path, *, name: str, description: str, home: bool, force: bool
 ) -> None:
     screen = Screen()
-    for path in export_skill(source, program, out, name=name, description=description, home=home):
+    written = export_skill(
+        source, program, out, name=name, description=description, home=home, force=force
+    )
+    for path in written:
         screen.show(str(path))

@@ -30,6 +30,8 @@ class SandboxLimits:
     """Size of each file that it writes."""
     disk_bytes: int = 2**30
     """Of all its files together; looked at several times a second."""
+    files: int = 100_000
+    """Files and folders that may be there, also empty ones; looked at as often."""
     output_bytes: int = 2**20
     """Of standard output, and of standard error."""
 

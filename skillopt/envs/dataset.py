@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import ClassVar, cast
 
 from skillopt.core.chat import Image
+from skillopt.core.episode import Workspace
 from skillopt.core.nearest import did_you_mean
 from skillopt.core.ports import Episode
 from skillopt.core.rollout import Score, Trajectory
@@ -75,6 +76,8 @@ class Question:
     """What result files say about a reply besides its score."""
     images: tuple[Image, ...] = ()
     """Images that belong to the brief."""
+    workspace: Workspace | None = None
+    """Files that belong to it."""
 
     async def score(self, trajectory: Trajectory) -> Score:
         return await self.judge(trajectory.answer)
@@ -109,6 +112,11 @@ class DatasetEnvironment:
 
     def question(self, row: Row) -> Question:
         raise NotImplementedError
+
+
+def id_column(splits: Splits, otherwise: str) -> str:
+    """`id` if any row has one; else the column in which the owners have it."""
+    return "id" if any(has_id(row) for split in SPLITS for row in splits[split]) else otherwise
 
 
 def row_of(task: Task) -> Row:

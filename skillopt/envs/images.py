@@ -1,17 +1,21 @@
-"""Images that the rows of a benchmark name by path."""
+"""Images that the rows of a benchmark name by path, and the environments that have them."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias, cast
 
 from skillopt.core.chat import Detail, Image
+from skillopt.core.episode import EpisodeNeed
 from skillopt.core.intake import MIB, read_file
+from skillopt.core.task import Task
 from skillopt.datasets.raw import plain_file
 from skillopt.datasets.rows import Row
+from skillopt.datasets.splits import Splits
+from skillopt.envs.dataset import DatasetEnvironment, fingerprint
 from skillopt.errors import DataError, EnvironmentFault
 
 ImageDetail: TypeAlias = Literal["auto", "low", "high"]
@@ -78,6 +82,59 @@ class ImageFolder:
         if not _is_whole(content):
             raise _NoImage(f"{place} has no end, it was cut off; fetch it again")
         return hashlib.sha256(content).hexdigest(), content
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageSettings:
+    """How images are found and shown."""
+
+    image_detail: ImageDetail = "auto"
+    """auto, low or high, for providers that let one choose."""
+    data_root: str = ""
+    """Folder that image paths are relative to; empty: the folder of the data."""
+
+
+class ImageEnvironment(DatasetEnvironment):
+    """An environment whose rows name images; their content counts for the identity of a task."""
+
+    name: ClassVar[str]
+
+    def __init__(
+        self,
+        settings: ImageSettings,
+        splits: Splits,
+        make: Callable[[str, Row], Task],
+        *,
+        id_column: str = "id",
+    ) -> None:
+        self._images = ImageFolder.of(splits.root, settings.data_root, settings.image_detail)
+        # Without the folder of the images: wherever it is, they are the same.
+        told = {**asdict(settings), "data_root": ""}
+        self._own_fingerprint = fingerprint(self.name, told)
+        super().__init__(splits, make, id_column=id_column)
+
+    @property
+    def own_fingerprint(self) -> str:
+        """Name and settings."""
+        return self._own_fingerprint
+
+    @property
+    def needs(self) -> tuple[EpisodeNeed, ...]:
+        return ("images",)
+
+    def seen(self, row: Row, names: Sequence[str]) -> Mapping[str, object]:
+        """The data of a task whose images are these."""
+        return {**row.data, "image_sha256": self._images.digests(row, names)}
+
+    def images(self, row: Row, names: Sequence[str]) -> tuple[Image, ...]:
+        """The same images later, for an episode."""
+        digests = cast("list[str]", row.data["image_sha256"])
+        return self._images.load(row, names, digests)
+
+
+def embedded_as(stem: str, content: bytes) -> str:
+    """The path of an image that came inside of a table."""
+    return f"images/{stem}.{media_type(content).removeprefix('image/') or 'png'}"
 
 
 class _NoImage(Exception):

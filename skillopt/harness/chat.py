@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from skillopt.core.abilities import limits_of
+from skillopt.core.abilities import limits_of, responder_of
 from skillopt.core.chat import Model
 from skillopt.core.episode import EpisodeNeed
-from skillopt.core.ports import Episode, TakesTurns
+from skillopt.core.ports import Episode
 from skillopt.core.rollout import Trajectory
 from skillopt.core.skill import Skill
 from skillopt.harness.base import HarnessContext
@@ -51,7 +51,7 @@ class Chat:
         loop = ToolLoop(
             model=self.model,
             limits=limits_of(episode),
-            respond=episode.respond if isinstance(episode, TakesTurns) else None,
+            respond=responder_of(episode),
             clock=self.clock,
         )
         return await loop.run(request, tools_of_episode(episode))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from skillopt.aio import within
-from skillopt.core.abilities import call_tool, images_of, tools_of
+from skillopt.core.abilities import Responder, call_tool, images_of, takes_empty, tools_of
 from skillopt.core.chat import Image, Message, Model, Reply, Request, Tool, ToolCall, Usage
 from skillopt.core.episode import EpisodeLimits, NextTurn, ReachedLimit, ToolResult
-from skillopt.core.ports import Episode, TakesEmpty
+from skillopt.core.ports import Episode
 from skillopt.core.rollout import Trajectory
 from skillopt.core.skill import Skill
 from skillopt.core.tokens import estimate
@@ -68,13 +68,14 @@ class ToolLoop:
     """How tools are called in words; None: by the API, and in words if the model has no tools."""
     answer: Callable[[str], str] = str
     """What of the last reply is the answer."""
-    respond: Callable[[str], Coroutine[object, object, NextTurn | None]] | None = None
+    respond: Responder | None = None
     """What is said to a reply without calls; None: such a reply ends the attempt."""
     clock: Callable[[], float] = time.monotonic
 
     async def run(self, request: Request, tools: Sequence[OfferedTool]) -> Trajectory:
         """Make the attempt that this request begins."""
-        request = replace(request, tools=tuple(offered.tool for offered in tools))
+        if tools:
+            request = replace(request, tools=tuple(offered.tool for offered in tools))
         end = None if self.limits.seconds is None else self.clock() + self.limits.seconds
         last_turn = (self.limits.turns or self.turns) if tools or self.respond else 1
         talk = _Conversation(self.model, request, self.context_tokens)
@@ -191,7 +192,9 @@ class _Conversation:
 
     def said(self) -> tuple[Message, ...]:
         """All of it; without what only the provider needs back with the next request."""
-        return tuple(replace(message, memo="") for message in self._whole)
+        return tuple(
+            replace(message, memo="") if message.memo else message for message in self._whole
+        )
 
     def _shorten(self) -> bool:
         """Shorten the older half of the results that are still long; whether there were any."""
@@ -294,5 +297,5 @@ def first_request(
         messages=(*system, Message("user", episode.brief, tuple(images_of(episode)))),
         max_tokens=max_tokens,
         replicate=replicate,
-        empty_ok=isinstance(episode, TakesEmpty) and episode.empty_ok,
+        empty_ok=takes_empty(episode),
     )

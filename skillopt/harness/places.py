@@ -124,10 +124,26 @@ PLACES: Final[Mapping[str, SkillPlace]] = {
             home=".openclaw/skills",
             also_read=(".agents/skills",),
             rules=("AGENTS.md",),
+            home_rules=(".openclaw/workspace/AGENTS.md",),
+        ),
+        SkillPlace(
+            program="devin",
+            workspace=".devin/skills",
+            home=".config/devin/skills",
+            also_read=(".agents/skills",),
+            rules=("AGENTS.md", "CLAUDE.md"),
+            home_rules=(".config/devin/AGENTS.md",),
+        ),
+        SkillPlace(
+            program="pi",
+            workspace=".pi/skills",
+            home=".pi/agent/skills",
+            rules=("AGENTS.md", "CLAUDE.md"),
+            home_rules=(".pi/agent/AGENTS.md",),
         ),
     )
 }
-"""By program; found out with the real ones, except for cursor (from its documentation)."""
+"""By program; found out with the real ones, except for cursor, devin and pi (documentation)."""
 
 
 def place_of(program: str) -> SkillPlace:

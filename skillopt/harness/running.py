@@ -17,7 +17,7 @@ from typing import Final
 
 from skillopt.aio import TaskGroup, in_thread, join, map_all, within
 from skillopt.core.sandbox import EndedBy, SandboxLimits
-from skillopt.harness.workspace import used_bytes
+from skillopt.harness.workspace import used_disk
 
 GONE_WITHIN: Final = 10.0
 """Seconds that the kernel may take to end the processes of a program."""
@@ -181,7 +181,8 @@ class Supervisor:
     def _disk_is_used(self) -> bool:
         if shutil.disk_usage(self.folder).free < _RESERVE:
             return True
-        return used_bytes(self.folder) > self.limits.disk_bytes
+        files, used = used_disk(self.folder)
+        return files > self.limits.files or used > self.limits.disk_bytes
 
 
 def resident_bytes(first: int | None) -> int:

@@ -367,7 +367,7 @@ def _told(result: SandboxResult, limits: SandboxLimits) -> str:
     most = {
         "seconds": f"it took more than {limits.seconds:g} s",
         "output": f"it printed more than {limits.output_bytes:,} bytes",
-        "disk": f"its files took more than {limits.disk_bytes:,} bytes",
+        "disk": f"its files took more than {limits.disk_bytes:,} bytes, or were too many",
         "memory": f"it held more than {limits.total_memory:,} bytes of memory",
         "": "",
     }[result.ended_by]

@@ -92,19 +92,20 @@ def _matching(folder: Path, patterns: tuple[str, ...]) -> Iterator[tuple[str, Pa
                     yield name, place / entry.name
 
 
-def used_bytes(folder: Path) -> int:
-    """What the files in a folder take on the disk, as far down as is looked."""
-    used = 0
+def used_disk(folder: Path) -> tuple[int, int]:
+    """How many files and folders there are, and their bytes on the disk, as far as is looked."""
+    count = used = 0
     levels = [(folder, 0)]
     while levels:
         place, depth = levels.pop()
         with suppress(OSError), os.scandir(place) as entries:
             for entry in entries:
+                count += 1
                 with suppress(OSError):
                     used += entry.stat(follow_symlinks=False).st_blocks * 512
                 if entry.is_dir(follow_symlinks=False) and depth < _DEEPEST:
                     levels.append((place / entry.name, depth + 1))
-    return used
+    return count, used
 
 
 def read_inside(folder: Path, path: str, most: int) -> bytes:

@@ -168,6 +168,34 @@ def test_a_link_in_the_project_is_not_followed(tmp_path: Path) -> None:
         export_skill(tmp_path / "none.md", "claude", tmp_path)
 
 
+def test_a_skill_that_somebody_else_wrote_or_changed_is_not_replaced(tmp_path: Path) -> None:
+    source, project = tmp_path / "office.md", tmp_path / "project"
+    source.write_text("- Rule.\n", encoding="utf-8")
+    (path,) = export_skill(source, "claude", project)
+    source.write_text("- Better rule.\n", encoding="utf-8")
+    export_skill(source, "claude", project)
+    assert "Better" in path.read_text("utf-8"), "what we wrote ourselves is replaced"
+    path.write_text("mine", encoding="utf-8")
+    with pytest.raises(StoreError, match=r"SKILL\.md was written or changed by somebody else"):
+        export_skill(source, "claude", project)
+    assert path.read_text("utf-8") == "mine"
+    export_skill(source, "claude", project, force=True)
+    assert "Better" in path.read_text("utf-8")
+    export_skill(source, "claude", project)
+
+
+async def test_the_command_refuses_to_replace_unless_it_is_forced(tmp_path: Path) -> None:
+    (tmp_path / "s.md").write_text("- Rule.\n", encoding="utf-8")
+    own = tmp_path / ".agents" / "skills" / "s" / "SKILL.md"
+    own.parent.mkdir(parents=True)
+    own.write_text("by hand", encoding="utf-8")
+    refused = await skillopt("export", "s.md", "--for", "codex", cwd=tmp_path)
+    assert (refused.code, own.read_text("utf-8")) == (1, "by hand")
+    assert "--force" in refused.err
+    done = await skillopt("export", "s.md", "--for", "codex", "--force", cwd=tmp_path)
+    assert (done.code, "Rule" in own.read_text("utf-8")) == (0, True)
+
+
 def test_two_models_whose_names_look_alike_have_folders_of_their_own(tmp_path: Path) -> None:
     names = ["org/m", "org-m", "a/../../b", "a-..-..-b", "org m"]
     folders = {cell_folder(tmp_path, "chat", name) for name in names}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ from support_bench import (
     write,
     write_raw,
 )
+from support_benchmark_agents import real_agents, trained_by_agent
 from support_original import ROOT
 from support_wire import WireServer
 
@@ -274,6 +276,80 @@ def test_a_harness_for_text_alone_is_refused(name: str, tmp_path: Path) -> None:
     write(tmp_path / "deaf.py", "")
     with pytest.raises(ConfigError, match="need images"):
         opened(name, folder, **{"env.harness": "support_harness_text:Deaf"})
+
+
+def rows_of_four(folder: Path) -> list[dict[str, Any]]:
+    """The first four items of a split folder, with images relative to it."""
+    rows = json.loads(next((folder / "train").glob("*.json")).read_text("utf-8"))
+    return rows[:4]
+
+
+@pytest.mark.agents
+@real_agents
+async def test_a_real_agent_finds_the_image_of_a_page_as_a_file(
+    agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = split_folder("docvqa", tmp_path)
+    known = {hashlib.sha256(png(number)).hexdigest(): number for number in range(COUNT)}
+
+    def answer(task: str, printed: str) -> str:
+        found = re.search(r"[0-9a-f]{64}", printed)
+        assert found is not None, printed
+        assert f"item-{known[found[0]]}?" in task
+        return f"<answer>{known[found[0]]}.00 dollars</answer>"
+
+    result, asked = await trained_by_agent(
+        agent,
+        "docvqa",
+        rows_of_four(folder),
+        lambda _: "sha256sum attachments/*.png",
+        answer,
+        tmp_path / "run",
+        monkeypatch,
+        data_root=str(folder / "files"),
+    )
+    assert (result.state.initial.value, result.score, result.test_score) == (0.0, 1.0, 1.0)
+    assert not any("gold-canary" in text for text in asked)
+
+
+@pytest.mark.agents
+@real_agents
+async def test_a_real_agent_finds_the_documents_of_a_question_as_files(
+    agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(task: str, printed: str) -> str:
+        assert "the folder documents/" in task
+        found = re.search(r"exactly (\d+ crews)", printed)
+        assert found is not None, printed
+        return f"<answer>{found[1]}</answer>"
+
+    rows = rows_of_four(split_folder("sealqa", tmp_path))
+    result, asked = await trained_by_agent(
+        agent,
+        "sealqa",
+        rows,
+        lambda _: "cat documents/*.md",
+        answer,
+        tmp_path / "run",
+        monkeypatch,
+        judge=grader("sealqa"),
+    )
+    assert (result.state.initial.value, result.score, result.test_score) == (0.0, 1.0, 1.0)
+    assert not any("gold-canary" in text for text in asked)
+
+
+def test_what_an_agent_cannot_serve_is_refused_in_one_line(tmp_path: Path) -> None:
+    folder = split_folder("sealqa", tmp_path)
+    agent = {"env.harness": "claude_code_exec"}
+    assert opened("sealqa", folder, **agent).needs == ("workspace",)  # type: ignore[attr-defined]
+    with pytest.raises(ConfigError, match=r"env\.search: a function can be called as a tool only"):
+        opened("sealqa", folder, **agent, **{"env.search": "json:loads"})
+    told = (
+        "env.harness: tasks of environment 'sealqa' need tools, but the harness "
+        "'support_harness_text:Deaf' serves text only; choose another harness (chat, tools)"
+    )
+    with pytest.raises(ConfigError, match=re.escape(told)):
+        opened("sealqa", folder, **{"env.harness": "support_harness_text:Deaf"})
 
 
 @pytest.mark.parametrize("name", NAMES)

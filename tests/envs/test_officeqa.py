@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support_benchmark_agents import real_agents, trained_by_agent
 from support_benchmarks import (
     answered,
     calling,
@@ -335,3 +337,39 @@ def test_published_rows_become_items_with_the_documents_beside_them(
     splits = from_directory(tmp_path / "split")
     environment = OfficeQA(PLAIN, splits)
     assert len(environment.tasks("test")) == 2
+
+
+@pytest.mark.agents
+@real_agents
+async def test_it_trains_with_a_real_agent_that_finds_the_documents_as_files(
+    agent: str, docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(task: str, printed: str) -> str:
+        assert "documents/" in task
+        found = re.search(r"Post Office \| 1,201 \| ([0-9,]+)", printed)
+        assert found is not None, printed
+        return f"<FINAL_ANSWER>{found[1]}</FINAL_ANSWER>"
+
+    rows = [item(number) for number in range(4)]
+    result, asked = await trained_by_agent(
+        agent,
+        "officeqa",
+        rows,
+        lambda _: "grep -rh 'Post Office' documents/",
+        answer,
+        tmp_path / "run",
+        monkeypatch,
+        data_dirs=[str(docs)],
+    )
+    assert (result.state.initial.value, result.score, result.test_score) == (0.0, 1.0, 1.0)
+    assert not any(f"1,30{number}" in text for text in asked for number in (4, 5))
+
+
+def test_more_documents_than_fit_into_a_workspace_are_refused(docs: Path) -> None:
+    with (docs / "large.txt").open("wb") as file:
+        file.truncate(2**28)
+    everything = replace(PLAIN, documents="all")
+    assert made(docs, settings=everything).needs == ("tools",)
+    with pytest.raises(ConfigError, match=r"env\.documents: all documents have 256 MiB, too much"):
+        made(docs, settings=everything).in_folder()
+    assert made(docs).in_folder().needs == ("workspace",)

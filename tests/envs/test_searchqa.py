@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support_benchmark_agents import real_agents, trained_by_agent
 
 from skillopt.core.ports import Environment
 from skillopt.core.rollout import Score, Trajectory
@@ -143,3 +144,26 @@ async def test_real_items_are_read_and_their_own_answers_pass():
         async with environment.open(task) as episode:
             score = await episode.score(Trajectory((), f"<answer>{answers[0]}</answer>"))
         assert score == Score(1, 1, "correct")
+
+
+@pytest.mark.agents
+@real_agents
+async def test_it_trains_with_a_real_agent(
+    agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [item(f"planet {number}", answers=["Mars"]) for number in range(4)]
+    result, asked = await trained_by_agent(
+        agent,
+        "searchqa",
+        rows,
+        lambda _: "",
+        lambda task, _: _first_title(task),
+        tmp_path / "run",
+        monkeypatch,
+    )
+    assert (result.state.initial.value, result.score, result.test_score) == (0.0, 1.0, 1.0)
+    assert any("[TLE] Mars" in text for text in asked)
+
+
+def _first_title(task: str) -> str:
+    return f"<answer>{task.partition('[TLE] ')[2].split()[0]}</answer>"

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from openpyxl import Workbook
+from support_benchmark_agents import real_agents, trained_by_agent
 from support_benchmarks import calling, knows_the_rule, results, sample, scored, trained
 
 from skillopt.app.environment import open_environment
@@ -554,3 +555,37 @@ async def test_real_gold_workbooks_pass_after_libreoffice_has_written_them() -> 
             assert isinstance(saved, bytes)
             passed += (await grader.grade(case, saved)).passed
     assert passed == len(COMPUTED)
+
+
+def test_a_workbook_that_is_a_link_out_of_the_data_is_refused(root: Path, tmp_path: Path) -> None:
+    made(root)
+    gold = root / "spreadsheet/1/1_1_answer.xlsx"
+    gold.rename(tmp_path / "elsewhere.xlsx")
+    gold.symlink_to(tmp_path / "elsewhere.xlsx")
+    with pytest.raises(DataError, match=rf"the workbook .* leads out of {root}.*env\.data_root"):
+        made(root)
+    gold.unlink()
+    gold.symlink_to("2_1_answer.xlsx")
+    made(root)
+
+
+@pytest.mark.agents
+@real_agents
+async def test_it_trains_with_a_real_agent_that_finds_the_workbook_in_its_folder(
+    agent: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [write_task(root, number) for number in range(1, 5)]
+    work = f"test -s input.xlsx && cat > solution.py <<'END'\n{SUM}END"
+    result, asked = await trained_by_agent(
+        agent,
+        "spreadsheetbench",
+        rows,
+        lambda _: work,
+        lambda _, __: "Done.",
+        tmp_path / "run",
+        monkeypatch,
+        data_root=str(root),
+        formulas="forbid",
+    )
+    assert (result.state.initial.value, result.score, result.test_score) == (0.0, 1.0, 1.0)
+    assert any("Leave the script there as solution.py" in text for text in asked)

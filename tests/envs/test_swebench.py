@@ -11,6 +11,7 @@ from difflib import unified_diff
 from pathlib import Path
 
 import pytest
+from support_benchmark_agents import real_agents, trained_by_agent
 from support_benchmarks import calling, knows_the_rule, results, sample, scored, trained
 
 from skillopt.core.chat import Reply, Request, ToolCall
@@ -130,6 +131,11 @@ async def use(episode: RepositoryTask, name: str, **arguments: str) -> str:
     return await episode.call(ToolCall("c", name, json.dumps(arguments)))
 
 
+async def changes(episode: RepositoryTask) -> bytes:
+    assert episode.copy is not None
+    return await episode.copy.patch()
+
+
 async def test_it_keeps_the_contract_of_environments(repos: Path) -> None:
     environment = made(repos)
     for check in ENVIRONMENT_CHECKS:
@@ -205,9 +211,10 @@ async def test_tools_change_the_repository_and_the_difference_is_the_answer(repo
         made_new = await use(episode, "edit", path="notes/new.txt", old="", new="hello\n")
         assert made_new.startswith("done")
         assert "hello" in await use(episode, "bash", command="cat notes/new.txt; touch a.log")
-        assert "a.log" not in await use(episode, "bash", command="ls")
+        assert "a.log" in await use(episode, "bash", command="ls")
         assert "(status 3)" in await use(episode, "bash", command="exit 3")
-        text = episode.patch.decode()
+        text = (await changes(episode)).decode()
+        assert "a.log" not in text
         assert "new file mode 100644\nindex" in text
         assert "-    return x - 1\n+    return x + 1" in text
         assert (await scored(episode, "Done.")).hard == 1
@@ -220,7 +227,7 @@ async def test_a_change_that_keeps_the_size_of_a_file_is_seen_at_once(repos: Pat
         index = (base / ".git/index").stat().st_mtime
         command = f"sed -i 's/x - 1/x + 1/' calc.py; touch -d @{index:.0f} calc.py"
         await use(episode, "bash", command=command)
-        assert b"+    return x + 1" in episode.patch
+        assert b"+    return x + 1" in await changes(episode)
 
 
 @pytest.mark.parametrize(
@@ -238,14 +245,14 @@ async def test_an_edit_that_makes_no_sense_changes_nothing_and_is_told(
 ) -> None:
     async with opened(made(repos)) as episode:
         assert complaint in await use(episode, "edit", **arguments)
-        assert episode.patch == b""
+        assert await changes(episode) == b""
 
 
-async def test_a_command_that_hangs_is_ended_and_changes_nothing(repos: Path) -> None:
+async def test_a_command_that_hangs_is_ended_and_what_it_changed_stays(repos: Path) -> None:
     async with opened(made(repos, replace(PLAIN, command_timeout=3))) as episode:
         told = await use(episode, "bash", command="echo x > new.txt; sleep 100")
-        assert "(ended after 3 s; what it changed is not kept)" in told
-        assert episode.patch == b""
+        assert told.endswith("(ended after 3 s)")
+        assert b"new.txt" in await changes(episode)
 
 
 async def test_an_agent_sees_neither_the_tests_of_the_fix_nor_what_came_later(repos: Path) -> None:
@@ -277,6 +284,14 @@ async def test_who_tampers_with_git_or_with_tests_gains_nothing(repos: Path) -> 
             episode, "bash", command="sed -i 's/x - 1/x + 1/' calc.py; git init -q; rm -rf .git"
         )
         assert (await scored(episode, "Done.")).hard == 1
+        spoil = (
+            "chmod 0 calc.py; mkdir -p ../changes.patch/x; ln -s / /tmp/index; mkdir ~/.gitconfig"
+        )
+        await use(episode, "bash", command=spoil)
+        assert (await scored(episode, "Done.")).hard == 1
+        await use(episode, "bash", command="cd ..; chmod -R 700 repo; rm -rf repo")
+        assert "(status 0)" in await use(episode, "bash", command="pwd")
+        assert (await scored(episode, "Done.")).hard == 0
 
 
 async def test_a_patch_with_which_no_test_runs_is_wrong_if_they_run_without(repos: Path) -> None:
@@ -391,3 +406,25 @@ async def test_it_trains_with_a_target_that_edits_the_repository(
         "swebench", rows, developer, tmp_path / "run", repos=str(repos), workers=2
     )
     assert (result.state.initial.value, result.score, result.test_score) == (0.0, 1.0, 1.0)
+
+
+@pytest.mark.agents
+@real_agents
+async def test_it_trains_with_a_real_agent_that_finds_the_repository_in_its_folder(
+    agent: str, repos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(task: str) -> str:
+        number = re.findall(r"\bf(\d) subtracts", task)[0]
+        return f"sed -i 's/x - {number}/x + {number}/' calc.py && ls -a . tests"
+
+    def answer(task: str, printed: str) -> str:
+        del task
+        assert "test_calc.py" in printed
+        return "Done."
+
+    rows = [instance(repos, number) for number in range(1, 5)]
+    result, asked = await trained_by_agent(
+        *(agent, "swebench", rows, work, answer, tmp_path / "run", monkeypatch), repos=str(repos)
+    )
+    assert (result.state.initial.value, result.score, result.test_score) == (0.0, 1.0, 1.0)
+    assert not any(CANARY in text or "fix of tomorrow" in text for text in asked)

@@ -35,11 +35,11 @@ print(json.dumps({{"type": "result", "is_error": False, "result": answer}}))
 """
 
 
-def stand_in(folder: Path, code: str) -> str:
+def stand_in(folder: Path, code: str, interpreter: str = "/usr/bin/env python3") -> str:
     """A program that is called as claude is."""
     path = folder / "claude-stand-in" / "claude"
     path.parent.mkdir()
-    path.write_text(f"#!/usr/bin/env python3\n{code}\n", encoding="utf-8")
+    path.write_text(f"#!{interpreter}\n{code}\n", encoding="utf-8")
     path.chmod(0o755)
     return str(path)
 
@@ -87,6 +87,18 @@ async def test_the_report_counts_and_not_the_exit_code(tmp_path: Path) -> None:
     ):
         done = await agent.harness.run(FileTask(), SKILL)
     assert (done.answer, done.exit_status) == ("4", 3)
+
+
+@pytest.mark.parametrize("line", ["/usr/bin/env no-such-node", "/opt/no-such-node --flag"])
+async def test_a_missing_interpreter_is_told_before_anything_is_spent(
+    line: str, tmp_path: Path
+) -> None:
+    path = stand_in(tmp_path, "", line)
+    told = rf"claude_code_exec: {path} is a script for '.*no-such-node', which is not on PATH"
+    async with ModelServer() as server:
+        with pytest.raises(ConfigError, match=told):
+            async with open_agent("claude_code_exec", server, path=path):
+                pass
 
 
 async def test_an_answer_is_read_from_a_file_if_the_settings_say_so(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from skillopt.harness.running import resident_bytes
 from skillopt.harness.sandbox import Bubblewrap
 from skillopt.harness.seccomp import filter_program
 from skillopt.harness.unsafe import Unconfined
-from skillopt.harness.workspace import temporary_folder, used_bytes
+from skillopt.harness.workspace import temporary_folder, used_disk
 
 try:
     BOX = Bubblewrap.create()
@@ -109,6 +109,16 @@ for number in range(10**6):
 """
     limits = SandboxLimits(disk_bytes=3 * 10**7, seconds=60)
     result = await BOX.run(["python3", "main.py"], script(code), limits)
+    assert result.ended_by == "disk"
+
+
+async def test_empty_files_are_limited_too() -> None:
+    code = """
+import os
+for number in range(10**7):
+    open(f"{number}", "w").close()
+"""
+    result = await BOX.run(["python3", "main.py"], script(code), SandboxLimits(files=2000))
     assert result.ended_by == "disk"
 
 
@@ -199,9 +209,9 @@ def test_what_files_take_is_counted(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "b").write_bytes(b"x" * 10**6)
     (tmp_path / "link").symlink_to("/")
-    assert 10**6 <= used_bytes(tmp_path) < 2 * 10**6
+    assert 10**6 <= used_disk(tmp_path)[1] < 2 * 10**6
     with temporary_folder() as folder:
-        assert used_bytes(folder) == 0
+        assert used_disk(folder) == (0, 0)
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import ClassVar, Final, cast
+from typing import ClassVar, Final
 
-from skillopt.core.episode import EpisodeNeed
 from skillopt.core.rollout import Score
 from skillopt.core.task import Gold, Task
 from skillopt.datasets.raw import (
@@ -27,12 +26,12 @@ from skillopt.datasets.splits import Splits
 from skillopt.envs.dataset import (
     Question,
     filled_field,
-    fingerprint,
+    id_column,
     named_field,
     row_of,
     texts_field,
 )
-from skillopt.envs.images import ImageDetail, ImageFolder, media_type
+from skillopt.envs.images import ImageEnvironment, ImageSettings, embedded_as
 from skillopt.envs.judge import JudgedEnvironment, Judging
 from skillopt.envs.metrics import boxed, label_of, option, verdict
 from skillopt.errors import DataError
@@ -53,24 +52,19 @@ _NO_ANSWER: Final = "None"
 """What the judge is shown where there is no box; as the owners do."""
 
 
-class BabyVision(JudgedEnvironment):
+class BabyVision(ImageEnvironment, JudgedEnvironment):
     """Hard and soft: whether the answer in the box is right."""
 
     @dataclass(frozen=True, slots=True, kw_only=True)
-    class Settings:
+    class Settings(ImageSettings):
         """How images are shown and answers judged."""
 
-        image_detail: ImageDetail = "auto"
-        """auto, low or high, for providers that let one choose."""
-        data_root: str = ""
-        """Folder that image paths are relative to; empty: the folder of the data."""
         judging: Judging = "leftovers"
         """leftovers: the judge is asked where no rule settles it | all: always, as the owners do |
         none: never; what no rule accepts is wrong."""
 
     rubric: ClassVar[str] = _RUBRIC
     initial_skill: ClassVar[Path | None] = Path(__file__).parent / "skills" / "initial.md"
-    needs: ClassVar[tuple[EpisodeNeed, ...]] = ("images",)
     data: ClassVar[BenchmarkData] = BenchmarkData(
         title="BabyVision: 22 kinds of puzzles of early vision",
         sources=(
@@ -88,19 +82,14 @@ class BabyVision(JudgedEnvironment):
     def __init__(self, settings: BabyVision.Settings, splits: Splits) -> None:
         self._settings = settings
         self.judging = settings.judging
-        self._images = ImageFolder.of(splits.root, settings.data_root, settings.image_detail)
-        has_id = all("id" in row.data for split in (splits.train, splits.val) for row in split)
-        super().__init__(splits, self._task, id_column="id" if has_id else "taskId")
+        column = id_column(splits, "taskId")
+        super().__init__(settings, splits, self._task, id_column=column)
 
     @staticmethod
     def read_raw(source: Path) -> Iterator[RawItem]:
         """`meta_data.jsonl` with its images, or the table of the hub that holds them."""
         folder = raw_folder(source)
         return (_item(raw, folder) for raw in raw_rows(source))
-
-    @property
-    def own_fingerprint(self) -> str:
-        return fingerprint(self.name, {**asdict(self._settings), "data_root": ""})
 
     def gold(self, task: Task) -> Gold:
         row = row_of(task)
@@ -142,16 +131,14 @@ class BabyVision(JudgedEnvironment):
                 "settled_by_rule": settled is not None and self.judging != "all",
             }
 
-        digests = cast("list[str]", row.data["image_sha256"])
-        images = self._images.load(row, [filled_field(row, "image")], digests)
+        images = self.images(row, [filled_field(row, "image")])
         return Question(_INSTRUCTIONS, brief, judge, tell=details, images=images)
 
     def _task(self, name: str, row: Row) -> Task:
         filled_field(row, "question")
         _answer(row)
-        digests = self._images.digests(row, [filled_field(row, "image")])
         kind = named_field(row, "type") or "default"
-        return Task(name, kind, {**row.data, "image_sha256": digests})
+        return Task(name, kind, self.seen(row, [filled_field(row, "image")]))
 
 
 def settle(answer: str | None, gold: str, options: tuple[str, ...] = ()) -> bool | None:
@@ -239,7 +226,7 @@ def _item(raw: RawRow, folder: Path) -> RawItem:
     data: dict[str, object] = {"id": name, **row.data}
     if "image" in raw.embedded:
         content = raw.embedded["image"]
-        path = f"images/{name}.{media_type(content).removeprefix('image/') or 'png'}"
+        path = embedded_as(name, content)
         return RawItem(Row({**data, "image": path}, row.where), embedded={path: content})
     path = find_file(folder, filled_field(row, "image"), row.where, ("images",))
     return RawItem(Row({**data, "image": path}, row.where), (path,))

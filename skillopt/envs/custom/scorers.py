@@ -16,7 +16,7 @@ from skillopt.core.nearest import did_you_mean
 from skillopt.core.rollout import Score
 from skillopt.core.task import Gold
 from skillopt.datasets.rows import Row
-from skillopt.envs import metrics, patterns
+from skillopt.envs import metrics, processes
 from skillopt.envs.custom import columns
 from skillopt.envs.custom.columns import Settings
 from skillopt.envs.functions import Function, call_function, load_function
@@ -123,7 +123,7 @@ async def _f1(answer: str, expected: _Expected) -> Score:
 async def _regex(answer: str, expected: _Expected) -> Score:
     golds, cased = expected.answers, expected.settings.case_sensitive
     for pattern in golds:
-        if await patterns.found(pattern, answer, case_sensitive=cased):
+        if await processes.found(pattern, answer, case_sensitive=cased):
             return metrics.verdict(answer, golds, 1)
     return metrics.verdict(answer, golds, 0)
 

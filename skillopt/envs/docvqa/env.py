@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Literal, TypeAlias, cast
 
 from rapidfuzz.distance import Levenshtein
 
-from skillopt.core.episode import EpisodeNeed
 from skillopt.core.rollout import Score
 from skillopt.core.task import Gold, Task
 from skillopt.datasets.raw import (
@@ -25,17 +24,16 @@ from skillopt.datasets.raw import (
 from skillopt.datasets.rows import Row, shape
 from skillopt.datasets.splits import Splits
 from skillopt.envs.dataset import (
-    DatasetEnvironment,
     Question,
     filled_field,
-    fingerprint,
+    id_column,
     named_field,
     present,
     require_one_turn,
     row_of,
     texts_field,
 )
-from skillopt.envs.images import ImageDetail, ImageFolder, media_type
+from skillopt.envs.images import ImageEnvironment, ImageSettings, embedded_as
 from skillopt.envs.metrics import extract_answer, verdict
 from skillopt.errors import DataError
 
@@ -53,25 +51,20 @@ _PATH_IN_QUESTION: Final = "document_path:"
 _FOLDERS: Final = ("images", "documents", "docvqa_images")
 
 
-class DocVQA(DatasetEnvironment):
+class DocVQA(ImageEnvironment):
     """Soft: ANLS, the official measure. Hard: an ANLS of 1."""
 
     @dataclass(frozen=True, slots=True, kw_only=True)
-    class Settings:
+    class Settings(ImageSettings):
         """How images are shown and answers compared."""
 
         max_turns: int = 1
         """Only one turn is supported."""
-        image_detail: ImageDetail = "auto"
-        """auto, low or high, for providers that let one choose."""
-        data_root: str = ""
-        """Folder that image paths are relative to; empty: the folder of the data."""
         scorer: AnlsRule = "official"
         """official: as the paper defines ANLS | script: as the script of the challenge computes it,
         where an answer that is half wrong keeps its half."""
 
     initial_skill: ClassVar[Path | None] = Path(__file__).parent / "skills" / "initial.md"
-    needs: ClassVar[tuple[EpisodeNeed, ...]] = ("images",)
     data: ClassVar[BenchmarkData] = BenchmarkData(
         title="DocVQA: questions about single pages of documents",
         sources=(
@@ -98,9 +91,8 @@ class DocVQA(DatasetEnvironment):
     def __init__(self, settings: DocVQA.Settings, splits: Splits) -> None:
         require_one_turn(settings.max_turns)
         self._settings = settings
-        self._images = ImageFolder.of(splits.root, settings.data_root, settings.image_detail)
-        has_id = all("id" in row.data for split in (splits.train, splits.val) for row in split)
-        super().__init__(splits, self._task, id_column="id" if has_id else "questionId")
+        column = id_column(splits, "questionId")
+        super().__init__(settings, splits, self._task, id_column=column)
 
     @staticmethod
     def read_raw(source: Path) -> Iterator[RawItem]:
@@ -110,8 +102,7 @@ class DocVQA(DatasetEnvironment):
 
     @property
     def fingerprint(self) -> str:
-        """Without the folder of the images, whose content counts with the tasks."""
-        return fingerprint(self.name, {**asdict(self._settings), "data_root": ""})
+        return self.own_fingerprint
 
     def gold(self, task: Task) -> Gold:
         golds = _answers(row_of(task))
@@ -137,18 +128,22 @@ class DocVQA(DatasetEnvironment):
                 "anls": anls(answer, golds, rule),
             }
 
-        images = self._images.load(row, [image], cast("list[str]", row.data["image_sha256"]))
+        images = self.images(row, [image])
         return Question(_INSTRUCTIONS, f"## Question\n{asked}", judge, tell=details, images=images)
 
     def _task(self, name: str, row: Row) -> Task:
         _answers(row)
-        digests = self._images.digests(row, [_question(row)[1]])
-        return Task(name, _kind(row), {**row.data, "image_sha256": digests})
+        return Task(name, _kind(row), self.seen(row, [_question(row)[1]]))
 
 
 def score_of(answer: str, golds: tuple[str, ...], rule: AnlsRule = "official") -> Score:
     soft = anls(answer, golds, rule)
     return verdict(answer, golds, float(soft >= _WHOLE), soft)
+
+
+def score_text(answer: str, row: Mapping[str, object]) -> Score:
+    """A scorer for tasks of one's own in which the text of a page stands in for its image."""
+    return score_of(answer, _answers(Row(row, "the row")))
 
 
 def anls(prediction: str, golds: tuple[str, ...], rule: AnlsRule = "official") -> float:
@@ -216,8 +211,7 @@ def _item(raw: RawRow, folder: Path) -> RawItem:
     data: dict[str, object] = {"id": name, **row.data}
     if "image" in raw.embedded:
         content = raw.embedded["image"]
-        kind = media_type(content).removeprefix("image/") or "png"
-        path = f"images/q{name}_d{named_field(row, 'docId') or 0}.{kind}"
+        path = embedded_as(f"q{name}_d{named_field(row, 'docId') or 0}", content)
         data.pop("image", None)
         return RawItem(Row({**data, "image_path": path}, row.where), embedded={path: content})
     page = f"{named_field(row, 'ucsf_document_id')}_{named_field(row, 'ucsf_document_page_no')}.png"

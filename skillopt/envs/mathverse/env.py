@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,14 +28,13 @@ from skillopt.datasets.splits import Splits
 from skillopt.envs.dataset import (
     Question,
     filled_field,
-    fingerprint,
     named_field,
     row_of,
 )
-from skillopt.envs.images import ImageDetail, ImageFolder, media_type
+from skillopt.envs.images import ImageEnvironment, ImageSettings, embedded_as
 from skillopt.envs.judge import JudgedEnvironment, Judging
 from skillopt.envs.metrics import boxed, extract_answer, index_of, label_of, option, verdict
-from skillopt.envs.patterns import ask_process
+from skillopt.envs.processes import ask_process
 from skillopt.errors import ConfigError, DataError
 
 _INSTRUCTIONS = """\
@@ -88,20 +87,16 @@ sys.stdout.write("same" if same else "different")
 """
 
 
-class MathVerse(JudgedEnvironment):
+class MathVerse(ImageEnvironment, JudgedEnvironment):
     """Hard and soft: whether the final answer is right (the score without steps)."""
 
     @dataclass(frozen=True, slots=True, kw_only=True)
-    class Settings:
+    class Settings(ImageSettings):
         """What is asked, how images are shown and answers judged."""
 
         prompt: Literal["direct", "cot"] = "direct"
         """Whether the published question asks for the answer at once (direct) or for reasoning
         first (cot)."""
-        image_detail: ImageDetail = "auto"
-        """auto, low or high, for providers that let one choose."""
-        data_root: str = ""
-        """Folder that image paths are relative to; empty: the folder of the data."""
         judging: Judging = "leftovers"
         """leftovers: the judge is asked where no rule settles it | all: always, as the owners do |
         none: never; what no rule accepts is wrong."""
@@ -138,8 +133,7 @@ class MathVerse(JudgedEnvironment):
             )
         self._settings = settings
         self.judging = settings.judging
-        self._images = ImageFolder.of(splits.root, settings.data_root, settings.image_detail)
-        super().__init__(splits, self._task)
+        super().__init__(settings, splits, self._task)
         tasks = (task for each in self._tasks.splits.values() for task in each)
         self._shows = any(_image(row_of(task)) for task in tasks)
 
@@ -152,10 +146,6 @@ class MathVerse(JudgedEnvironment):
     @property
     def needs(self) -> tuple[EpisodeNeed, ...]:
         return ("images",) if self._shows else ()
-
-    @property
-    def own_fingerprint(self) -> str:
-        return fingerprint(self.name, {**asdict(self._settings), "data_root": ""})
 
     def gold(self, task: Task) -> Gold:
         row = row_of(task)
@@ -198,8 +188,7 @@ class MathVerse(JudgedEnvironment):
             return {"question": brief, "predicted_answer": answer, "gold_answers": [gold]}
 
         shown = [path] if (path := _image(row)) else []
-        digests = cast("list[str]", row.data["image_sha256"])
-        images = self._images.load(row, shown, digests)
+        images = self.images(row, shown)
         return Question(_INSTRUCTIONS, brief, judge, tell=details, images=images)
 
     def _brief(self, row: Row) -> str:
@@ -217,8 +206,7 @@ class MathVerse(JudgedEnvironment):
         shown = [path] if (path := _image(row)) else []
         if not shown and not named_field(row, "question"):
             raise DataError(f"{row.where}: neither a question nor an image; give one of them")
-        digests = self._images.digests(row, shown)
-        return Task(name, _version(row), {**row.data, "image_sha256": digests})
+        return Task(name, _version(row), self.seen(row, shown))
 
 
 def found_answer(reply: str) -> str:
@@ -376,7 +364,7 @@ def _item(raw: RawRow, folder: Path) -> RawItem:
     data: dict[str, object] = {"id": name, **row.data}
     if "image" in raw.embedded:
         content = raw.embedded["image"]
-        path = f"images/{name}.{media_type(content).removeprefix('image/') or 'png'}"
+        path = embedded_as(name, content)
         return RawItem(Row({**data, "image": path}, row.where), embedded={path: content})
     if not (named := _image(row)):
         return RawItem(Row({**data, "image": ""}, row.where))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Literal, cast
 
 from skillopt.aio import map_all
-from skillopt.core.episode import EpisodeNeed
 from skillopt.core.rollout import Score
 from skillopt.core.task import Gold, Task
 from skillopt.datasets.raw import (
@@ -25,13 +24,12 @@ from skillopt.datasets.splits import Splits
 from skillopt.envs.dataset import (
     Question,
     filled_field,
-    fingerprint,
     named_field,
     present,
     row_of,
     texts_field,
 )
-from skillopt.envs.images import ImageDetail, ImageFolder, media_type
+from skillopt.envs.images import ImageEnvironment, ImageSettings, embedded_as
 from skillopt.envs.judge import JudgedEnvironment, Judging
 from skillopt.envs.metrics import verdict
 from skillopt.envs.mmrb.score import MmrbRule, found_answer, is_right
@@ -58,11 +56,11 @@ _ANNOTATED: Final = "with annotated steps"
 _UNANNOTATED: Final = "without annotated steps"
 
 
-class MMRB(JudgedEnvironment):
+class MMRB(ImageEnvironment, JudgedEnvironment):
     """Hard: whether the answer is right. Soft: the same, or the score of the reasoning."""
 
     @dataclass(frozen=True, slots=True, kw_only=True)
-    class Settings:
+    class Settings(ImageSettings):
         """What is asked, how images are shown and answers judged."""
 
         prompt: Literal["cot", "direct"] = "cot"
@@ -72,15 +70,10 @@ class MMRB(JudgedEnvironment):
         part of the other."""
         steps: bool = False
         """Whether soft is the process score, for which a judge looks for every annotated step."""
-        image_detail: ImageDetail = "auto"
-        """auto, low or high, for providers that let one choose."""
-        data_root: str = ""
-        """Folder that image paths are relative to; empty: the folder of the data."""
 
     rubric: ClassVar[str] = _RUBRIC
     verdicts: ClassVar[tuple[str, ...]] = ("present", "absent")
     initial_skill: ClassVar[Path | None] = Path(__file__).parent / "skills" / "initial.md"
-    needs: ClassVar[tuple[EpisodeNeed, ...]] = ("images",)
     data: ClassVar[BenchmarkData] = BenchmarkData(
         title="MMRB: multimodal multi-image reasoning, 92 sub-tasks with annotated steps",
         sources=(
@@ -98,8 +91,7 @@ class MMRB(JudgedEnvironment):
     def __init__(self, settings: MMRB.Settings, splits: Splits) -> None:
         self._settings = settings
         self.judging: Judging = "all" if settings.steps else "none"
-        self._images = ImageFolder.of(splits.root, settings.data_root, settings.image_detail)
-        super().__init__(splits, self._task)
+        super().__init__(settings, splits, self._task)
         tasks = [task for each in self._tasks.splits.values() for task in each]
         self._items, self._unannotated = len(tasks), sum(not _steps(row_of(t)) for t in tasks)
 
@@ -125,10 +117,6 @@ class MMRB(JudgedEnvironment):
         """JSON files whose rows name their images, or the table of the hub that holds them."""
         folder = raw_folder(source)
         return (_item(raw, folder) for raw in raw_rows(source))
-
-    @property
-    def own_fingerprint(self) -> str:
-        return fingerprint(self.name, {**asdict(self._settings), "data_root": ""})
 
     def gold(self, task: Task) -> Gold:
         answer = filled_field(row_of(task), "answer")
@@ -156,8 +144,7 @@ class MMRB(JudgedEnvironment):
                 "gold_answers": [gold],
             }
 
-        digests = cast("list[str]", row.data["image_sha256"])
-        images = self._images.load(row, texts_field(row, "image_paths"), digests)
+        images = self.images(row, texts_field(row, "image_paths"))
         instructions = _INSTRUCTIONS[self._settings.prompt]
         return Question(instructions, brief, judge, tell=details, images=images)
 
@@ -184,9 +171,8 @@ class MMRB(JudgedEnvironment):
         if not is_right(found_answer(f"Answer[{gold}]"), gold, options, self._settings.scorer):
             raise DataError(f"{row.where}: no reply could give the answer {gold[:60]!r}")
         _steps(row)
-        digests = self._images.digests(row, texts_field(row, "image_paths"))
         kind = named_field(row, "subtask") or "default"
-        return Task(name, kind, {**row.data, "image_sha256": digests})
+        return Task(name, kind, self.seen(row, texts_field(row, "image_paths")))
 
 
 def _options(row: Row) -> tuple[str, ...]:
@@ -235,7 +221,7 @@ def _item(raw: RawRow, folder: Path) -> RawItem:
     name = "-".join(name.replace("/", " ").replace("\\", " ").split())
     data: dict[str, object] = {**row.data, "id": name}
     embedded = {
-        f"images/{name}-{number}.{media_type(content).removeprefix('image/') or 'png'}": content
+        embedded_as(f"{name}-{number}", content): content
         for number, content in enumerate(raw.embedded.values(), start=1)
     }
     if embedded:

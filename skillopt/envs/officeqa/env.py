@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
 from skillopt.core.chat import Tool, ToolCall
 from skillopt.core.episode import EpisodeLimits, EpisodeNeed, Workspace
+from skillopt.core.intake import MIB
 from skillopt.core.rollout import Score, Trajectory
 from skillopt.core.task import Gold, Split, Task
 from skillopt.datasets.raw import BenchmarkData, DataSource, RawItem, raw_folder, raw_rows
 from skillopt.datasets.rows import Row
-from skillopt.datasets.splits import SPLITS, Splits, has_id
+from skillopt.datasets.splits import Splits
 from skillopt.envs.dataset import (
     Tasks,
     filled_field,
     fingerprint,
+    id_column,
     named_field,
     row_of,
     text_field,
@@ -38,6 +41,8 @@ _BY_TOOLS: Final = (
     "Find them with glob, look for words with grep, and read the lines around what you find."
 )
 _BY_FILES: Final = "They are in the folder documents/ of your workspace."
+_WORKSPACE_BYTES: Final = 128 * MIB
+"""Copied for every attempt."""
 _REPORTED: Final = (0.0, 0.001, 0.01, 0.05)
 """Tolerances at which the owners report scores."""
 
@@ -59,7 +64,8 @@ class OfficeQA:
         """By which share of the right number an answer may differ."""
         max_tool_turns: int = 24
         workspace: bool = False
-        """Whether an agent gets the documents as files of its workspace instead of tools."""
+        """Whether the target gets the documents as files of its workspace instead of tools; agent
+        programs do in any case."""
         search_mode: Literal["offline"] = "offline"
         """Answers come from the documents alone. The keys below are for a search service, which
         is not supported; they have no effect."""
@@ -97,9 +103,9 @@ class OfficeQA:
         self._folders = settings.data_dirs or ((splits.root,) if splits.root else ())
         self._documents = _documents(self._folders)
         self._digests: dict[str, str] = {}
-        rows = [row for split in SPLITS for row in splits[split]]
-        column = "id" if any(map(has_id, rows)) else "uid"
+        column = id_column(splits, "uid")
         self._tasks = Tasks.of(splits, self._task, id_column=column)
+        self._check_room()
 
     @staticmethod
     def read_raw(source: Path) -> Iterator[RawItem]:
@@ -136,6 +142,13 @@ class OfficeQA:
     def needs(self) -> tuple[EpisodeNeed, ...]:
         return ("workspace",) if self._settings.workspace else ("tools",)
 
+    def in_folder(self) -> OfficeQA:
+        """The documents as files instead of tools."""
+        made = copy(self)
+        made._settings = replace(self._settings, workspace=True)
+        made._check_room()
+        return made
+
     def tasks(self, split: Split) -> Sequence[Task]:
         return self._tasks.splits[split]
 
@@ -170,6 +183,16 @@ class OfficeQA:
         if self._settings.documents == "sources":
             data["documents"] = self._digest(documents)
         return Task(name, named_field(row, "difficulty", "category") or "default", data)
+
+    def _check_room(self) -> None:
+        if self._settings.workspace and self._settings.documents == "all":
+            size = sum(path.stat().st_size for path in self._documents.files.values())
+            if size > _WORKSPACE_BYTES:
+                raise ConfigError(
+                    f"env.documents: all documents have {size / MIB:.0f} MiB, too much for a "
+                    f"workspace ({_WORKSPACE_BYTES / MIB:.0f} MiB); use env.documents=sources, or "
+                    "a harness that serves tools (env.harness=chat)"
+                )
 
     def _digest(self, documents: Documents) -> str:
         """Of the content, so that an attempt counts for these documents only."""

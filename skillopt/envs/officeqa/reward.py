@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from skillopt.core.intake import tagged
+from skillopt.core.rollout import Score
+from skillopt.envs.metrics import verdict
 
 _TAG: Final = re.compile(r"<[^<>]{1,80}>")
 _LONGEST: Final = 250
@@ -54,6 +56,12 @@ class Figure:
 def final_answer(reply: str) -> str:
     """What stands in the last `<FINAL_ANSWER>` (or `<answer>`); without one, the whole reply."""
     return (tagged(reply, "final_answer") or tagged(reply, "answer") or [reply])[-1].strip()
+
+
+def score_text(answer: str, row: Mapping[str, object]) -> Score:
+    """A scorer for tasks of one's own in which the document stands in the question."""
+    gold, answer = str(row["answer"]), final_answer(answer)
+    return verdict(answer, [gold], is_right(gold, answer))
 
 
 def is_right(gold: str, answer: str, tolerance: float = 0.0) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from copy import copy
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Final, Literal, cast
 
-from skillopt.core.episode import EpisodeNeed
+from skillopt.core.episode import EpisodeNeed, Workspace
 from skillopt.core.ports import Episode
 from skillopt.core.rollout import Score
 from skillopt.core.task import Gold, Task
@@ -43,6 +44,9 @@ _INSTRUCTIONS: Final = {
     "search": "You answer questions of fact. Use the tool search to find pages and fetch to read "
     "them. Pages may be wrong, outdated, or contradict each other: compare several before you "
     f"answer.\n\n{_FORM}",
+    "files": "You answer questions of fact from documents, which are in the folder documents/ of "
+    "your workspace. Some of them are wrong, outdated, or have nothing to do with the question; "
+    f"they may contradict each other: compare several before you answer.\n\n{_FORM}",
     "documents": "You answer questions of fact from documents. Some of them are wrong, outdated, "
     f"or have nothing to do with the question; they may contradict each other.\n\n{_FORM}",
     "closed": f"You answer questions of fact from what you know.\n\n{_FORM}",
@@ -60,6 +64,10 @@ C (not attempted): nothing in it contradicts the reference answer, but something
    answer says is missing, for instance because the answer says that it is not known."""
 _FAULTS: Final = {"A": "correct", "B": "incorrect", "C": "not attempted"}
 _COUNTS: Final = (12, 20, 30)
+_NO_FUNCTION: Final = (
+    "env.search: a function can be called as a tool only, not from a workspace, in which agent "
+    "programs work; use env.search=documents, or a harness that serves tools (env.harness=chat)"
+)
 
 
 class SealQA(JudgedEnvironment):
@@ -79,6 +87,9 @@ class SealQA(JudgedEnvironment):
         """Which of the item's sets of documents: 12, 20 or 30."""
         max_turns: int = 10
         """Requests of one attempt with the tool."""
+        workspace: bool = False
+        """search: whether the target gets the item's documents as files of its workspace instead of
+        the tool; agent programs do in any case."""
 
     rubric: ClassVar[str] = _RUBRIC
     verdicts: ClassVar[tuple[str, ...]] = ("A", "B", "C")
@@ -106,6 +117,8 @@ class SealQA(JudgedEnvironment):
             raise ConfigError(f"env.documents: {settings.documents} is none of 12, 20 and 30")
         if settings.max_turns < 1:
             raise ConfigError(f"env.max_turns: {settings.max_turns} allows nothing; use 1 or more")
+        if settings.workspace and settings.search != "documents":
+            raise ConfigError(_NO_FUNCTION)
         self._settings = settings
         self._own: FunctionSearch | None = None
         if settings.search != "documents":
@@ -125,7 +138,17 @@ class SealQA(JudgedEnvironment):
 
     @property
     def needs(self) -> tuple[EpisodeNeed, ...]:
-        return ("tools",) if self._settings.mode == "search" else ()
+        if self._settings.mode != "search":
+            return ()
+        return ("workspace",) if self._settings.workspace else ("tools",)
+
+    def in_folder(self) -> SealQA:
+        """The item's documents as files instead of a tool."""
+        if self._own is not None:
+            raise ConfigError(_NO_FUNCTION)
+        made = copy(self)
+        made._settings = replace(self._settings, workspace=True)
+        return made
 
     @property
     def own_fingerprint(self) -> str:
@@ -146,7 +169,7 @@ class SealQA(JudgedEnvironment):
     async def open(self, task: Task) -> AsyncGenerator[Episode, None]:
         row = row_of(task)
         question = self.question(row)
-        if self._settings.mode != "search":
+        if "tools" not in self.needs:
             yield question
             return
         search: Search = self._own or DocumentSearch(_pages(row, self._settings.documents))
@@ -180,8 +203,11 @@ class SealQA(JudgedEnvironment):
                 f"[Document {n}] {page.shown(len(page.text))}" for n, page in enumerate(pages, 1)
             )
             shown.insert(0, f"## Documents\n{listed}")
-        instructions = _INSTRUCTIONS[self._settings.mode]
-        return Question(instructions, "\n\n".join(shown), judge, tell=details)
+        files, how = None, str(self._settings.mode)
+        if "workspace" in self.needs:
+            files, how = _filed(_pages(row, self._settings.documents)), "files"
+        brief = "\n\n".join(shown)
+        return Question(_INSTRUCTIONS[how], brief, judge, tell=details, workspace=files)
 
     def _task(self, name: str, row: Row) -> Task:
         filled_field(row, "question")
@@ -201,6 +227,12 @@ def _pages(row: Row, count: int) -> tuple[Page, ...]:
             "set env.search to a function that searches, or env.mode to closed"
         )
     return tuple(_document(row, column, each) for each in cast("list[object]", value))
+
+
+def _filed(pages: Sequence[Page]) -> Workspace:
+    named = {f"documents/{n:02}.md": page for n, page in enumerate(pages, 1)}
+    files = {name: page.shown(len(page.text)).encode() for name, page in named.items()}
+    return Workspace(files=files)
 
 
 def _document(row: Row, column: str, each: object) -> Page:

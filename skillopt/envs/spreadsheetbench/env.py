@@ -8,7 +8,7 @@ import shutil
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar, Final, Literal, cast
@@ -71,7 +71,9 @@ a better one.""",
     "react": f"""\
 Look at the workbook and try things out with the tool bash. When you are done, the script must be \
 in the file {SOLUTION}.""",
-    "workspace": f"{INPUT} is in your workspace. Leave the script there as {SOLUTION}.",
+    "workspace": f"""\
+{INPUT} is in your workspace. Leave the script there as {SOLUTION}. It is run elsewhere: what is \
+installed there may be missing in your workspace.""",
 }
 _NO_SCRIPT: Final = "There is no ```python block in your reply. Reply with the whole script in one."
 _BLOCK: Final = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)```", re.DOTALL | re.IGNORECASE)
@@ -117,7 +119,8 @@ class SpreadsheetBench:
         code_timeout: float = 120.0
         """Seconds for each run of a script or a command."""
         workspace: bool = False
-        """Whether an agent gets the workbook as a file of its workspace; `mode` has no effect."""
+        """Whether the target gets the workbook as a file of its workspace, so that `mode` has no
+        effect; agent programs do where they cannot serve the mode."""
 
     initial_skill: ClassVar[Path | None] = Path(__file__).parent / "skills" / "initial.md"
     prompts: ClassVar[Path | None] = None
@@ -160,9 +163,9 @@ class SpreadsheetBench:
         for file in raw_files(source, ("dataset.json",)):
             for row in read_rows(file):
                 name = named_field(row, "id")
-                folder = file.parent / _folder(row, name)
-                top = raw_folder(source)
-                cases = examples(folder, row)
+                within = _folder(row, name)
+                folder, top = file.parent / within, raw_folder(source)
+                cases = examples(file.parent, within, row)
                 paths = [path for case in cases for path in (case.input, case.gold)]
                 data = {**row.data, "id": name, "spreadsheet_path": _below(folder, top)}
                 yield RawItem(Row(data, row.where), tuple(_below(path, top) for path in paths))
@@ -188,6 +191,12 @@ class SpreadsheetBench:
     def with_sandbox(self, sandbox: Sandbox) -> SpreadsheetBench:
         made = copy(self)
         made._sandbox = sandbox
+        return made
+
+    def in_folder(self) -> SpreadsheetBench:
+        """The workbook as a file."""
+        made = copy(self)
+        made._settings = replace(self._settings, workspace=True)
         return made
 
     def tasks(self, split: Split) -> Sequence[Task]:
@@ -246,7 +255,7 @@ class SpreadsheetBench:
         return Task(name, kind, {**row.data, "workbooks": digests})
 
     def _examples(self, row: Row) -> list[Example]:
-        return examples(self._root / _folder(row, named_field(row, "id")), row)
+        return examples(self._root, _folder(row, named_field(row, "id")), row)
 
     def _ranges(self, row: Row) -> tuple[CellRange, ...]:
         position = filled_field(row, "answer_position")

@@ -18,8 +18,9 @@ from skillopt.core.episode import Workspace
 from skillopt.core.intake import MIB, read_file
 from skillopt.core.ports import Sandbox
 from skillopt.core.sandbox import SandboxLimits, SandboxResult
+from skillopt.datasets.raw import plain_file
 from skillopt.datasets.rows import Row
-from skillopt.envs.interpreters import python_folders
+from skillopt.envs.processes import python_folders
 from skillopt.envs.spreadsheetbench.cells import (
     BadWorkbook,
     CellRange,
@@ -55,8 +56,12 @@ class Example:
     gold: Path
 
 
-def examples(folder: Path, row: Row) -> list[Example]:
-    """The test cases in the folder of a task, whichever way its files are named."""
+def examples(root: Path, within: str, row: Row) -> list[Example]:
+    """The test cases in the folder of a task, whichever way its files are named.
+
+    None is a link that leads out of the data.
+    """
+    folder = root / within
     if not folder.is_dir():
         raise DataError(f"{row.where}: there is no folder {folder}; set env.data_root")
     names = sorted(file.name for file in folder.iterdir() if not file.name.startswith(("~$", ".")))
@@ -72,6 +77,12 @@ def examples(folder: Path, row: Row) -> list[Example]:
         cases = [Example(1, *(folder / name for name in _BARE))]
     if not cases:
         raise DataError(f"{row.where}: {folder} has no workbooks that a test case consists of")
+    try:
+        for case in cases:
+            for path in (case.input, case.gold):
+                plain_file(root, path.relative_to(root).as_posix())
+    except (OSError, ValueError) as error:
+        raise DataError(f"{row.where}: the workbook {error}; set env.data_root") from error
     return sorted(cases, key=lambda case: case.number)
 
 

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar, Final, Literal, cast
@@ -23,8 +23,8 @@ from skillopt.core.rollout import Score, Trajectory
 from skillopt.core.task import Gold, Split, Task
 from skillopt.datasets.raw import BenchmarkData, DataSource, RawItem, raw_rows
 from skillopt.datasets.rows import Row
-from skillopt.datasets.splits import SPLITS, Splits, has_id
-from skillopt.envs.dataset import Tasks, filled_field, fingerprint, row_of, text_field
+from skillopt.datasets.splits import Splits
+from skillopt.envs.dataset import Tasks, filled_field, fingerprint, id_column, row_of, text_field
 from skillopt.envs.swebench.grading import (
     Grade,
     grade_in_container,
@@ -33,6 +33,7 @@ from skillopt.envs.swebench.grading import (
 )
 from skillopt.envs.swebench.repository import (
     Checkout,
+    WorkingCopy,
     checked_out,
     edit_command,
     find_python,
@@ -59,7 +60,7 @@ _WORKSPACE_BYTES: Final = 256 * MIB
 _TOOLS: Final = (
     Tool(
         "bash",
-        "Runs a command in the root of the repository. Files that git ignores are not kept.",
+        "Runs a command in the root of the repository.",
         {
             "type": "object",
             "properties": {"command": {"type": "string"}},
@@ -106,7 +107,8 @@ class SweBench:
         test_timeout: float = 1800.0
         """Seconds for the tests."""
         workspace: bool = False
-        """Whether an agent gets the files of the repository as its workspace instead of tools."""
+        """Whether the target gets the files of the repository as its workspace instead of tools;
+        agent programs do in any case."""
 
     initial_skill: ClassVar[Path | None] = Path(__file__).parent / "skills" / "initial.md"
     prompts: ClassVar[Path | None] = None
@@ -142,8 +144,7 @@ class SweBench:
         self._settings = settings
         self._sandbox: Sandbox | None = None
         self._runs_at_all: dict[str, bool] = {}
-        rows = [row for split in SPLITS for row in splits[split]]
-        column = "id" if any(map(has_id, rows)) else "instance_id"
+        column = id_column(splits, "instance_id")
         self._tasks = Tasks.of(splits, self._task, id_column=column)
 
     @staticmethod
@@ -172,6 +173,12 @@ class SweBench:
     def needs(self) -> tuple[EpisodeNeed, ...]:
         return ("workspace",) if self._settings.workspace else ("tools",)
 
+    def in_folder(self) -> SweBench:
+        """The repository as files instead of tools."""
+        made = copy(self)
+        made._settings = replace(self._settings, workspace=True)
+        return made
+
     def with_sandbox(self, sandbox: Sandbox) -> SweBench:
         made = copy(self)
         made._sandbox = sandbox
@@ -192,8 +199,13 @@ class SweBench:
         repository, python = self._places(row)
         async with checked_out(repository, text_field(row, "base_commit")) as base:
             checkout = Checkout(self._sandbox, base, python)
-            files = await in_thread(checkout.files) if self._settings.workspace else {}
-            yield RepositoryTask(row, checkout, self._settings, self._runs_at_all, files)
+            episode = RepositoryTask(row, checkout, self._settings, self._runs_at_all)
+            if self._settings.workspace:
+                episode.given = await in_thread(checkout.files)
+                yield episode
+                return
+            async with checkout.open() as episode.copy:
+                yield episode
 
     def _places(self, row: Row) -> tuple[Path, Path]:
         chosen, repo = self._settings, filled_field(row, "repo")
@@ -247,9 +259,12 @@ class RepositoryTask:
     settings: SweBench.Settings
     runs_at_all: dict[str, bool]
     """By instance: whether its tests run without a patch; found out when that is in doubt."""
-    given: Mapping[str, bytes]
+    given: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    """The files, for an agent with a workspace."""
+    copy: WorkingCopy | None = None
+    """Where commands run, for an agent with tools."""
     patch: bytes = b""
-    """What the agent has changed so far."""
+    """What was scored."""
     grade: Grade | None = field(default=None)
 
     @property
@@ -288,14 +303,18 @@ class RepositoryTask:
         else:
             path, old, new = (_text(given, name) for name in ("path", "old", "new"))
             command = edit_command(self.checkout.python, path, old, new)
+        if self.copy is None:
+            raise LookupError(f"there is no tool {call.name}")
         seconds = self.settings.command_timeout
-        result, self.patch = await self.checkout.run(command, self.patch, seconds)
+        result = await self.copy.run(command, seconds)
         text = result.stdout.strip()
         if len(text) > _SHOWN:
             text = f"{text[: _SHOWN // 2]}\n…\n{text[-_SHOWN // 2 :]}"
         if result.ended_by:
-            why = f"after {seconds:g} s" if result.ended_by == "seconds" else "by its output"
-            return f"{text}\n(ended {why}; what it changed is not kept)"
+            why = (
+                f"after {seconds:g} s" if result.ended_by == "seconds" else f"by {result.ended_by}"
+            )
+            return f"{text}\n(ended {why})"
         return f"{text}\n(status {result.status})"
 
     async def score(self, trajectory: Trajectory) -> Score:
@@ -313,8 +332,9 @@ class RepositoryTask:
                 if not name.startswith(".git/")
             }
             return await self.checkout.patch_of(left, self.settings.command_timeout)
+        changes = b"" if self.copy is None else await self.copy.patch()
         blocks = _PATCH.findall(trajectory.answer)
-        return self.patch or (str(blocks[-1]).encode() if blocks else b"")
+        return changes or (str(blocks[-1]).encode() if blocks else b"")
 
     async def _graded(self, patch: bytes) -> Grade:
         instance, seconds = self.row.data, self.settings.test_timeout

@@ -20,7 +20,29 @@ from skillopt.aio import in_thread, within
 from skillopt.envs.swebench.repository import PLACE, Checkout
 from skillopt.errors import EnvironmentFault
 
-_CONTAINER: Final = Path(__file__).with_name("container.py")
+_IN_CONTAINER: Final = """\
+import importlib, json, os, sys, uuid
+asked = json.load(sys.stdin)
+out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+os.dup2(2, 1)  # swebench prints
+docker = importlib.import_module("docker")
+run = importlib.import_module("swebench.harness.run_evaluation")
+utils = importlib.import_module("swebench.harness.utils")
+name = asked["instance"]["instance_id"]
+prediction = {
+    "instance_id": name, "model_name_or_path": "skillopt", "model_patch": asked["patch"],
+}
+found = run.run_instance(
+    utils.make_test_spec(asked["instance"]), prediction, docker.from_env(),
+    f"skillopt-{uuid.uuid4().hex}", int(asked["seconds"]),
+)
+if not found:
+    sys.exit("swebench has no report; the logs say why")
+out.write(json.dumps(found[1][name]) + "\\n")
+out.flush()
+"""
+"""Grades one patch in the image of its task: swebench writes logs into the current folder and
+cannot be interrupted."""
 _OFFICIAL_PLACE: Final = "/testbed"
 _LEFT_OUT: Final = re.compile(
     r"\s*(?:source\s+\S*activate\b|conda\s|cd /testbed\s*$|git config --global\b|git status\s*$"
@@ -123,7 +145,7 @@ async def grade_in_container(instance: Mapping[str, object], patch: str, seconds
     """Have swebench run the tests in the image of the task; needs Docker."""
     with TemporaryDirectory(prefix="skillopt-swebench-log-") as folder:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", str(_CONTAINER)),
+            *(sys.executable, "-I", "-c", _IN_CONTAINER),
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,

@@ -18,11 +18,11 @@ from typing import Final
 from skillopt.aio import in_thread
 from skillopt.core.episode import Workspace
 from skillopt.core.intake import MIB
-from skillopt.core.ports import Sandbox
+from skillopt.core.ports import KeepsFolder, Sandbox, SandboxFolder
 from skillopt.core.sandbox import SandboxLimits, SandboxResult
 from skillopt.core.temporary import swept
-from skillopt.envs.interpreters import python_folders
-from skillopt.errors import EnvironmentFault
+from skillopt.envs.processes import python_folders
+from skillopt.errors import ConfigError, EnvironmentFault
 
 PLACE: Final = "/workspace/repo"
 """Where the repository is in the sandbox."""
@@ -30,6 +30,8 @@ STATE: Final = "changes.patch"
 _PATCH_BYTES: Final = 32 * MIB
 _OUTPUT_BYTES: Final = 32 * MIB
 _MEMORY: Final = 8 * 2**30
+_COPYING: Final = 600.0
+"""Seconds in which any repository is copied or compared."""
 _CLEAN: Final = {
     "PATH": os.defpath,
     "HOME": "/nonexistent",
@@ -57,31 +59,39 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1 SETUPTOOLS_SCM_PRETEND_VERSION=9.9.9
 version=$("$python/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 export PYTHONPATH="$installed/lib/python$version/site-packages:/workspace/repo:/workspace/repo/src"
 export PYTHONDONTWRITEBYTECODE=1
+"""
+"""Whoever has installed nothing uses the repository as it is."""
+_COPY: Final = """\
 cp -a "$base/." /workspace/repo && cd /workspace/repo || exit 125
+"""
+_APPLY: Final = """\
 if [ -s ../changes.patch ]; then
     git apply --whitespace=nowarn ../changes.patch ||
         patch --batch --forward --fuzz=5 -p1 -i ../changes.patch || exit 125
 fi
 """
-"""Copies the repository, with what was changed so far; whoever has installed nothing uses it."""
-_WITH_CHANGES: Final = (
-    _SETUP
-    + """\
+_COMMAND: Final = """\
+cd /workspace/repo 2>/dev/null || cd /workspace
 "$@"
-status=$?
-cp "$base/.git/index" /tmp/index
-export GIT_INDEX_FILE=/tmp/index GIT_OBJECT_DIRECTORY=/tmp/objects
+"""
+_DIFF: Final = """\
+mkdir -p /workspace/repo
+chmod -R u+rwX /workspace
+cd /workspace/repo && rm -rf ../changes.patch && own=$(mktemp -d) || exit 125
+cp "$base/.git/index" "$own/index" && mkdir "$own/objects" || exit 125
+export GIT_INDEX_FILE="$own/index" GIT_OBJECT_DIRECTORY="$own/objects" GIT_CONFIG_GLOBAL=/dev/null
 export GIT_ALTERNATE_OBJECT_DIRECTORIES="$base/.git/objects"
-mkdir -p /tmp/objects
 ours() {
     git --git-dir="$base/.git" --work-tree=/workspace/repo -c core.checkStat=minimal \\
         -c core.trustctime=false -c core.fileMode=false -c core.hooksPath=/dev/null "$@"
 }
-cd /workspace/repo && ours add -A . && ours diff --cached --binary HEAD > ../changes.patch
-exit $status
+ours add -A . && ours diff --cached --binary HEAD > ../changes.patch
 """
-)
-"""Runs a command, and reads out what is different now, whatever was done to `.git`."""
+"""Writes down what is different now, whatever was done to `.git`."""
+_GIVEN: Final = """\
+find . -name .git -prune -o -type f -exec rm -f {} + && cp -r ../given/. . || exit 125
+"""
+"""Puts the given files in the place of all others; links are in no workspace, and stay."""
 
 
 def find_repository(folder: Path, repo: str) -> Path | None:
@@ -162,42 +172,58 @@ def _temporary_folder(prefix: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """A checked out repository, in which commands of an agent run."""
+    """A checked out repository, which is never changed: all work is done on copies."""
 
     sandbox: Sandbox
     base: Path
     python: Path
     """The virtual environment whose programs come first."""
 
-    async def run(
-        self, command: Sequence[str], patch: bytes, seconds: float
-    ) -> tuple[SandboxResult, bytes]:
-        """Run a command in the repository with a patch; the patch that describes it afterwards.
-
-        If the command does not end, nothing has changed.
-        """
-        result = await self._sandboxed(_WITH_CHANGES, command, {STATE: patch}, seconds)
-        if result.ended_by or result.status == 125:
-            return result, patch
-        if STATE in result.left_out:
-            raise EnvironmentFault(f"the changes cannot be read: {result.left_out[STATE]}")
-        return result, result.files.get(STATE, patch)
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[WorkingCopy, None]:
+        """A copy for one command after another."""
+        if not isinstance(self.sandbox, KeepsFolder):
+            raise ConfigError(
+                "env.sandbox: the tools of swebench work in a folder that stays, and this sandbox "
+                "has none (skillopt.core.ports.KeepsFolder)"
+            )
+        async with self.sandbox.open() as folder:
+            yield WorkingCopy(self, folder)
 
     async def tested(self, patch: bytes, script: str, seconds: float) -> SandboxResult:
-        """Run a script in the repository with a patch."""
-        files = {STATE: patch, "eval.sh": script.encode()}
-        return await self._sandboxed(_SETUP + '"$@"\n', ["bash", "../eval.sh"], files, seconds)
+        """Run a script in a copy with a patch."""
+        files = Workspace(files={STATE: patch, "eval.sh": script.encode()})
+        command = self.command(_COPY + _APPLY + '"$@"\n', "bash", "../eval.sh")
+        return await self.sandbox.run(command, files, _limits(seconds), programs=self.programs)
 
     async def patch_of(self, files: Mapping[str, bytes], seconds: float) -> bytes:
         """The patch that makes these the files of the repository."""
-        given = {f"given/{name}": content for name, content in files.items()}
-        script = "find . -mindepth 1 -maxdepth 1 ! -name .git -exec rm -rf {} +; cp -r ../given/. ."
-        result = await self._sandboxed(
-            _WITH_CHANGES, ["bash", "-c", script], {**given, STATE: b""}, seconds
+        workspace = Workspace(
+            files={f"given/{name}": content for name, content in files.items()},
+            collect=(STATE,),
+            max_file_bytes=_PATCH_BYTES,
+            max_bytes=_PATCH_BYTES,
         )
-        if result.ended_by or result.status:
-            raise EnvironmentFault(f"the files cannot be compared: {result.stdout[-300:]}")
-        return result.files.get(STATE, b"")
+        result = await self.sandbox.run(
+            self.command(_COPY + _GIVEN + _DIFF),
+            workspace,
+            _limits(seconds),
+            programs=self.programs,
+        )
+        if result.ended_by or result.status or STATE not in result.files:
+            told = result.left_out.get(STATE, "") or result.stdout[-300:]
+            raise EnvironmentFault(f"the files cannot be compared: {told}")
+        return result.files[STATE]
+
+    def command(self, script: str, *arguments: str) -> list[str]:
+        """A script that finds the repository as `$base`, and its Python."""
+        given = (str(self.base), str(self.python), *arguments)
+        return ["/bin/sh", "-c", _SETUP + script, "sh", *given]
+
+    @property
+    def programs(self) -> list[Path]:
+        """What a sandbox has to show."""
+        return [self.base, *python_folders(self.python)]
 
     def files(self) -> dict[str, bytes]:
         """The files of the repository, for an agent that works on a copy."""
@@ -210,22 +236,44 @@ class Checkout:
                     found[path.relative_to(self.base).as_posix()] = path.read_bytes()
         return found
 
-    async def _sandboxed(
-        self, script: str, command: Sequence[str], files: Mapping[str, bytes], seconds: float
-    ) -> SandboxResult:
-        return await self.sandbox.run(
-            ["/bin/sh", "-c", script, "sh", str(self.base), str(self.python), *command],
-            Workspace(
-                files=files,
-                collect=(STATE,),
-                max_file_bytes=_PATCH_BYTES,
-                max_bytes=_PATCH_BYTES,
-            ),
-            SandboxLimits(
-                seconds=seconds, memory=_MEMORY, processes=256, output_bytes=_OUTPUT_BYTES
-            ),
-            programs=[self.base, *python_folders(self.python)],
-        )
+
+@dataclass(slots=True)
+class WorkingCopy:
+    """A copy of a repository in a sandbox, in which commands of an agent run."""
+
+    checkout: Checkout
+    folder: SandboxFolder
+    made: bool = False
+    """Made when the first command asks for it."""
+
+    async def run(self, command: Sequence[str], seconds: float) -> SandboxResult:
+        """Run a command in the repository; what it has changed stays, also if it does not end."""
+        if not self.made:
+            copied = await self._run(_COPY, seconds=_COPYING)
+            if copied.ended_by or copied.status:
+                raise EnvironmentFault(f"the repository cannot be copied: {copied.stdout[-300:]}")
+            self.made = True
+        return await self._run(_COMMAND, *command, seconds=seconds)
+
+    async def patch(self) -> bytes:
+        """The difference to the repository."""
+        if not self.made:
+            return b""
+        result = await self._run(_DIFF, seconds=_COPYING)
+        if result.ended_by or result.status:
+            raise EnvironmentFault(f"the changes cannot be read: {result.stdout[-300:]}")
+        try:
+            return self.folder.read(STATE, _PATCH_BYTES)
+        except (OSError, ValueError) as error:
+            raise EnvironmentFault(f"the changes cannot be read: {error}") from error
+
+    async def _run(self, script: str, *arguments: str, seconds: float) -> SandboxResult:
+        command = self.checkout.command(script, *arguments)
+        return await self.folder.run(command, _limits(seconds), programs=self.checkout.programs)
+
+
+def _limits(seconds: float) -> SandboxLimits:
+    return SandboxLimits(seconds=seconds, memory=_MEMORY, processes=256, output_bytes=_OUTPUT_BYTES)
 
 
 _EDIT: Final = """\

@@ -56,6 +56,7 @@ _LIMITS: Final = SandboxLimits(
     open_files=2**14,
     file_bytes=2**30,
     disk_bytes=2**32,
+    files=500_000,
     output_bytes=2**26,
 )
 _PLAIN: Final = re.compile(r"[A-Za-z0-9 ,.;:!?()/+*=_-]{8,}")
@@ -296,7 +297,13 @@ class AgentHarness(ABC):
                 f"{self.name} needs the program {wanted!r}, which is not on PATH: {self.install}, "
                 f"or set model.{self.name}_path"
             )
-        return Path(found).absolute()
+        path = Path(found).absolute()
+        if interpreter := programs.missing_interpreter(path, look("PATH")):
+            raise ConfigError(
+                f"{self.name}: {path} is a script for {interpreter!r}, which is not on PATH; "
+                "install it"
+            )
+        return path
 
     def _effort(self) -> str:
         options = self.context.options

@@ -30,6 +30,17 @@ def interpreter(program: Path, path: str | None) -> Path | None:
     return None if found is None or _first_line(Path(found)) else Path(found).absolute()
 
 
+def missing_interpreter(program: Path, path: str | None) -> str:
+    """The interpreter that a script names and that is not here; empty: it is, or needs none."""
+    words = _first_line(program).split()
+    if not words:
+        return ""
+    if Path(words[0]).name != "env" or len(words) < 2:
+        return "" if Path(words[0]).exists() else words[0]
+    here = shutil.which(words[-1], path=path) or shutil.which(words[-1], path=SYSTEM)
+    return "" if here else words[-1]
+
+
 def _first_line(program: Path) -> str:
     """What follows `#!`; empty: it is no script."""
     with program.open("rb") as file:

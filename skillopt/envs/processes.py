@@ -1,4 +1,4 @@
-"""Regular expressions that cannot block a run, and other work that may take for ever.
+"""Work in other processes: patterns that cannot block a run, and the Pythons of a sandbox.
 
 Python's matcher cannot be interrupted and holds the interpreter's lock, so a slow pattern would
 stop every other attempt. Therefore it runs in a process of its own, which can be killed.
@@ -11,9 +11,10 @@ import json
 import re
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
+from pathlib import Path
 
 from skillopt.aio import within
-from skillopt.errors import EnvironmentFault
+from skillopt.errors import ConfigError, EnvironmentFault
 
 _SCRIPT = """\
 import json, re, sys
@@ -56,3 +57,18 @@ async def ask_process(
             process.kill()
             await process.wait()
     return answer.decode("utf-8", "replace")
+
+
+def python_folders(prefix: Path) -> list[Path]:
+    """The folders that a sandbox has to show: a virtual environment, and what it is made from.
+
+    Raises `ConfigError` where they would show the user's files, too.
+    """
+    found = dict.fromkeys((prefix, (prefix / "bin/python").resolve().parent.parent))
+    for folder in found:
+        if Path.cwd().is_relative_to(folder) or Path.home().is_relative_to(folder):
+            raise ConfigError(
+                f"code of the target would see all of {folder}, where {prefix}/bin/python needs "
+                "it; use a Python in a folder of its own, such as that of a virtual environment"
+            )
+    return list(found)

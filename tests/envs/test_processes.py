@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from skillopt.envs.patterns import found
+from skillopt.envs.processes import found
 from skillopt.errors import EnvironmentFault
 
 
