@@ -127,6 +127,10 @@ class Memory:
             doubted=solved if accepted else self.doubted - practice.keys(),
         )
 
+    def afresh(self) -> Memory:
+        """The skill was changed from outside: what passed is in doubt, and no step was in vain."""
+        return replace(self, fruitless=0, doubted=self.solved)
+
     def remember(self, entry: MemoryEntry) -> Memory:
         return replace(self, steps=(*self.steps, entry))
 

@@ -251,6 +251,27 @@ def test_a_fingerprint_that_the_caller_gives_says_it_all(tmp_path: Path) -> None
     assert not identify(using[0]).doubt
 
 
+def test_a_part_with_a_fingerprint_of_its_own_tells_the_callables_that_use_it_apart() -> None:
+    class Part:
+        def __init__(self, fingerprint: str) -> None:
+            self.fingerprint = fingerprint
+
+    def using(part: Part) -> Model:
+        return lambda prompt: prompt + repr(part)
+
+    assert text(using(Part("v1"))) == text(using(Part("v1")))
+    assert text(using(Part("v1"))) != text(using(Part("v2")))
+
+
+def test_a_range_is_not_the_tuple_of_its_ends() -> None:
+    def using(numbers: object) -> Model:
+        return lambda prompt: prompt + repr(numbers)
+
+    texts = [text(using(each)) for each in (range(1, 3), range(1, 3, 2), (1, 3), (1, 3, 2))]
+    assert len(set(texts)) == 4
+    assert text(using(range(1, 3))) == text(using(range(1, 3, 1)))
+
+
 def test_what_a_callable_changes_itself_while_in_use_does_not_make_it_another() -> None:
     seen: list[str] = []
     settings = {"word": "a"}

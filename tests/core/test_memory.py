@@ -123,3 +123,8 @@ def test_older_candidates_count_half_as_much_in_the_volatility() -> None:
     assert memory.volatility == pytest.approx((0.25 + 1) / 2)
     memory = memory.update_volatility(before, before)
     assert memory.volatility == pytest.approx((0.25 + 1) / 4)
+
+
+def test_a_change_from_outside_gives_training_a_new_start_and_puts_what_passed_in_doubt() -> None:
+    memory = Memory(fruitless=3, solved=frozenset({"a", "b"}))
+    assert memory.afresh() == Memory(solved=frozenset({"a", "b"}), doubted=frozenset({"a", "b"}))

@@ -1,0 +1,106 @@
+"""How Sleep stands with a project: its nights, what waits for adoption, what is remembered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from skillopt.store.lock import lock_holder
+from skillopt_sleep.adoption import Waiting, pending
+from skillopt_sleep.settings import Settings, home_of, located, told_command
+from skillopt_sleep.staging import slug
+from skillopt_sleep.state import FINISHED, NightRecord, load_state
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Questions:
+    """A night that waits for answers of the user's agent (backend `handoff`)."""
+
+    night: int
+    files: tuple[Path, ...]
+    """Those that have no answer yet."""
+    settings: Mapping[str, object]
+    """What the night was begun with, where it is not the default; it goes on with the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SleepStatus:
+    """What is known about a project."""
+
+    project: Path
+    home: Path
+    adopt_command: str
+    nights: tuple[NightRecord, ...]
+    """Its nights, the newest first."""
+    waiting: tuple[Waiting, ...]
+    """Nights with proposals, the newest first."""
+    questions: Questions | None
+    under_way: str | None
+    """Who runs a night now; none: nobody."""
+    archived: int
+    """Tasks that are remembered."""
+    rejected: int
+    """Edits that are remembered as rejected."""
+
+
+def status(settings: Settings) -> SleepStatus:
+    """How Sleep stands with a project; writes nothing.
+
+    Raises:
+        ConfigError: The project is not a folder.
+        StoreError: The state or a staged night is damaged.
+    """
+    settings = located(settings)
+    project, home = settings.project, home_of(settings)
+    state = load_state(home)
+    known = state.project(project)
+    own = [record for record in state.history if record.project == str(project)]
+    entries = [entry for each in known.documents.values() for entry in each.entries()]
+    return SleepStatus(
+        project=project,
+        home=home,
+        adopt_command=told_command(settings, "adopt"),
+        nights=tuple(reversed(own)),
+        waiting=tuple(pending(settings)),
+        questions=_questions(settings),
+        under_way=lock_holder(home / "nights"),
+        archived=len(known.archive),
+        rejected=sum(len(entry.rejected) for entry in entries),
+    )
+
+
+def _questions(settings: Settings) -> Questions | None:
+    """Those of the newest night that is not over; none if it asks nothing, or has all answers."""
+    home = home_of(settings)
+    for place in sorted((home / "nights" / slug(settings.project)).glob("[0-9]*"), reverse=True):
+        begun = place / "settings.json"
+        asked = sorted(place.glob("*/handoff/*/*.question.md"))
+        if (place / FINISHED).exists() or not asked or not begun.is_file():
+            continue
+        usual = Settings().model_dump(mode="json")
+        given: dict[str, object] = json.loads(begun.read_text(encoding="utf-8"))
+        changed = {
+            name: value for name, value in given.items() if name in usual and value != usual[name]
+        }
+        if settings.state_dir is not None:
+            changed["state_dir"] = settings.state_dir
+        return Questions(
+            night=int(place.name),
+            files=tuple(path for path in asked if not _answered(path)),
+            settings=changed,
+        )
+    return None
+
+
+def _answered(question: Path) -> bool:
+    answer = question.with_name(question.name.replace(".question.md", ".answer.md"))
+    return answer.is_file() and bool(answer.read_bytes().strip())
+
+
+def moment(seconds: float) -> str:
+    """A time for people: local, with its zone."""
+    local = datetime.fromtimestamp(seconds, timezone.utc).astimezone()
+    return local.strftime("%Y-%m-%d %H:%M %Z")

@@ -1,0 +1,77 @@
+"""The demo: a whole night on the sessions that we ship, offline."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from skillopt.errors import StoreError
+from skillopt_sleep.demo import SMALLEST, demo_night, demo_place
+from skillopt_sleep.documents import Document
+from skillopt_sleep.night import look, run_night_async
+
+
+async def test_the_demo_learns_what_the_sessions_taught(tmp_path: Path) -> None:
+    with demo_place(tmp_path / "demo") as place:
+        settings, bench = demo_night(place)
+        night = await run_night_async(settings, bench)
+    assert night.simulated
+    assert night.gathered.sessions == 40
+    assert night.gathered.sources == {"claude": 40}
+    skill = night.lessons[0]
+    assert skill.accepted
+    assert "Refs: SHOP-" in skill.after
+    assert night.staging is not None
+    proposed = Document.parse((night.staging / "proposed_SKILL.md").read_bytes())
+    assert proposed.learned == skill.after
+    assert "SIMULATED" in (night.staging / "report.md").read_text()
+
+
+def test_the_demo_leaves_nothing_behind_and_says_that_it_is_simulated(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "skillopt_sleep", "demo", "--json"],
+        cwd=tmp_path,
+        env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    told = json.loads(done.stdout)
+    assert told["accepted"] is True
+    assert told["simulated"] is True
+    assert "SIMULATED" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_demo_does_not_write_among_other_files(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(StoreError, match="--out"), demo_place(tmp_path):
+        pass
+
+
+def test_the_demo_with_a_real_model_is_short_and_still_has_enough_to_decide_by(
+    tmp_path: Path,
+) -> None:
+    settings, bench = demo_night(tmp_path, real=True)
+    assert (settings.model, settings.progress) == (SMALLEST, True)
+    planned = look(settings, bench)
+    assert Counter(task.split for task in planned.practised) == {"train": 5, "val": 7}
+    assert planned.estimate.startswith("about 28 calls")
+    chosen, _ = demo_night(tmp_path, real=True, model="other.gguf")
+    assert chosen.model == "other.gguf"
+
+
+@pytest.mark.weights
+async def test_the_embedded_model_plays_a_whole_night(tmp_path: Path) -> None:
+    with demo_place(tmp_path / "demo") as place:
+        settings, bench = demo_night(place, real=True, model="qwen2.5-coder-0.5b")
+        night = await run_night_async(settings.model_copy(update={"max_tasks": 6}), bench)
+    assert not night.simulated
+    assert not night.failed
+    assert night.lessons[0].score_before is not None
+    assert night.spent.calls > 6
