@@ -9,7 +9,7 @@ from typing import TypeAlias
 from skillopt.core.attribution import Origin
 from skillopt.core.edits import Append, Change, Delete, InsertAfter, Replace, Rewrite, Suggestion
 from skillopt.core.events import Begun, Decision, Event, Fact
-from skillopt.core.facts import Drafted, EpochClosed
+from skillopt.core.facts import Drafted, EpochClosed, HumanReviewed
 from skillopt.core.proposal import Draft, Proposal
 from skillopt.core.reminders import bare
 from skillopt.core.rules import Rule
@@ -83,6 +83,8 @@ def _origin(fact: Fact, met: Decision, line: str) -> Origin:
                 ),
                 why=tuple(dict.fromkeys(proposal.why for proposal in proposals if proposal.why)),
             )
+        case HumanReviewed(reviewer=reviewer, comment=comment):
+            return replace(came, by=(reviewer or "a person",), why=(comment,) if comment else ())
         case _:
             return came
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from skillopt.analysis.lineage import lineage, origins_of
 from skillopt.analysis.pruning import worth
@@ -19,13 +20,15 @@ from skillopt.core.chat import Usage
 from skillopt.core.ports import Watcher
 from skillopt.core.rules import Rule, Worth, rules_in, without
 from skillopt.core.seeds import shuffled
-from skillopt.core.skill import Skill
+from skillopt.core.skill import MAIN, Region, Skill
 from skillopt.core.task import Task
 from skillopt.errors import StoreError
 from skillopt.store.layout import Layout
 from skillopt.store.packages import read_skill
 from skillopt.store.reader import RunReader
 from skillopt.store.results import read_attribution, write_attribution
+
+Protection: TypeAlias = Literal["", "front matter", "guidance", "notes"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +159,8 @@ class BlamedLine:
     """The rule that begins here."""
     worth: Worth | None
     """Its effect, if `attribute` has measured it."""
+    protected: Protection = ""
+    """What keeps edits away from it; empty: nothing does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,23 +181,52 @@ def blame(path: Path, run: Path | None) -> Blame:
         path, run = Layout(path).best_skill, path
     skill = read_skill(path)
     with RunReader(_run_of(path) if run is None else run) as reader:
-        best = reader.state.best.skill.digest
-        lineages = lineage(reader.facts)
-        origins = lineages.get(skill.digest, lineages[best])
-        attribution = read_attribution(reader.layout)
-        folder = reader.layout.root
+        return blame_skill(reader, skill)
+
+
+def blame_skill(reader: RunReader, skill: Skill) -> Blame:
+    """The origin of each line of a skill, one of a run or one that was made of it."""
+    best = reader.state.best.skill.digest
+    lineages = lineage(reader.facts)
+    origins = lineages.get(skill.digest, lineages[best])
+    attribution = read_attribution(reader.layout)
     measured = attribution is not None and attribution.skill == skill.digest
     rules = attribution.rules if attribution is not None and measured else ()
     worths = {attributed.worth.rule: attributed.worth for attributed in rules}
     starts = {(rule.file, rule.line): rule for rule in rules_in(skill)}
+    protections = protected_lines(skill)
     lines: list[BlamedLine] = []
     for file, content in skill.files.items():
         for number, text in enumerate(content.splitlines(), start=1):
             rule = starts.get((file, number))
             worth = None if rule is None else worths.get(rule)
             origin = origins.get(text.strip())
-            lines.append(BlamedLine(file, number, text, origin, rule, worth))
-    return Blame(folder, tuple(lines), measured, skill.digest == best)
+            protected = protections.get(number, "") if file == MAIN else ""
+            lines.append(BlamedLine(file, number, text, origin, rule, worth, protected))
+    return Blame(reader.layout.root, tuple(lines), measured, skill.digest == best)
+
+
+def protected_lines(skill: Skill) -> dict[int, Protection]:
+    """The lines of SKILL.md that edits cannot change, by number."""
+    found: dict[int, Protection] = {}
+    before = ""
+
+    def mark(text: str, protection: Protection) -> None:
+        nonlocal before
+        if protection:
+            first = before.count("\n") + 1
+            lines = max(1, len(text.splitlines()))
+            found.update(dict.fromkeys(range(first, first + lines), protection))
+        before += text
+
+    if skill.front:
+        mark(skill.front, "front matter")
+    for part in skill.parts:
+        if isinstance(part, Region):
+            mark(part.render(), part.kind)
+        else:
+            mark(part.text, "")
+    return found
 
 
 def _run_of(path: Path) -> Path:

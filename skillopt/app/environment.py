@@ -11,7 +11,7 @@ from math import ceil
 from pathlib import Path
 from typing import Protocol, TypeGuard, cast, runtime_checkable
 
-from skillopt.app.harness import NO_SANDBOX, check_harness, make_sandbox, setting_names
+from skillopt.app.harness import NO_SANDBOX, fitted, make_sandbox, setting_names
 from skillopt.app.parts import NoSettings, blamed
 from skillopt.config.registry import Registry
 from skillopt.config.schema import Config, Role, settings_for
@@ -39,6 +39,7 @@ from skillopt.errors import ConfigError, PartError
 from skillopt.store.packages import read_skill
 
 BLANK = "blank"
+_PATHS = ("data_path", "split_dir", "skill_init", "prompts")
 """What `env.skill_init` says when the start is meant to be an empty document."""
 _SHOWN = 5
 _FEW = 20
@@ -110,7 +111,7 @@ def open_environment(
                 dropped += [text for _, text in bad.faults]
                 rows = require(without(rows, [row for row, _ in bad.faults]), needs)
         _check_tasks(config, environment)
-    check_harness(config, environment, harness)
+    environment = fitted(config, environment, harness)
     warnings = (
         *_dropped(dropped),
         *getattr(environment, "warnings", ()),
@@ -349,6 +350,14 @@ def data_of(config: Config) -> str:
     """The file or folder that the data comes from; empty where the configuration names none."""
     env = config.env
     return env.split_dir if env.split_mode == "split_dir" else env.data_path
+
+
+def with_found_paths(config: Config) -> Config:
+    """The configuration with data, skill and prompts where they were found from this folder."""
+    env = config.env
+    places = {name: config.path(f"env.{name}") for name in _PATHS}
+    found = {name: str(path) for name, path in places.items() if path and path.exists()}
+    return replace(config, env=env.model_copy(update=found))
 
 
 def initial_skill(config: Config, shipped: Path | None) -> Skill:

@@ -153,9 +153,9 @@ def _tasks(parts: RunParts, split: Split) -> Sequence[Task]:
 def _groups(environment: Environment, tasks: Sequence[Task]) -> dict[str, list[str]]:
     """The tasks of each group; none if all are in one."""
     groups: dict[str, list[str]] = {}
+    grouped = environment if isinstance(environment, TellsGroups) else None
     for task in tasks:
-        told = environment.groups(task) if isinstance(environment, TellsGroups) else (task.kind,)
-        for name in told:
+        for name in (task.kind,) if grouped is None else grouped.groups(task):
             groups.setdefault(name, []).append(task.id)
     return dict(sorted(groups.items())) if len(groups) > 1 else {}
 

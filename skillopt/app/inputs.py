@@ -17,6 +17,7 @@ from skillopt.config.parts import code_of, part_name
 from skillopt.config.schema import Config, Role
 from skillopt.config.secrets import Secrets
 from skillopt.core.callables import identify, reference, used
+from skillopt.core.memory import Memory
 from skillopt.core.nearest import did_you_mean
 from skillopt.core.ports import Environment, Gate, Harness, Proposer
 from skillopt.core.skill import MAIN, Skill
@@ -83,6 +84,10 @@ class Inputs(EvalInputs, total=False):
     """The initial skill: a text, or the path of a document or of a package folder."""
     executor: OpenExecutor | None
     """Opens what makes the attempts, if that is not this process: see docs/extending.md."""
+    memory: Memory | None
+    """What the optimizer remembers of earlier runs: their steps with what was rejected, and
+    lessons. The run then looks back after its first epoch as well, and writes lessons after its
+    last; `result.state.memory` is for the next one."""
 
 
 def prepared(config: ConfigLike | RunSpec, inputs: Inputs) -> RunSpec:
@@ -138,6 +143,7 @@ def configured(
         skill=given_skill(inputs.get("skill")),
         harness=harness,
         executor=inputs.get("executor"),
+        memory=inputs.get("memory"),
     )
     return loaded(config, settings), supplied
 

@@ -15,10 +15,11 @@ from skillopt.config.registry import Registry
 from skillopt.config.schema import Config, Role, RoleModel
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Message, Model, Request
-from skillopt.core.events import Event, Signal
+from skillopt.core.events import Event, Retried, Signal
 from skillopt.core.ports import RolloutCache, Watcher
-from skillopt.errors import ConfigError, Refused
+from skillopt.errors import ConfigError, ModelError, Refused
 from skillopt.model.budget import Budget
+from skillopt.model.errors import RateLimited
 from skillopt.model.handoff import HandoffQueue
 from skillopt.model.prices import Tariff
 from skillopt.model.provider import ModelSettings, Provider, Transport, names_for
@@ -205,7 +206,7 @@ class ModelFactory:
     queue: HandoffQueue | None = None
     """Where questions for people go; None: nowhere."""
     watch: Watcher = unwatched
-    """Hears of servers that are down."""
+    """Hears of servers that are down, and of calls that are made again."""
     endpoints: dict[tuple[object, ...], Endpoint] = field(
         default_factory=dict[tuple[object, ...], Endpoint]
     )
@@ -234,7 +235,7 @@ class ModelFactory:
         if concurrency is not None:
             model = Limited(model, Endpoint(role.role, concurrency=concurrency))
         model = NonEmpty(model, role.role)
-        retrying = Retrying(model, retries_of(role, endpoint))
+        retrying = Retrying(model, self.retries(role, endpoint))
         return Recorded(retrying, role.role, self.cache)
 
     def adopt(self, model: Model, role: RoleModel) -> Model:
@@ -243,6 +244,14 @@ class ModelFactory:
         policy = RetryPolicy(role.retries + 1, first_wait=_OWN_WAIT, max_wait=_OWN_MAX_WAIT)
         retrying = Retrying(NonEmpty(metered, role.role), policy)
         return Recorded(retrying, role.role, self.cache)
+
+    def retries(self, role: RoleModel, endpoint: Endpoint) -> RetryPolicy:
+        """How a role asks again; whoever watches hears of it."""
+
+        def tell(error: ModelError) -> None:
+            self.watch(Retried(role.role, isinstance(error, RateLimited)))
+
+        return RetryPolicy(role.retries + 1, server=endpoint.breaker, tell=tell)
 
     def _metered(self, model: Model, role: RoleModel, price: Tariff | None) -> Model:
         cleaned = Cleaned(model, self.secrets.hide_values)
@@ -262,10 +271,6 @@ class ModelFactory:
                 breaker=CircuitBreaker(name, patience=role.outage_seconds, tell=self.watch),
             )
         return self.endpoints[place]
-
-
-def retries_of(role: RoleModel, endpoint: Endpoint) -> RetryPolicy:
-    return RetryPolicy(role.retries + 1, server=endpoint.breaker)
 
 
 def _left_open(role: RoleModel) -> frozenset[str]:

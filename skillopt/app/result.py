@@ -100,18 +100,24 @@ class Result:
         return f"Result({change}; {self.claim.words()}; {self.cost}; {str(self.out)!r}{problem})"
 
     def _repr_html_(self) -> str:
-        """A table for notebooks."""
-        rows = "".join(
-            f"<tr><th>{name}</th><td>{score.mean:.3f}</td>"
-            f"<td>[{score.low:.3f}, {score.high:.3f}]</td></tr>"
-            for name, score in (("before", self.before), ("after", self.after))
-        )
-        return (
-            f"<table><tr><th>{self.split}</th><th>score</th><th>95 % interval</th></tr>{rows}"
-            f"</table><p>{escape(self.claim.words())}<br>{escape(self.cost)}<br>"
-            f"{escape(str(self.out))}</p><details><summary>best skill</summary>"
-            f"<pre>{escape(self.best_skill)}</pre></details>"
-        )
+        """For notebooks: claim, chart, change of the skill, cost."""
+        return shown_in_notebook(self.out, "html") or f"<pre>{escape(repr(self))}</pre>"
+
+    def _repr_markdown_(self) -> str:
+        """The summary that is also made for pull requests."""
+        return shown_in_notebook(self.out, "markdown") or f"`{self!r}`"
+
+
+def shown_in_notebook(out: Path, kind: Literal["html", "markdown"]) -> str:
+    """The run in a directory as notebooks show it; empty if it is not there any more."""
+    from skillopt.app.summaries import run_html, run_markdown
+    from skillopt.app.views import RunViews
+
+    try:
+        with RunViews(RunReader(out)) as views:
+            return run_html(views) if kind == "html" else run_markdown(views)
+    except StoreError:
+        return ""
 
 
 def read_result(reader: RunReader) -> Result:
@@ -143,6 +149,9 @@ class Run:
     data: str
     """The file or folder; empty if rows were given in Python."""
     result: Result
+    seconds: float = 0.0
+    """How long its operations took, in all processes."""
+    steps: int = 0
 
     @property
     def out(self) -> Path:
@@ -153,6 +162,12 @@ class Run:
     def simulated(self) -> bool:
         """Whether a model is simulated; then scores say nothing about a real model."""
         return is_simulated(self.target) or is_simulated(self.optimizer)
+
+    def _repr_html_(self) -> str:
+        return shown_in_notebook(self.out, "html") or f"<pre>{escape(repr(self))}</pre>"
+
+    def _repr_markdown_(self) -> str:
+        return shown_in_notebook(self.out, "markdown") or f"`{self!r}`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,20 +188,21 @@ def is_simulated(model: str) -> bool:
 
 def describe(reader: RunReader) -> Run:
     """The result with status, models, data and seed, as far as the settings can be read."""
-    stopped = reader.stopped
     try:
         config = load_kept(reader.config)
     except (StoreError, ConfigError):
         config = None
     return Run(
         status=reader.status,
-        why="" if stopped is None else stopped.reason,
+        why=reader.why,
         benchmark="" if config is None else config.env.name,
         target="" if config is None else config.model.role("target").model,
         optimizer="" if config is None else config.model.role("optimizer").model,
         seed=None if config is None else config.train.seed,
         data="" if config is None else data_of(config),
         result=read_result(reader),
+        seconds=sum(entry.wall for entry in reader.entries),
+        steps=reader.last_step,
     )
 
 

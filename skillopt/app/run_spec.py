@@ -28,6 +28,7 @@ from skillopt.app.reach import unreachable
 from skillopt.config.schema import Config, Role
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model
+from skillopt.core.memory import Memory
 from skillopt.core.ports import Environment, Executor, Harness
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split
@@ -57,6 +58,8 @@ class SuppliedParts:
     harness: Harness | None = None
     executor: OpenExecutor | None = None
     """None: attempts are made in this process."""
+    memory: Memory | None = None
+    """What the optimizer remembers of earlier runs; None: the run stands alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +104,9 @@ def prepare(
     skill = parts.supplied.skill or initial_skill(config, shipped)
     train, val = environment.tasks("train"), validation_tasks(config, environment)
     test = final_test_tasks(config, environment)
-    plan = Plan.build(train, plan_settings(config), schedule, test)
+    memory = parts.supplied.memory
+    shape = plan_settings(config, continues=memory is not None)
+    plan = Plan.build(train, shape, schedule, test)
     folders = (config.path("env.prompts"), getattr(environment, "prompts", None))
     prompts = Library.of([folder for folder in folders if folder])
     identity = {
@@ -111,6 +116,7 @@ def prepare(
         "train tasks": digest(train),
         "val tasks": digest(val),
         "prompts": short(prompts.fingerprint),
+        **({} if memory is None else {"memory": short(repr((memory.steps, memory.lessons)))}),
         **parts_identity(config),
     }
     warnings = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from typing import cast
 from skillopt import __version__
 from skillopt.aio import TaskGroup, map_all
 from skillopt.analysis.report import figures
-from skillopt.app.environment import validation_tasks, with_models
+from skillopt.app.environment import validation_tasks, with_found_paths, with_models
 from skillopt.app.gating import gates, halving_schedule, metric, parents, pruner, replication
 from skillopt.app.models import preflight
 from skillopt.app.optimizing import limits, optimizer_parts
@@ -27,6 +28,8 @@ from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model
 from skillopt.core.events import Begun, Event, Finished, Signal, Started, Stopped, Warned
 from skillopt.core.intake import Json, change_texts
+from skillopt.core.memory import Memory
+from skillopt.core.paths import STARTED_IN
 from skillopt.core.ports import Harness, Watcher
 from skillopt.core.sink import Clean, E, EventSink
 from skillopt.core.state import State, replay
@@ -40,6 +43,7 @@ from skillopt.engine.run import TrainingRun, check_same_run
 from skillopt.engine.target_probe import LiveTargetProbe
 from skillopt.errors import BudgetSpent, StoreError
 from skillopt.model.budget import Budget, Meter
+from skillopt.optimizer.rounds import Reserve
 from skillopt.prompts.ask import Asker
 from skillopt.store import codec
 from skillopt.store.cache import ReuseCount
@@ -160,7 +164,7 @@ async def open_training(
             probe = LiveTargetProbe(runner=runner, target=models["target"], tasks=tasks)
             training = Training(
                 spec,
-                _run(spec, identity, probe, asker, group),
+                _run(spec, identity, probe, asker, group, resources.budget),
                 resources.budget,
                 layout,
                 repaired,
@@ -242,8 +246,8 @@ def identity_of(spec: RunSpec, harness: Harness, models: Mapping[Role, Model]) -
 
 
 def _with_data(spec: RunSpec) -> Config:
-    """The configuration with the size of the train split and the place of the run directory."""
-    config, size = spec.config, len(spec.environment.tasks("train"))
+    """The configuration with the size of the train split and the places that were found."""
+    config, size = with_found_paths(spec.config), len(spec.environment.tasks("train"))
     return replace(
         config,
         train=config.train.model_copy(update={"train_size": size}),
@@ -260,8 +264,18 @@ def _recorded_settings(spec: RunSpec, hide: Callable[[str], str]) -> dict[str, o
         "steps_per_epoch": steps,
         "batches_per_epoch": steps * config.train.accumulation,
         "samples_per_epoch": config.train.train_size,
+        STARTED_IN: _starting_folder(spec.out.resolve()),
     }
     return {key: change_texts(cast("Json", value), hide) for key, value in values.items()}
+
+
+def _starting_folder(run: Path) -> str:
+    """The current directory as `config.json` names it: relative to the run if that is below it.
+
+    A project that is copied or moved with its runs is then complete.
+    """
+    folder = Path.cwd()
+    return os.path.relpath(folder, run) if run.is_relative_to(folder) else str(folder)
 
 
 def _cleaning(hide: Callable[[str], str]) -> Clean:
@@ -277,15 +291,19 @@ def _run(
     probe: LiveTargetProbe,
     asker: Asker,
     group: TaskGroup,
+    budget: Budget,
 ) -> TrainingRun:
-    config, runner = spec.config, probe.runner
+    config, runner, caps = spec.config, probe.runner, budget.limits
     gate, slow_gate = gates(config)
     halving = halving_schedule(config)
-    parts = optimizer_parts(config, asker, probe)
+    val, repeated = validation_tasks(config, spec.environment), replication(config)
+    limited = any(cap is not None for cap in (caps.dollars, caps.tokens, caps.calls))
+    reserve = Reserve(budget, len(val) * repeated.replicates) if limited else None
+    parts = optimizer_parts(config, asker, probe, reserve)
     return TrainingRun(
         runner=runner,
         plan=spec.plan,
-        val=validation_tasks(config, spec.environment),
+        val=val,
         optimizer=parts.optimizer,
         reviewer=parts.reviewer,
         gate=gate,
@@ -293,7 +311,7 @@ def _run(
         guides_best=not config.optimizer.slow_update_gate_with_selection,
         meta_reflector=parts.meta_reflector,
         pruner=pruner(config, probe),
-        replication=replication(config),
+        replication=repeated,
         identity=identity,
         defaults=Config().identity(),
         shortener=parts.shortener,
@@ -301,6 +319,7 @@ def _run(
         halving=halving and SuccessiveHalving(runner=runner, schedule=halving, gate=gate),
         parents=parents(config),
         soft_weight=metric(config).soft_weight,
+        memory=spec.supplied.memory or Memory(),
     )
 
 

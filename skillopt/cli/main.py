@@ -321,6 +321,23 @@ def diff(run: Path, a: str, b: str) -> None:
     diff(run, a, b)
 
 
+@app.command(short_help="Write the report of a run as one HTML file.")
+@click.argument("run", type=_FILE)
+@click.option("--out", type=_FILE, metavar="FILE", help="File to write. [default: in RUN]")
+@click.option("--markdown", is_flag=True, help="A summary in Markdown for a pull request instead.")
+@_debugging
+def report(run: Path, *, out: Path | None, markdown: bool) -> None:
+    """Write report.html for the run directory RUN, finished or still running.
+
+    Scores, decisions, the change of the skill with the origin of each line, items, cost, settings
+    and findings in one file that opens offline and prints well. Calls no model. With --markdown,
+    writes report.md; `--out -` prints it.
+    """
+    from skillopt.cli.report import report
+
+    report(run, out, markdown=markdown)
+
+
 @app.command(short_help="Write a skill to where an agent program reads it.")
 @click.argument("source", type=_FILE, metavar="RUN|SKILL")
 @click.option(
@@ -328,15 +345,23 @@ def diff(run: Path, a: str, b: str) -> None:
     "program",
     required=True,
     metavar="PROGRAM",
-    help="claude, codex, copilot, cursor, gemini, opencode, openclaw or qwen.",
+    help="claude, codex, copilot, cursor, devin, gemini, opencode, openclaw, pi or qwen.",
 )
 @click.option("--out", type=_FILE, default=Path(), metavar="DIR", help="Folder of the project.")
 @click.option("--name", default="", help="Name of the skill. [default: as in its front matter]")
 @click.option("--description", default="", help="What the skill is for; agents choose by it.")
 @click.option("--home", is_flag=True, help="DIR is a home directory, not that of a project.")
+@click.option("--force", is_flag=True, help="Replace a skill that somebody else wrote or changed.")
 @_debugging
 def export(
-    source: Path, *, program: str, out: Path, name: str, description: str, home: bool
+    source: Path,
+    *,
+    program: str,
+    out: Path,
+    name: str,
+    description: str,
+    home: bool,
+    force: bool,
 ) -> None:
     """Write the best skill of RUN, or SKILL, to where PROGRAM looks for skills below DIR.
 
@@ -345,7 +370,7 @@ def export(
     """
     from skillopt.cli.export import export
 
-    export(source, program, out, name=name, description=description, home=home)
+    export(source, program, out, name=name, description=description, home=home, force=force)
 
 
 @app.command(cls=SettingsCommand, short_help="Measure the effect of each rule.")
@@ -385,6 +410,70 @@ def blame(skill: Path, run: Path | None) -> None:
     from skillopt.cli.attribute import show_blame
 
     show_blame(skill, run)
+
+
+@app.command(cls=SettingsCommand, short_help="Accept, reject or edit proposals by hand.")
+@click.argument("config", type=_FILE, metavar="RUN [KEY=VALUE]...")
+@click.option("--show", "shown", metavar="ID", help="Show a proposal: changes and evidence.")
+@click.option("--accept", metavar="ID", help="Put a proposal into the current skill.")
+@click.option("--reject", metavar="ID", help="Take a proposal out, or confirm its rejection.")
+@click.option(
+    "--edit", metavar="ID|current", help="Edit the skill, with or without a proposal in it."
+)
+@click.option("--file", type=_FILE, help="With --edit: the new skill, instead of opening $EDITOR.")
+@click.option("--by", default="", metavar="NAME", help="Who decides; recorded.")
+@click.option("--comment", default="", help="Why; recorded, and the optimizer reads it.")
+@click.option("--if-better", is_flag=True, help="With --edit: let the gate of the run decide.")
+@click.option("--best", is_flag=True, help="Make it the best skill whatever it scores.")
+@click.option(
+    "--base", default="", metavar="DIGEST", help="Refuse if another skill is current than this one."
+)
+@click.option("--dry-run", is_flag=True, help="Measure and show, but record nothing.")
+@click.option("--test", is_flag=True, help="Repeat the final test with the skills as they are now.")
+@click.option("--all", "every", is_flag=True, help="List all proposals, not the latest 20 only.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@_debugging
+@click.pass_obj
+def review(session: Session, config: Path, **options: Any) -> None:  # noqa: ANN401 - click's
+    """List the proposals of RUN with their evidence; accept, reject or edit them by hand.
+
+    The skill that a decision makes is measured on val before it becomes current, and the decision
+    is recorded: a resumed training continues from it. Attempts that are already in the run
+    directory cost nothing. Without an option, asks on a terminal. A run that is being trained must
+    be stopped first. Settings are those of the run; settings given here override them.
+
+    The final test of a finished run was of the skills before the decision: --test repeats it, after
+    a decision or by itself.
+    """
+    if sum(options[name] is not None for name in ("shown", "accept", "reject", "edit")) > 1:
+        raise click.UsageError("use only one of --show, --accept, --reject and --edit")
+    from skillopt.cli.review import ReviewOptions, review
+
+    review(session, config, ReviewOptions(**options))
+
+
+@app.command(short_help="Show and steer runs in the browser.")
+@click.option("--runs", type=_FILE, default=Path(), metavar="DIR", help="Folder with runs.")
+@click.option(
+    "--project", type=_FILE, default=Path(), metavar="DIR", help="Project whose nights are shown."
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), default=7860, show_default=True, help="0: a free one."
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--share", is_flag=True, help="Public address through cloudflared, ngrok or ssh.")
+@click.option("--read-only", is_flag=True, help="Show runs; start, stop and change nothing.")
+@_debugging
+def web(**options: Any) -> None:  # noqa: ANN401 - click's
+    """Open a dashboard of the runs in a folder (default: the current directory).
+
+    Shows scores, steps, skills and items, also while a run is going on; starts, stops and resumes
+    runs. Only this machine can reach it, unless --host or --share is given: then the link that is
+    printed holds a token that is needed. --project is the folder whose nights of Sleep are shown.
+    """
+    from skillopt_webui.app import WebOptions, web
+
+    web(WebOptions(**options))
 
 
 @app.command(short_help="Train a first skill on example data.")
@@ -476,6 +565,20 @@ def new_env(name: str, out: Path | None) -> None:
     from skillopt.cli.new import show_new_env
 
     show_new_env(name, out)
+
+
+@app.command(
+    "sleep",
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    short_help="Learn from sessions of coding agents, every night.",
+)
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+def sleep(words: tuple[str, ...]) -> int:
+    """The same as `skillopt-sleep`: harvest, practise, propose, adopt."""
+    from skillopt_sleep.cli.main import enter
+
+    return enter(words)
 
 
 @app.group("model")

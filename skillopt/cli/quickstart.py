@@ -32,6 +32,7 @@ from skillopt.config.secrets import Secrets
 from skillopt.core.extras import install_command
 from skillopt.core.intake import CONFIG_BYTES, read_file
 from skillopt.core.paths import not_a_folder
+from skillopt.core.starting import module_command
 from skillopt.errors import ConfigError, SkilloptError
 from skillopt.model.weights import CATALOGUE, Weights, find
 from skillopt.store.files import read_tree, write_new
@@ -223,7 +224,7 @@ def _write_folder(
 @contextmanager
 def _simulator(seed: int, secrets: Secrets) -> Generator[str, None, None]:
     """The simulator in a process of its own, which ends when its standard input closes."""
-    command = [sys.executable, "-m", "skillopt.testing.simulator", "--watch-stdin"]
+    command = [*module_command("skillopt.testing.simulator"), "--watch-stdin"]
     command += ["--seed", str(seed), "--latency-ms", _LATENCY]
     with subprocess.Popen(  # noqa: S603 - our own module, no shell
         command,

@@ -1,14 +1,16 @@
-"""Scores, steps and cost of a run as tables."""
+"""`skillopt report`; and scores, steps and cost of a run as tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+import click
 from rich.console import Group
 from rich.text import Text
 
 from skillopt.analysis.report import claim, lift, mean, metric_of, shown_metrics
+from skillopt.api import report_markdown, write_report
 from skillopt.app.environment import few_to_decide
 from skillopt.cli.formatting import (
     became,
@@ -24,10 +26,11 @@ from skillopt.cli.formatting import (
     spread,
     train_score,
 )
+from skillopt.cli.render import Screen
 from skillopt.cli.tables import Table
 from skillopt.core.chat import Usage
 from skillopt.core.events import Fact
-from skillopt.core.facts import EpochClosed, MetaReflected, Pruned, Stepped
+from skillopt.core.facts import EpochClosed, HumanReviewed, MetaReflected, Pruned, Stepped
 from skillopt.core.proposal import Size
 from skillopt.core.state import State
 from skillopt.core.tokens import estimate
@@ -36,7 +39,17 @@ from skillopt.store.ledger import PrefetchCount
 from skillopt.store.reader import RunReader
 from skillopt.store.receipts import by_role, unpriced
 from skillopt.store.run_history import HistoryEntry, replies, shares
-from skillopt.store.summary import counts, failures
+from skillopt.store.summary import failures
+
+
+def report(run: Path, out: Path | None, *, markdown: bool) -> None:
+    screen = Screen()
+    if out == Path("-"):
+        if not markdown:
+            raise click.UsageError("`--out -` prints a summary; add --markdown")
+        screen.show(report_markdown(run).rstrip("\n"))
+        return
+    screen.show(str(write_report(run, out, markdown=markdown)))
 
 
 def scores(state: State, *, last: bool = False) -> Table:
@@ -72,16 +85,6 @@ def _alike(numbers: Iterable[int]) -> str:
     """One number when all are the same, else each of them."""
     texts = list(map(str, numbers))
     return texts[0] if len(set(texts)) == 1 else " / ".join(texts)
-
-
-def tally(steps: Sequence[Stepped]) -> str:
-    """How many steps went which way."""
-    number = counts(steps)
-    return (
-        f"{count(number.steps, 'step')}: "
-        f"{number.accepts} accepted, {number.rejects} rejected, {number.skips} skipped"
-        f"{f' ({number.screened} screened out)' if number.screened else ''}"
-    )
 
 
 def forced(entries: Iterable[HistoryEntry]) -> list[str]:
@@ -195,6 +198,9 @@ def _cells(fact: Fact) -> tuple[str, str, str, str] | None:
             return "prune", "", str(len(cut.rules)), size
         case EpochClosed(size=size) if fact.decision is not None:
             return "guidance", "", "", _tokens(size)
+        case HumanReviewed(decision=decision):
+            size = f"{estimate(decision.candidate.skill.render()):,}" if decision else ""
+            return "review", "", "" if fact.edits is None else str(fact.edits), size
         case _:
             return None
 
@@ -276,6 +282,8 @@ def next_commands(run: Path) -> Table:
         "show": "show scores, steps and cost",
         "diff": "compare the initial and the best skill",
         "blame": "show the origin of each line",
+        "report": "write all of this as one HTML file",
+        "review": "accept, reject or edit changes by hand",
         "check": "check whether the skill copies items",
     }
     rows = ((f"skillopt {name} {quoted(run)}", purpose) for name, purpose in purposes.items())

@@ -20,13 +20,15 @@ from skillopt.api import (
     open_run,
     rebuild_run,
 )
+from skillopt.app.step_views import tally_of
 from skillopt.cli.arguments import Session
 from skillopt.cli.eval import show_evaluation
 from skillopt.cli.formatting import dollars, model_name, short, spread
 from skillopt.cli.render import Screen
-from skillopt.cli.report import best_at, cost, few_val, moves_table, scores, tally, verdict
+from skillopt.cli.report import best_at, cost, few_val, moves_table, scores, verdict
 from skillopt.cli.step import attempts_at, step_story
 from skillopt.cli.tables import Table
+from skillopt.core.controls import one_line
 from skillopt.errors import StoreError
 from skillopt.gates.statistics import Interval
 from skillopt.store.layout import Layout, RolloutFolder
@@ -73,7 +75,7 @@ def _overview(reader: RunReader, screen: Screen) -> None:
         verdict(reader.state),
         *few_val(reader.state),
         "",
-        tally(reader.steps),
+        tally_of(reader.facts).words,
     )
     if reader.steps:
         named = metric_of(reader.state).name
@@ -173,7 +175,7 @@ def _table(listed: list[Run | OldRun]) -> Table:
                 style, cells = _COLOURS.get(run.status, "yellow"), _cells(run)
             case OldRun():
                 style, cells = "yellow", ["-"] * 9
-        table.add_row(str(run.out), Text(run.status, style=style), *cells)
+        table.add_row(one_line(str(run.out)), Text(run.status, style=style), *cells)
     return table
 
 

@@ -15,6 +15,7 @@ from skillopt.app.environment import describe_cut, validation_tasks
 from skillopt.app.integrity import scan_skill
 from skillopt.app.rest import raised, rest
 from skillopt.app.run_spec import RunSpec
+from skillopt.app.step_views import tally_of
 from skillopt.app.training import Training
 from skillopt.cli.arguments import CommandLine, Session
 from skillopt.cli.calibrate import report
@@ -33,7 +34,6 @@ from skillopt.cli.report import (
     rejections,
     reused,
     scores,
-    tally,
     verdict,
 )
 from skillopt.cli.running import Command
@@ -103,7 +103,7 @@ def summarise(out: Path, screen: Screen, *, label: str = "") -> None:
             verdict(reader.state),
             *few_val(reader.state),
             "",
-            tally(reader.steps),
+            tally_of(reader.facts).words,
             *forced(reader.entries),
             proposers(reader.facts),
             rejections(reader.facts),
@@ -153,7 +153,11 @@ async def _train(command: Command, spec: RunSpec, watch: Reporter) -> Result:
         )
         if spec.plan.out_of_patience(result.state):
             tried = count(result.state.memory.fruitless, "step")
-            screen.tell(f"stopped early: {tried} in a row changed nothing (train.patience)")
+            more = result.state.memory.fruitless + spec.plan.patience
+            screen.tell(
+                f"stopped early: {tried} in a row changed nothing (train.patience); to train on, "
+                f"add train.patience={more}, and train.num_epochs=N for more epochs"
+            )
         return result
     finally:
         for hits in map(reused, reuse):

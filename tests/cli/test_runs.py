@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from support_cli import Call, Trained
 from support_cli import skillopt as program
+from support_web import write_story
 
 import skillopt
 from skillopt.core.events import Stopped
@@ -37,6 +38,17 @@ def test_runs_are_listed_with_status_benchmark_models_scores_and_cost(
         assert f"{found.mean:.3f} [{found.low:.2f}, {found.high:.2f}]" in row
 
 
+def test_a_run_takes_one_line_whatever_its_folder_is_called(call: Call, tmp_path: Path) -> None:
+    for name in (b"plain", b"two\nlines\tand\x1bmore", b"not \xff utf-8"):
+        write_story(tmp_path / os.fsdecode(name))
+    done = call("runs", cwd=tmp_path)
+    assert done.code == 0, done.err
+    head, *rows = done.out.splitlines()
+    assert len(rows) == 3
+    assert all(row[head.index("status") :].startswith("crashed") for row in rows)
+    assert rows[-1].startswith(r"two\nlines\tand\x1bmore ")
+
+
 def test_programs_get_the_same_as_json(call: Call, trained: Trained) -> None:
     done = call("runs", str(trained.folder / "run"), "--json", cwd=trained.folder)
     (told,) = json.loads(done.out)["runs"]
@@ -48,17 +60,17 @@ def test_programs_get_the_same_as_json(call: Call, trained: Trained) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "status"),
+    ("reason", "status", "why"),
     [
-        ("", "crashed"),
-        ("BudgetSpent: limits.calls is reached", "stopped by a limit"),
-        ("CancelledError", "interrupted"),
-        ("Pending: 3 questions", "waiting for answers"),
-        ("ModelError: no answer", "stopped by an error"),
+        ("", "crashed", ""),
+        ("BudgetSpent: limits.calls is reached", "stopped by a limit", "limits.calls is reached"),
+        ("CancelledError", "interrupted", "stopped on request"),
+        ("Pending: 3 questions", "waiting for answers", "3 questions"),
+        ("ModelError: no answer", "stopped by an error", "ModelError: no answer"),
     ],
 )
 def test_a_run_that_has_not_ended_says_why(
-    reason: str, status: Status, call: Call, own_copy: Path
+    reason: str, status: Status, why: str, call: Call, own_copy: Path
 ) -> None:
     events = own_copy / "run" / "events.jsonl"
     lines = events.read_bytes().splitlines(keepends=True)
@@ -67,12 +79,9 @@ def test_a_run_that_has_not_ended_says_why(
     if reason:
         EventFile(events).append(Stopped(reason, "2026-01-01T00:00:00Z"))
     (run,) = skillopt.list_runs(own_copy)
-    assert (run.status, run.why) == (status, reason)
+    assert (run.status, run.why) == (status, why)
     done = call("show", "run", cwd=own_copy)
-    assert (
-        f"{status}{f': {reason}' if reason else ''}; run the same train command to resume"
-        in done.out
-    )
+    assert f"{status}{f': {why}' if why else ''}; run the same train command to resume" in done.out
     with RunLock(own_copy / "run"):
         assert skillopt.describe_run(own_copy / "run").status == "running"
     assert skillopt.describe_run(own_copy / "run").status == status
