@@ -1,4 +1,4 @@
-"""Writes every key into configs/_base_/default.yaml and docs/configuration.md.
+"""Writes every key into default.yaml, docs/configuration.md and docs/sleep/settings.md.
 
 A key is described where it is declared, in `skillopt/config`: its type, its default, and its
 meaning in the text below it. The page may say more about a key: only its default is written, and a
@@ -8,22 +8,34 @@ this; a test fails if it was forgotten.
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
 from collections.abc import Iterator
-from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from skillopt.config import model_section, sections, yaml12
-from skillopt.config.parts import PARTS
+from skillopt.config import sections, yaml12
+from skillopt.config.reference import schema_keys
+from skillopt_sleep.settings import Settings, Variable
 
 ROOT = Path(__file__).parents[1]
 YAML = ROOT / "configs" / "_base_" / "default.yaml"
 PAGE = ROOT / "docs" / "configuration.md"
+SLEEP = ROOT / "docs" / "sleep" / "settings.md"
+SLEEP_HEAD = """\
+# Settings of Sleep
+
+Each is a key of `~/.skillopt-sleep/config.json` (or `.yaml`), a flag of every command \
+(`max_tasks` is `--max-tasks`; a switch has `--no-...`), and an argument of the MCP tools. \
+A key that does not exist is an error. `skillopt_sleep/settings.py` declares them; \
+`make reference` writes this page.
+
+Some are also read from variables of the environment, which the table names. A flag counts more \
+than a variable, and a variable more than the file. Several values are separated by commas or \
+newlines. `{BACKEND}` stands for the backend, in capitals: `SKILLOPT_SLEEP_CODEX_MODEL`. Of the \
+variables of the original, `SKILLOPT_SLEEP_HANDOFF_DIR` is not read: questions are in the folder \
+of their night, which `skillopt-sleep run` and `status` print."""
 TITLE = "# Every key with its default. Other files inherit from this one with `_base_`.\n"
-FOR_ROLES = ("The same for one role; null = the value above.",)
 
 
 class Entry(NamedTuple):
@@ -39,42 +51,9 @@ class Entry(NamedTuple):
 
 def entries(section: str) -> Iterator[Entry]:
     """All keys of a section, in order."""
-    kind = sections.SECTIONS[section]
-    classes = ("ModelSection", "BackendKeys") if section == "model" else (kind.__name__,)
-    declared = {
-        name: (meaning, heading)
-        for owner, name, meaning, heading in _declared()
-        if owner in classes
-    }
-    before = ""
-    for name, field in kind.model_fields.items():
-        made = field.description or ""
-        heading = FOR_ROLES if made.startswith("see ") and not before.startswith("see ") else ()
-        meaning, heading = (made, heading) if made else declared[name]
-        if part := next((part for part in PARTS if part.dotted == f"{section}.{name}"), None):
-            meaning = meaning.replace("{names}", " | ".join(part.registry.names))
-        if name != "own":
-            yield Entry(name, _default(field.default), meaning, heading)
-        before = made
-
-
-def _declared() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
-    """Class, name, meaning and heading of every key, as the code has them."""
-    for module in (model_section, sections):
-        source = inspect.getsource(module)
-        lines = source.splitlines()
-        for owner in ast.parse(source).body:
-            if not isinstance(owner, ast.ClassDef):
-                continue
-            for key, text in pairwise(owner.body):
-                match key, text:
-                    case ast.AnnAssign(ast.Name(name)), ast.Expr(ast.Constant(str(meaning))):
-                        above = reversed(lines[: key.lineno - 1])
-                        comments = [*takewhile(lambda line: line.lstrip().startswith("#"), above)]
-                        heading = tuple(line.strip("# ") for line in reversed(comments))
-                        yield owner.name, name, " ".join(meaning.split()), heading
-                    case _:
-                        pass
+    for key in schema_keys():
+        if key.section == section:
+            yield Entry(key.name, _default(key.default), key.meaning, key.heading)
 
 
 def _default(value: object) -> str:
@@ -121,10 +100,40 @@ def page(text: str) -> str:
     return text
 
 
+def sleep_page() -> str:
+    """The page with every setting of Sleep; comments in the code are its headings."""
+    lines = inspect.getsource(Settings).splitlines()
+    rows = [SLEEP_HEAD]
+    for line in lines:
+        name = line.strip().partition(":")[0]
+        if line.startswith("    # "):
+            rows += [
+                "",
+                f"## {line.strip('# .')}",
+                "",
+                "| setting | default | meaning |",
+                "|---|---|---|",
+            ]
+        elif line.startswith("    ") and line[4] != " " and name in Settings.model_fields:
+            info = Settings.model_fields[name]
+            default = _default(_plain(info.default))
+            cell = "" if default in ('""', "null", "[]") else f"`{default}`"
+            meaning = " ".join((info.description or "").split()).replace("|", "\\|")
+            variables = [each.name for each in info.metadata if isinstance(each, Variable)]
+            meaning += "".join(f" Variable: `{variable}`." for variable in variables)
+            rows.append(f"| `{name}` | {cell} | {meaning} |")
+    return "\n".join(rows) + "\n"
+
+
+def _plain(value: object) -> object:
+    return str(value) if isinstance(value, Path) else value
+
+
 def main() -> None:
-    """Write both files."""
+    """Write all files."""
     YAML.write_text(default_yaml(), encoding="utf-8")
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    SLEEP.write_text(sleep_page(), encoding="utf-8")
 
 
 if __name__ == "__main__":

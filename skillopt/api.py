@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from functools import wraps
 from pathlib import Path
 from shlex import quote
@@ -23,6 +24,7 @@ from skillopt.app.data import DataReport, materialize_data
 from skillopt.app.data import benchmark_data as look_at_data
 from skillopt.app.doctor import DoctorFinding
 from skillopt.app.doctor import doctor as find_problems
+from skillopt.app.environment import ENVIRONMENTS
 from skillopt.app.estimate import estimate as run_estimate
 from skillopt.app.evaluation import EvalResult
 from skillopt.app.evaluation import evaluate as run_evaluation
@@ -47,6 +49,7 @@ from skillopt.app.integrity import check_run
 from skillopt.app.judging import JudgeAgreement, JudgedAnswer, check_judge
 from skillopt.app.machine import check_machine, check_sandbox
 from skillopt.app.models import with_backend_defaults
+from skillopt.app.report import ReportParts, report_html
 from skillopt.app.result import (
     OldRun,
     Rebuilt,
@@ -58,8 +61,18 @@ from skillopt.app.result import (
     rebuild,
     skill_diff,
 )
+from skillopt.app.reviewing import (
+    PersonsDecision,
+    ReviewItem,
+    ReviewResult,
+    repeat_final_test,
+    review_items,
+    starting_text,
+)
+from skillopt.app.reviewing import review as carry_out
 from skillopt.app.run_spec import ROLES, RunSpec
 from skillopt.app.scaffold import NewEnv, new_environment
+from skillopt.app.summaries import run_markdown
 from skillopt.app.training import run_training
 from skillopt.app.transfer import (
     Transfer,
@@ -68,24 +81,31 @@ from skillopt.app.transfer import (
     measure_transfer,
     settings_of_harness,
 )
+from skillopt.app.views import RunViews
+from skillopt.app.wording import REPORT_MARK
 from skillopt.config.load import load_kept
 from skillopt.config.local_models import told_defaults
 from skillopt.config.recipe import told_recipe
+from skillopt.config.reference import KeyEntry, part_keys, schema_keys
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
 from skillopt.core.attribution import Attribution
 from skillopt.core.callables import reference
 from skillopt.core.events import Event, Signal
+from skillopt.core.facts import ReviewVerdict
 from skillopt.core.ports import Watcher
 from skillopt.core.rollout import Score
+from skillopt.core.skill import Skill
+from skillopt.core.state import State
 from skillopt.datasets.manifests import Materialized
 from skillopt.datasets.rows import read_rows, rows_of
-from skillopt.errors import ConfigError, DataError, OldFormat, StoreError
+from skillopt.errors import ConfigError, DataError, OldFormat, SkilloptError, StoreError
 from skillopt.model.fetch import Fetcher, FetchProgress
 from skillopt.model.scripted import PlainCallable
 from skillopt.model.weights import CATALOGUE, Folder, Weights, default_root, find
 from skillopt.progress import PlainProgress, heartbeat
-from skillopt.store.layout import run_folders
+from skillopt.store.files import write_atomic
+from skillopt.store.layout import Layout, run_folders
 from skillopt.store.reader import RunReader
 from skillopt.store.results import EvaluationReport, read_evaluation
 
@@ -102,7 +122,10 @@ __all__ = [
     "OldRun",
     "ProposerLike",
     "Result",
+    "ReviewItem",
+    "ReviewResult",
     "Run",
+    "RunViews",
     "Score",
     "attribute",
     "attribute_async",
@@ -112,6 +135,7 @@ __all__ = [
     "calibrate_async",
     "check",
     "check_async",
+    "config_keys",
     "describe_run",
     "diff_run",
     "doctor",
@@ -123,6 +147,9 @@ __all__ = [
     "evaluate_async",
     "export_skill",
     "fetch_model",
+    "final_test",
+    "final_test_async",
+    "find_runs",
     "is_simulated",
     "judge_check",
     "judge_check_async",
@@ -136,13 +163,20 @@ __all__ = [
     "open_run",
     "plan_attribution",
     "prepare",
+    "proposals",
     "rebuild_run",
     "remove_model",
+    "report_markdown",
+    "review",
+    "review_async",
     "run_training",
+    "text_to_edit",
     "train",
     "train_async",
     "transfer",
     "transfer_async",
+    "view_run",
+    "write_report",
 ]
 
 P = ParamSpec("P")
@@ -305,6 +339,7 @@ def export_skill(
     name: str = "",
     description: str = "",
     home: bool = False,
+    force: bool = False,
 ) -> list[Path]:
     """Write a skill to where an agent program looks for it, in the format that it reads.
 
@@ -315,12 +350,19 @@ def export_skill(
         name: The name of the skill; without one, that of its front matter, or of its file.
         description: What it is for; without one, that of its front matter, or its first heading.
         home: Whether `out` is the home of a user; some programs look in another place there.
+        force: Whether to replace a skill there that somebody else wrote or has changed since.
 
     Returns:
         The files that were written.
     """
     return write_for_program(
-        Path(source), program, Path(out), name=name, description=description, home=home
+        Path(source),
+        program,
+        Path(out),
+        name=name,
+        description=description,
+        home=home,
+        force=force,
     )
 
 
@@ -432,13 +474,8 @@ def plan_attribution(
     """
     with RunReader(Path(run)) as reader:
         config = config or load_kept({**reader.config, **(settings or {})})
-        try:
+        with _moved_data(f"skillopt attribute {quote(str(run))}"):
             return attributing.plan_attribution(config, reader, tasks)
-        except (ConfigError, DataError) as error:
-            raise type(error)(
-                f"{error}\nif the data has moved, give its new location: skillopt attribute "
-                f"{quote(str(run))} env.data_path=FILE (or env.split_dir=FOLDER)"
-            ) from error
 
 
 async def attribute_async(
@@ -476,6 +513,116 @@ def blame(skill: str | Path, run: str | Path | None = None) -> Blame:
     directory, if the skill is not inside it.
     """
     return attributing.blame(Path(skill), None if run is None else Path(run))
+
+
+def proposals(run: str | Path | RunViews) -> list[ReviewItem]:
+    """Every proposal of a run that a person may accept or reject, the latest first."""
+    if isinstance(run, RunViews):
+        return review_items(run)
+    with view_run(run) as views:
+        return review_items(views)
+
+
+def text_to_edit(run: str | Path | RunReader, about: str = "") -> str:
+    """What an edit by hand begins with: the current skill, with the changes of a proposal in it."""
+    if isinstance(run, RunReader):
+        return starting_text(run, about)
+    with RunReader(Path(run)) as reader:
+        return starting_text(reader, about)
+
+
+async def review_async(
+    run: str | Path,
+    verdict: ReviewVerdict,
+    about: str = "",
+    *,
+    text: SkillLike | Skill = None,
+    reviewer: str = "",
+    comment: str = "",
+    if_better: bool = False,
+    as_best: bool = False,
+    base: str = "",
+    dry_run: bool = False,
+    settings: Mapping[str, object] | None = None,
+    config: Config | RunSpec | None = None,
+    watch: Watcher | None = None,
+    progress: bool = True,
+    secrets: Secrets | None = None,
+) -> ReviewResult:
+    """Accept, reject or edit a proposal by hand, in a run that no process trains at the moment.
+
+    `review` is the synchronous version. The skill that this makes is measured on val with the
+    models of the run, becomes current, and the decision is recorded; training continues from it.
+    It becomes the best skill if it scores better than the best one.
+
+    Args:
+        run: A run directory.
+        verdict: accept, reject or edit.
+        about: The proposal, as `proposals` names it.
+        text: For an edit: the new skill, as text, a file or a package folder. A text from somebody
+            who may not read files here is given as `Skill.parse(text)`.
+        reviewer: Who decides; recorded.
+        comment: Why; recorded, and read by the optimizer.
+        if_better: Let the gate of the run decide about an edit.
+        as_best: Make it the best skill whatever it scores.
+        base: Digest of the skill that this was decided from (`open_run(run).state.current.skill`);
+            if another one is current by now, nothing is done and `Outdated` is raised.
+        dry_run: Measure, but record nothing.
+        settings: Settings that override those of the run, such as `env.data_path`.
+        config: Used instead of the settings of the run. What `prepare` returns for the arguments
+            of the training, if models, scorer or data were given in Python.
+        watch: As in `train`.
+        progress: As in `train`.
+        secrets: Environment variables, if they are already loaded.
+    """
+    wish = PersonsDecision(
+        verdict=verdict,
+        about=about,
+        text=text if isinstance(text, Skill) else given_skill(text),
+        reviewer=reviewer,
+        comment=comment,
+        if_better=if_better,
+        as_best=as_best,
+        base=base,
+    )
+    with RunReader(Path(run)) as reader, _reporting(watch, progress=progress) as (report, _):
+        config = config or load_kept({**reader.config, **(settings or {})})
+        with _moved_data(f"skillopt review {quote(str(run))}"):
+            return await carry_out(
+                config, reader, wish, dry_run=dry_run, watch=report, secrets=secrets
+            )
+
+
+async def final_test_async(
+    run: str | Path,
+    *,
+    settings: Mapping[str, object] | None = None,
+    config: Config | RunSpec | None = None,
+    watch: Watcher | None = None,
+    progress: bool = True,
+    secrets: Secrets | None = None,
+) -> State:
+    """Measure the final test of a finished run again, after a review has changed its skills.
+
+    `final_test` is the synchronous version. `RunViews.untested` tells how many attempts it takes at
+    most; those that are kept cost nothing. Arguments are as in `review`.
+    """
+    with RunReader(Path(run)) as reader, _reporting(watch, progress=progress) as (report, _):
+        config = config or load_kept({**reader.config, **(settings or {})})
+        with _moved_data(f"skillopt review {quote(str(run))} --test"):
+            return await repeat_final_test(config, reader, watch=report, secrets=secrets)
+
+
+@contextmanager
+def _moved_data(command: str) -> Generator[None, None, None]:
+    """Where the data of a run cannot be used, say how to name its new place."""
+    try:
+        yield
+    except (ConfigError, DataError) as error:
+        raise type(error)(
+            f"{error}\nif the data has moved, give its new location: {command} "
+            "env.data_path=FILE (or env.split_dir=FOLDER)"
+        ) from error
 
 
 async def doctor_async(
@@ -529,6 +676,83 @@ def open_run(folder: str | Path) -> RunReader:
     return RunReader(Path(folder))
 
 
+def view_run(folder: str | Path) -> RunViews:
+    """Everything that people are shown of a run, as values: claim, steps, skills, items, cost.
+
+    Use it in a `with` block; `refresh()` takes in what was recorded since.
+    """
+    return RunViews(RunReader(Path(folder)))
+
+
+def write_report(
+    run: str | Path, out: str | Path | None = None, *, markdown: bool = False, check: bool = True
+) -> Path:
+    """Write the report of a run, finished or not, and return its path.
+
+    Args:
+        run: A run directory.
+        out: A file; without one, `report.html` (`report.md`) in the run directory.
+        markdown: Write a summary in Markdown, for a pull request, instead of the HTML report.
+        check: Whether to check if the best skill copies items; reads the data, calls no model.
+    """
+    folder = Path(run)
+    place = Path(out) if out else folder / ("report.md" if markdown else "report.html")
+    _check_replaceable(place)
+    if markdown:
+        text = report_markdown(folder)
+    else:
+        with view_run(folder) as views:
+            text = report_html(views, _checked(folder, views) if check else ReportParts())
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(place, text.encode(errors="replace"))
+    except OSError as error:
+        raise StoreError(f"cannot write {place}: {error.strerror}; give another --out") from error
+    return place
+
+
+def _check_replaceable(place: Path) -> None:
+    """Refuse to write a report over the files of a run, or over anything that is no report."""
+    target = place.resolve()
+    inside = next((each for each in target.parents if Layout(each).events.exists()), None)
+    if inside is not None and target not in (inside / "report.html", inside / "report.md"):
+        raise StoreError(
+            f"{place} is among the files of a run; there, a report is report.html or report.md. "
+            "Give another --out."
+        )
+    try:
+        known = not target.exists() or (target.is_file() and _is_report(target))
+    except OSError as error:
+        raise StoreError(f"cannot write {place}: {error.strerror}; give another --out") from error
+    if not known:
+        raise StoreError(f"{place} exists and is no report; remove it or give another --out")
+
+
+def _is_report(file: Path) -> bool:
+    """Whether we wrote it: a page says so at its beginning, a summary at its end."""
+    with file.open("rb") as opened:
+        head = opened.read(4096)
+        opened.seek(max(0, file.stat().st_size - 4096))
+        return REPORT_MARK.encode() in head + opened.read(4096)
+
+
+def report_markdown(run: str | Path) -> str:
+    """The summary of a run in Markdown, for a pull request."""
+    with view_run(run) as views:
+        return run_markdown(views)
+
+
+def _checked(folder: Path, views: RunViews) -> ReportParts:
+    """What the checks say of the best skill, or why they cannot."""
+    made = datetime.now(timezone.utc).isoformat(sep=" ", timespec="minutes")
+    if not views.begun:
+        return ReportParts(made=made)
+    try:
+        return ReportParts(run_blocking(check_run(folder, None)), made=made)
+    except SkilloptError as error:
+        return ReportParts(unchecked=str(error), made=made)
+
+
 def describe_run(folder: str | Path) -> Run:
     """Read a run from its directory, finished or still running."""
     with RunReader(Path(folder)) as reader:
@@ -549,6 +773,23 @@ def list_runs(folder: str | Path = ".") -> list[Run | OldRun]:
             except OldFormat as error:
                 runs.append(OldRun(run_folder, str(error)))
     return runs
+
+
+def find_runs(folder: str | Path = ".") -> list[Path]:
+    """The directories that `list_runs` looks into, without reading what they hold."""
+    return run_folders(Path(folder))
+
+
+def config_keys(environment: str = "") -> tuple[KeyEntry, ...]:
+    """Every setting with type, range, default and meaning; with those of an environment, if named.
+
+    Raises:
+        ConfigError: There is no such environment.
+    """
+    own = part_keys("env", ENVIRONMENTS.load(environment)) if environment else ()
+    common = schema_keys()
+    known = {entry.key for entry in common}
+    return (*common, *(entry for entry in own if entry.key not in known))
 
 
 def diff_run(folder: str | Path, a: str = "initial", b: str = "best") -> str:
@@ -671,6 +912,8 @@ check = _blocking(check_async)
 calibrate = _blocking(calibrate_async)
 attribute = _blocking(attribute_async)
 doctor = _blocking(doctor_async)
+review = _blocking(review_async)
+final_test = _blocking(final_test_async)
 judge_check = _blocking(judge_check_async)
 
 

@@ -6,7 +6,8 @@ SkilloptError
 ├── DataError            a dataset or split cannot be used
 ├── SkillError           a skill document cannot be read
 ├── StoreError           a run directory is damaged, locked or belongs to another run
-│   └── LogRewritten     an event log that was being read no longer has what was read from it
+│   ├── LogRewritten     an event log that was being read no longer has what was read from it
+│   └── Outdated         a person decided with a skill in view that is no longer current
 ├── AccessError          a model endpoint cannot be used at all: wrong key, unknown model, no server
 │   └── Unavailable      a server was down for longer than model.outage_seconds
 ├── Unmeasurable         too many attempts failed for an evaluation to mean anything
@@ -62,6 +63,10 @@ class OldFormat(StoreError):
 
 class LogRewritten(StoreError):
     """An event log no longer has the event at a position from which reading was to go on."""
+
+
+class Outdated(StoreError):
+    """A decision was made with another skill in view than the one that is current."""
 
 
 class AccessError(SkilloptError):

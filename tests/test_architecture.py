@@ -109,6 +109,8 @@ FUNCTIONS = {
     "runs": "list_runs",
     "show": "open_run",
     "diff": "diff_run",
+    "report": "write_report",
+    "review": "review_async",
     "export": "export_skill",
     "attribute": "attribute_async",
     "blame": "blame",
@@ -135,9 +137,12 @@ SERVICES = {
     "skillopt.app.judging": {"check_judge"},
     "skillopt.app.machine": {"check_machine", "check_sandbox"},
     "skillopt.app.models": {"with_backend_defaults"},
+    "skillopt.app.report": {"report_html"},
     "skillopt.app.result": {"describe", "read_result", "rebuild", "skill_diff"},
+    "skillopt.app.reviewing": {"repeat_final_test", "review", "review_items", "starting_text"},
     "skillopt.app.run_spec": {"prepare"},
     "skillopt.app.scaffold": {"new_environment"},
+    "skillopt.app.summaries": {"run_markdown"},
     "skillopt.app.training": {"open_training", "run_training"},
     "skillopt.app.transfer": {"measure_transfer"},
     "skillopt.model.fetch": {"Fetcher"},
@@ -165,9 +170,11 @@ def test_commands_do_their_work_through_the_python_api() -> None:
 
 def test_every_command_has_a_function_in_the_python_api_and_uses_it() -> None:
     commands = {**app.commands}
+    del commands["web"]  # a server of its own package
     for group in (model_group, new_group):
         commands |= {f"{group.name} {name}": each for name, each in group.commands.items()}
         del commands[str(group.name)]
+    del commands["sleep"]  # a program of its own, which uses the Python API
     assert FUNCTIONS.keys() == commands.keys()
     assert set(FUNCTIONS.values()) <= set(api.__all__)
     for name, command in commands.items():
@@ -181,6 +188,23 @@ def test_every_command_has_a_function_in_the_python_api_and_uses_it() -> None:
             if home == "skillopt.api"
         }
         assert FUNCTIONS[name] in used, name
+
+
+def test_nobody_needs_sleep_but_its_own_command_when_it_is_called() -> None:
+    for path in MODULES:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        names = {module for module, _ in imports_in(tree)}
+        names |= {
+            alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import)
+            for alias in node.names
+        }
+        used = {name for name in names if name.split(".")[0] == "skillopt_sleep"}
+        allowed = {"skillopt_sleep.cli.main"} if path == SOURCE / "cli" / "main.py" else set[str]()
+        assert used <= allowed, path
+        at_once = {node.module for node in tree.body if isinstance(node, ast.ImportFrom)}
+        assert not at_once & allowed, path
 
 
 def test_nobody_but_the_registry_knows_which_harnesses_there_are() -> None:

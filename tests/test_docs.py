@@ -87,7 +87,7 @@ def test_every_extra_of_the_original_can_be_installed_and_all_has_what_each_extr
         for name, listed in re.findall(r"^(\w+) = \[(.*?)\]$", section, re.DOTALL | re.MULTILINE)
     }
     assert {"alfworld", "claude", "qwen", "docs", "webui", "all"} <= extras.keys()
-    others = [needs for name, needs in extras.items() if name not in {"all", "dev"}]
+    others = [needs for name, needs in extras.items() if name not in {"all", "dev", "test"}]
     assert extras["all"] == set().union(*others)
 
 

@@ -16,7 +16,7 @@ import pytest
 parser: Any = import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
 SOURCE = Path(__file__).parent.parent / "skillopt"
 # The simulator reads only what we wrote; these two are for one user's own pattern.
-SKIPPED = ("testing/", "envs/patterns.py", "__main__.py")
+SKIPPED = ("testing/", "envs/processes.py", "__main__.py")
 REPEATS = (500, 4_000)
 MEASURABLE = 0.01
 """Seconds of processor time below which growth says nothing, and hurts nobody."""

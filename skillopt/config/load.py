@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -15,11 +16,12 @@ from skillopt.config.schema import Config, configure
 from skillopt.config.sections import SECTIONS
 from skillopt.config.yaml12 import FileEntry, read_entries, read_value
 from skillopt.core.nearest import did_you_mean
+from skillopt.core.paths import STARTED_IN
 from skillopt.errors import ConfigError
 
 _BASE = "_base_"
-_DERIVED = ("steps_per_epoch", "batches_per_epoch", "samples_per_epoch")
-"""What a run writes beside its settings, because it follows from them and the data."""
+_DERIVED = ("steps_per_epoch", "batches_per_epoch", "samples_per_epoch", STARTED_IN)
+"""What a run writes beside its settings, because it follows from them, the data and the place."""
 
 
 def load_config(
@@ -56,7 +58,8 @@ def load_kept(
 ) -> Config:
     """The configuration that `Config.flat` told; overrides and flags go before it.
 
-    Names that are no keys of the schema are the environment's own.
+    Names that are no keys of the schema are the environment's own. A relative path that is not in
+    the current directory is looked for where the run was started.
     """
     settings = _values(
         {
@@ -65,6 +68,9 @@ def load_kept(
             if name not in _DERIVED
         }
     )
+    if started_in := kept.get(STARTED_IN):
+        folder = Path(str(started_in))
+        settings = {key: replace(each, folder=folder) for key, each in settings.items()}
     return configure(merge(settings, _typed(overrides, flags or {})))
 
 

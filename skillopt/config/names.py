@@ -17,7 +17,9 @@ IGNORED: Final = {
 }
 """Keys that older files may hold and that have no effect, each with the reason."""
 
-_OF_ENVIRONMENTS: Final = (
+_OF_PARTS: Final = (
+    "agent_seconds",
+    "answer_file",
     "data_root",
     "image_detail",
     "max_api_workers",
@@ -25,10 +27,11 @@ _OF_ENVIRONMENTS: Final = (
     "max_turns",
     "mode",
     "shuffle_choices",
+    "skill_use",
     "use_sketch",
     "use_theorem",
 )
-"""Flat names of keys that only some environments have."""
+"""Flat names of keys that only some environments and harnesses have."""
 
 _OLDER: Final = {"teacher": "optimizer", "student": "target"}
 """Roles as they were once called, alone or in front of an underscore."""
@@ -48,7 +51,7 @@ def flat_name(key: str) -> str:
 
 def _flat_names() -> dict[str, str]:
     by_bare: dict[str, list[str]] = {}
-    for key in (*KEYS, *IGNORED, *(f"env.{name}" for name in _OF_ENVIRONMENTS)):
+    for key in (*KEYS, *IGNORED, *(f"env.{name}" for name in _OF_PARTS)):
         by_bare.setdefault(key.partition(".")[2], []).append(key)
     # `name` alone says nothing of what it names; the environment is chosen by `env`.
     names = {bare: keys[0] for bare, keys in by_bare.items() if len(keys) == 1 and bare != "name"}

@@ -99,10 +99,14 @@ class Config(Sections):
     def dump(self) -> str:
         """The effective configuration as YAML, without secrets."""
         document: dict[str, dict[str, object]] = {name: {} for name in SECTIONS}
-        for key, value in self.values().items():
+        for key, value in self.shown().items():
             section, _, name = key.partition(".")
-            document[section][name] = _plain(key, value)
+            document[section][name] = value
         return yaml12.write(document)
+
+    def shown(self) -> dict[str, object]:
+        """The effective value of every key in JSON's types, without secrets."""
+        return {key: _plain(key, value) for key, value in self.values().items()}
 
 
 def _changes_results(key: str) -> bool:

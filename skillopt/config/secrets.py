@@ -160,7 +160,16 @@ class Secrets:
 
     def hide_address(self, url: str) -> None:
         """Hide what lets one in: a password, in the form that is sent, too, and keys in a query."""
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            where = repr(url.rpartition("@")[2])
+            raise ConfigError(
+                f"base_url: the password for {where} was hidden when these settings were kept; "
+                "write the whole address again (model.base_url=...)"
+                if HIDDEN in url
+                else f"base_url {where} is not an address; write it like http://localhost:8000/v1"
+            ) from None
         if parts.password:
             user, password = unquote(parts.username or ""), unquote(parts.password)
             self.hide(password)

@@ -33,6 +33,8 @@ from skillopt.config.parts import (
 )
 
 _MAY_CHANGE: Final = Key(may_change=True)
+MOST_EPOCHS: Final = 10_000
+"""A plan has every step of every epoch: more of them is a slip of the finger."""
 
 
 def _ratio(text: str) -> str:
@@ -98,7 +100,7 @@ LeadingWords: TypeAlias = Annotated[
 class TrainSection(Section):
     """How long and on what to train."""
 
-    num_epochs: Annotated[Positive, _MAY_CHANGE] = 4
+    num_epochs: Annotated[Positive, Field(le=MOST_EPOCHS), _MAY_CHANGE] = 4
     """passes over the train split; can be raised when a run is resumed"""
     train_size: Annotated[Count, _MAY_CHANGE] = 0
     """expected size of the train split; a different size is reported and all items are used; 0 =

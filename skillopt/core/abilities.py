@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from skillopt.core.chat import Image, Tool, ToolCall
-from skillopt.core.episode import EpisodeLimits, EpisodeNeed, ToolResult, Workspace
+from skillopt.core.episode import EpisodeLimits, EpisodeNeed, NextTurn, ToolResult, Workspace
 from skillopt.core.events import GateVerdict, Measured
 from skillopt.core.ports import (
     CompleteGate,
@@ -18,11 +19,12 @@ from skillopt.core.ports import (
     LimitsFalseAccepts,
     OffersTools,
     RanksSkills,
-    TellsServed,
 )
-from skillopt.core.rollout import Evaluation
+from skillopt.core.rollout import Evaluation, Trajectory
 from skillopt.core.skill import Skill
 from skillopt.errors import ConfigError
+
+Responder: TypeAlias = Callable[[str], Coroutine[object, object, NextTurn | None]]
 
 # Attributes are looked up by name: `isinstance` with a protocol takes many times as long before
 # Python 3.12, and these functions are called in every attempt.
@@ -46,8 +48,21 @@ async def call_tool(episode: Episode, call: ToolCall) -> ToolResult:
     return ToolResult(result) if isinstance(result, str) else result
 
 
-def takes_turns(episode: Episode) -> bool:
-    return hasattr(episode, "respond")
+def responder_of(episode: Episode) -> Responder | None:
+    """What answers the replies of an agent, where the episode is a conversation."""
+    respond: Responder | None = getattr(episode, "respond", None)
+    return respond
+
+
+def takes_empty(episode: Episode) -> bool:
+    """Whether no text at all is an answer."""
+    return bool(getattr(episode, "empty_ok", False))
+
+
+def details_of(episode: Episode, trajectory: Trajectory) -> Mapping[str, object]:
+    details: Callable[[Trajectory], Mapping[str, object]] | None
+    details = getattr(episode, "details", None)
+    return {} if details is None else details(trajectory)
 
 
 def workspace_of(episode: Episode) -> Workspace | None:
@@ -64,7 +79,7 @@ def needs_of(episode: Episode) -> list[EpisodeNeed]:
     needs: dict[EpisodeNeed, bool] = {
         "images": bool(images_of(episode)),
         "tools": bool(tools_of(episode)),
-        "turns": takes_turns(episode),
+        "turns": responder_of(episode) is not None,
         "workspace": workspace_of(episode) is not None,
     }
     return [need for need, wanted in needs.items() if wanted]
@@ -72,20 +87,28 @@ def needs_of(episode: Episode) -> list[EpisodeNeed]:
 
 def check_served(environment: str, needs: Collection[EpisodeNeed], harness: Harness) -> None:
     """Raise `ConfigError` where tasks need more than the harness can serve."""
-    serves = harness.serves if isinstance(harness, TellsServed) else ()
+    serves: Collection[EpisodeNeed] = getattr(harness, "serves", ())
     refuse_unserved(environment, needs, type(harness).__name__, serves)
 
 
 def refuse_unserved(
-    environment: str, needs: Collection[EpisodeNeed], harness: str, serves: Collection[EpisodeNeed]
+    environment: str,
+    needs: Collection[EpisodeNeed],
+    harness: str,
+    serves: Collection[EpisodeNeed],
+    others: Callable[[], Collection[str]] = tuple,
 ) -> None:
-    """The same for a harness that is not made yet: its name, and what it serves."""
+    """The same for a harness that is not made yet: its name, and what it serves.
+
+    `others` names harnesses that serve all of it.
+    """
     missing = [need for need in needs if need not in serves]
     if missing:
         able = f"text and {', '.join(sorted(serves))}" if serves else "text only"
+        which = f" ({', '.join(names)})" if (names := sorted(others())) else ""
         raise ConfigError(
             f"env.harness: tasks of environment {environment!r} need {' and '.join(missing)}, but "
-            f"the harness {harness!r} serves {able}; choose another harness"
+            f"the harness {harness!r} serves {able}; choose another harness{which}"
         )
 
 

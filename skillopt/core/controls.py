@@ -23,6 +23,11 @@ def escaped(text: str) -> str:
     return text.translate(_ESCAPED)
 
 
+def one_line(text: str) -> str:
+    """A name as it is shown in a line or a cell, whatever is in it."""
+    return escaped(text.replace("\n", "\\n").replace("\t", "\\t"))
+
+
 _INVISIBLE: Final = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]+"

@@ -133,6 +133,11 @@ class Fact:
         return False
 
     @property
+    def starts_afresh(self) -> bool:
+        """Whether training may be worth while again, although its last steps changed nothing."""
+        return False
+
+    @property
     def practice(self) -> Mapping[str, bool]:
         """Training tasks that were attempted with the current skill, and whether they passed."""
         return {}
@@ -197,6 +202,10 @@ class Begun(Fact):
     """Number of planned gate decisions."""
     soft_weight: float = 0.0
     """The metric of the run: the weight of soft scores; hard scores have the rest."""
+    earlier: tuple[MemoryEntry, ...] = ()
+    """What the optimizer remembers of earlier runs, oldest first."""
+    lessons: str = ""
+    """The lessons that it starts with."""
     move: str = field(default="baseline", kw_only=True)
     type: Literal["begun"] = field(default="begun", kw_only=True)
 
@@ -330,4 +339,13 @@ class Waiting:
     over: bool = False
 
 
-Signal: TypeAlias = PhaseOpened | Ticked | PhaseClosed | Waiting
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """Signal: a model is asked again after an error that may pass."""
+
+    role: str
+    limited: bool = False
+    """Whether the server said that it was asked too often."""
+
+
+Signal: TypeAlias = PhaseOpened | Ticked | PhaseClosed | Waiting | Retried

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from skillopt.core.edits import Change as Edit
 from skillopt.core.edits import Delete
@@ -86,9 +86,11 @@ class Stepped(Drafted):
         if self.parent:
             return {}
         scores = chain(*(batch.evaluation.scores.items() for batch in self.batches))
-        accepted = self.decision is not None and self.decision.accepted
-        repaired = self.draft.repaired if accepted else ()
-        return {task: score.passed or task in repaired for task, score in scores}
+        practice = {task: score.passed for task, score in scores}
+        if self.decision is not None and self.decision.accepted:
+            practice |= dict.fromkeys(self.draft.repaired, True)
+            practice |= dict.fromkeys(self.draft.broken, False)
+        return practice
 
     @property
     def evaluations(self) -> tuple[Evaluation, ...]:
@@ -169,3 +171,48 @@ class EpochClosed(Fact):
     @property
     def gist(self) -> str:
         return "" if self.decision is None else shortened(self.decision.candidate.skill.guidance)
+
+
+ReviewVerdict: TypeAlias = Literal["accept", "reject", "edit"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HumanReviewed(Fact):
+    """A person accepted, rejected or edited a proposal; what that made of the skill is measured."""
+
+    verdict: ReviewVerdict
+    about: str = ""
+    """The proposal: the operation that made it, `step_0003` or `step_0003/only 2`; empty: the
+    current skill."""
+    tried: tuple[Edit, ...] = ()
+    """The changes of the proposal."""
+    reviewer: str = ""
+    comment: str = ""
+    type: Literal["human_reviewed"] = "human_reviewed"
+
+    @property
+    def memory(self) -> MemoryEntry:
+        done = {"accept": "accepted", "reject": "rejected", "edit": "edited by hand"}[self.verdict]
+        return MemoryEntry(
+            step=self.step,
+            epoch=self.epoch,
+            action=f"{done}: {shortened(self.comment, 300)}" if self.comment else done,
+            kind="review by a person",
+            rejected=self.tried if self.verdict == "reject" else (),
+        )
+
+    @property
+    def changes(self) -> tuple[Edit, ...]:
+        return self.tried if self.verdict == "accept" else ()
+
+    @property
+    def starts_afresh(self) -> bool:
+        return self.decision is not None and self.decision.accepted
+
+    @property
+    def edits(self) -> int | None:
+        return None if self.verdict == "edit" else len(self.tried)
+
+    @property
+    def gist(self) -> str:
+        return shortened(self.comment or first_text(self.tried))

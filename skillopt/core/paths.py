@@ -6,6 +6,9 @@ from pathlib import Path
 
 from skillopt.core.nearest import nearest
 
+STARTED_IN = "started_in"
+"""Beside the settings that a run writes: the folder from which relative paths in them are found."""
+
 
 def similar_path(path: Path) -> Path | None:
     """The file or folder beside it whose name is nearest, where there is none of this name."""

@@ -178,6 +178,22 @@ class TellsNeeds(Protocol):
 
 
 @runtime_checkable
+class WorksInFolder(Protocol):
+    """Optional for an environment: its episodes can do with a workspace alone.
+
+    For harnesses that serve a workspace, but not what the episodes need otherwise: what tools would
+    tell lies in the workspace as files.
+    """
+
+    def in_folder(self) -> Environment:
+        """The same environment, whose episodes need a workspace and nothing else.
+
+        `ConfigError`: not with these settings.
+        """
+        ...
+
+
+@runtime_checkable
 class AsksModels(Protocol):
     """Optional for an environment: it needs models of its own to score attempts.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from skillopt.core.edits import Change, Placement
-from skillopt.core.rollout import Score
+from skillopt.core.rollout import Rollout, Score
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split
 
@@ -128,6 +128,8 @@ class Selection:
     problem: str = ""
     dropped: tuple[Dropped, ...] = ()
     """The others, each with a reason."""
+    tried: tuple[Rollout, ...] = ()
+    """Attempts at training tasks that tell how they go with what was chosen. Not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +247,8 @@ class Draft:
     """None when reminders are not kept."""
     repaired: tuple[str, ...] = ()
     """Failed tasks of the step that passed with the candidate while it was made."""
+    broken: tuple[str, ...] = ()
+    """Solved tasks that failed with the candidate while it was made."""
 
     @property
     def leading(self) -> Candidate:

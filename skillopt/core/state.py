@@ -24,6 +24,7 @@ class State:
     closed: frozenset[str] = frozenset()
     """Moves that need not be made again."""
     final_test: FinalTested | None = None
+    """Of the best and the current skill; None if these were not tested."""
     identity: Mapping[str, str] = field(default_factory=dict[str, str])
     gates: int = 0
     """How many decisions the plan foresaw when the run began."""
@@ -47,6 +48,7 @@ class State:
             identity=begun.identity,
             gates=begun.gates,
             soft_weight=begun.soft_weight,
+            memory=Memory(steps=begun.earlier, lessons=begun.lessons),
         )
 
     def apply(self, fact: Fact) -> State:
@@ -57,6 +59,8 @@ class State:
         if fact.is_step:
             accepted = decision is not None and decision.accepted
             memory = memory.after_step(accepted=accepted, practice=fact.practice)
+        elif fact.starts_afresh:
+            memory = memory.afresh()
         if (entry := fact.memory) is not None:
             memory = self._remember(memory, entry, fact)
         state = replace(self, memory=memory, closed=self.closed | {fact.move})._decide(decision)
@@ -95,7 +99,13 @@ class State:
             return state
         new = decision.candidate
         best = decision.best or (new if decision.new_best else state.best)
-        return replace(state, current=new, best=best, pool=(*state.pool, new))
+        tested = state.final_test
+        if tested is not None and (tested.best.skill, tested.last.skill) != (
+            best.skill.digest,
+            new.skill.digest,
+        ):
+            tested = None  # of other skills than those that there are now
+        return replace(state, current=new, best=best, pool=(*state.pool, new), final_test=tested)
 
     def _know(self, again: Measured | None) -> State:
         """A skill that was measured again is known by all of its measurements from then on.

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import cast
 
 from skillopt.aio import within
-from skillopt.core.abilities import check_served, needs_of
+from skillopt.core.abilities import check_served, details_of, needs_of
 from skillopt.core.intake import is_sound
-from skillopt.core.ports import Environment, Episode, Harness, TellsDetails
+from skillopt.core.ports import Environment, Episode, Harness
 from skillopt.core.rollout import Outcome, Rollout, RolloutSpec, Score, Trajectory, failure_of
 from skillopt.errors import EnvironmentFault, HarnessError, RolloutError, attributed_to
 
@@ -44,8 +44,7 @@ class LocalExecutor:
                             f"{named}: the harness {type(self.harness).__name__} {fault}"
                         )
                     outcome = await self._score(episode, trajectory, named)
-                    if isinstance(episode, TellsDetails):
-                        details = episode.details(trajectory)
+                    details = details_of(episode, trajectory)
         except RolloutError as error:
             outcome = failure_of(error)
         return spec.rollout(outcome, trajectory, details)

@@ -136,6 +136,9 @@ class PlanSettings:
     repeat_solved: bool = True
     """Whether tasks that passed are attempted again in later epochs."""
     seed: int = 42
+    continues: bool = False
+    """Whether the run is one of a series: then its first epoch is looked back at as well, and
+    lessons have a reader after its last."""
 
     def steps_per_epoch(self, tasks: int) -> int:
         return ceil(tasks / (self.batch * self.accumulation))
@@ -180,8 +183,9 @@ class Plan:
             if shape.prune_every and epoch % shape.prune_every == 0:
                 sample = shuffled(train, shape.seed + 3000 * epoch)[: shape.prune_sample]
                 moves.append(Pruning(epoch, number, tuple(sample)))
-            last = epoch == shape.epochs
-            sample = 0 if epoch == 1 else shape.last_sample if last else shape.sample
+            last = epoch == shape.epochs and not shape.continues
+            first = epoch == 1 and not shape.continues
+            sample = 0 if first else shape.last_sample if last else shape.sample
             order = tuple(shuffled(train, shape.seed + 2000 * epoch))
             forgets = shape.forgets(epoch)
             spare = order[sample:] if shape.searches and sample else ()
@@ -211,15 +215,11 @@ class Plan:
     def due(self, step: Step, state: State) -> Step:
         """The step with the tasks that it has to attempt: those that are not solved.
 
-        When nothing comes of them any more, also some that passed with an earlier skill, for what
-        changed since may have broken them.
+        Also some that passed with an earlier skill, for what changed since may have broken them.
         """
         memory = state.memory
         if self.repeat_solved:
             return step
-        unsolved = step.without(memory.solved)
-        if unsolved.batches and not memory.fruitless:
-            return unsolved
         doubted = [task.id for task in chain(*step.batches) if task.id in memory.doubted]
         return step.without(memory.solved.difference(doubted[:RECHECKED]))
 

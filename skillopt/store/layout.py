@@ -34,9 +34,15 @@ class RolloutFolder:
 
 
 def run_folders(folder: Path) -> list[Path]:
-    """The folder itself or those up to two levels below it that hold a run, in order of name."""
-    logs = [path for depth in ("", "*/", "*/*/") for path in folder.glob(f"{depth}events.jsonl")]
-    return sorted(path.parent for path in logs)
+    """The folder itself or those up to two levels below it that hold a run, in order of name.
+
+    A folder that links lead to a second time is listed once, by its shortest path.
+    """
+    logs = [path for depth in ("*/*/", "*/", "") for path in folder.glob(f"{depth}events.jsonl")]
+    # A pipe of that name would wait for ever.
+    folders = [path.parent for path in logs if path.is_file()]
+    stats = [(path.stat(), path) for path in folders]
+    return sorted({(stat.st_dev, stat.st_ino): path for stat, path in stats}.values())
 
 
 @dataclass(frozen=True, slots=True)

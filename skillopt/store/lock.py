@@ -143,9 +143,10 @@ class RunLock:
         except OSError as error:
             raise unwritable(self._path, error) from error
         now = datetime.now(timezone.utc).isoformat(sep=" ", timespec="seconds")
-        os.ftruncate(self._descriptor, 0)
-        os.write(self._descriptor, f"pid {os.getpid()} on {platform.node()} since {now}\n".encode())
+        holder = f"pid {os.getpid()} on {platform.node()} since {now}\n"
         try:
+            os.ftruncate(self._descriptor, 0)
+            os.write(self._descriptor, holder.encode())
             mark(self._folder)
         except OSError as error:
             self._release()

@@ -7,6 +7,7 @@ and removed when the process ends. What a killed process has left is recognised 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,16 @@ from threading import Event as ThreadEvent
 from threading import Lock, Thread
 
 from skillopt.core.chat import Usage
-from skillopt.core.events import Event, Fact, PhaseClosed, PhaseOpened, Signal, Ticked, Waiting
+from skillopt.core.events import (
+    Event,
+    Fact,
+    PhaseClosed,
+    PhaseOpened,
+    Retried,
+    Signal,
+    Ticked,
+    Waiting,
+)
 from skillopt.errors import StoreError
 from skillopt.store.codec import codec_of
 from skillopt.store.files import write_atomic
@@ -59,6 +69,10 @@ class ProgressReport:
     """By all processes of the run so far."""
     waiting: dict[str, float] = field(default_factory=dict[str, float])
     """Servers that are down and waited for, with the seconds since they are."""
+    retried: dict[str, int] = field(default_factory=dict[str, int])
+    """By role, how often this process asked again after an error that may pass."""
+    limited: dict[str, int] = field(default_factory=dict[str, int])
+    """Of these, how often because the server said that it was asked too often."""
 
 
 def read_progress(layout: Layout) -> ProgressReport | None:
@@ -84,6 +98,7 @@ class ProgressFile:
         self._path = path
         self._phases: dict[tuple[str, str], PhaseStatus] = {}
         self._waiting: dict[str, float] = {}
+        self._retried, self._limited = Counter[str](), Counter[str]()
         self._done = self._total = 0
         self._spent: Callable[[], Usage] = Usage
         self._lock = Lock()
@@ -120,6 +135,9 @@ class ProgressFile:
                     self._waiting.pop(server, None)
                     if not over:
                         self._waiting[server] = seconds
+                case Retried(role, limited):
+                    self._retried[role] += 1
+                    self._limited[role] += limited
                 case _ if isinstance(event, Fact):
                     self._done += 1
                 case _:
@@ -157,4 +175,6 @@ class ProgressFile:
                 phases=tuple(self._phases.values()),
                 spent=self._spent(),
                 waiting=dict(self._waiting),
+                retried=dict(self._retried),
+                limited=dict(+self._limited),
             )

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from skillopt.core.events import Begun, Decision, FinalTested
-from skillopt.core.facts import Compared, EpochClosed, MetaReflected, Pruned, Stepped
+from skillopt.core.facts import (
+    Compared,
+    EpochClosed,
+    HumanReviewed,
+    MetaReflected,
+    Pruned,
+    Stepped,
+)
 from skillopt.core.rollout import Evaluation, Rollout, Score
 from skillopt.store.kinds import FactKind, Files, Json, Sources
 from skillopt.store.receipts import stage_tokens
@@ -219,6 +226,28 @@ def _evaluation(skill: str, pairs: Sequence[Compared], side: int) -> Evaluation:
     return Evaluation(skill, "train", {task: score for task, score in marks.items() if score})
 
 
+def review_files(fact: HumanReviewed, entry: HistoryEntry, sources: Sources) -> Files:
+    """What a person decided, the skill that this made and how it was measured."""
+    root, decision = f"reviews/{fact.move}", fact.decision
+    result: Json = {
+        "verdict": fact.verdict,
+        "about": fact.about,
+        "reviewer": fact.reviewer,
+        "comment": fact.comment,
+        "score_before": entry.before.current.value,
+        "score_after": entry.after.current.value,
+        "current_origin": entry.after.current.origin,
+        "best_origin": entry.after.best.origin,
+        "time_s": round(entry.wall, 3),
+        "tokens": stage_tokens(sources.spent),
+    }
+    if decision is not None:
+        result |= {"candidate_hash": decision.candidate.skill.digest, **decision_json(decision)}
+    yield f"{root}/review.json", result
+    if decision is not None:
+        yield from _candidate_files(root, decision)
+
+
 KINDS = (
     FactKind(Begun, baseline_files),
     FactKind(Stepped, step_files),
@@ -226,5 +255,6 @@ KINDS = (
     FactKind(Pruned, pruning_files),
     FactKind(EpochClosed, epoch_files),
     FactKind(FinalTested, final_test_files),
+    FactKind(HumanReviewed, review_files),
 )
-"""The kinds of facts of the training loop."""
+"""The kinds of facts of the training loop, and of reviews by people."""

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from skillopt.core.chat import Usage
 from skillopt.core.facts import Stepped
 from skillopt.core.nearest import did_you_mean
-from skillopt.core.paths import similar_path
+from skillopt.core.paths import STARTED_IN, similar_path
 from skillopt.core.rollout import Rollout
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
@@ -49,6 +49,14 @@ _ENDS: Mapping[str, Status] = {
 """By the kind of error that a note about a stop begins with."""
 
 
+def why_stopped(reason: str) -> str:
+    """The reason of a note about a stop, as people are told it."""
+    kind, _, words = reason.partition(": ")
+    if _ENDS.get(kind) == "interrupted":
+        return "stopped on request"
+    return words if words and kind in _ENDS else reason
+
+
 _NAMES = ("initial", "best", "last")
 """Skills that every run has."""
 
@@ -72,6 +80,11 @@ class RunReader(RunHistory):
         self.refresh()
         if not self.begun and not at_work(folder):
             raise _not_begun(self.layout)
+
+    @property
+    def position(self) -> int:
+        """Up to where the log has been taken in: `events(after=position)` is what comes next."""
+        return self._position
 
     @property
     def begun(self) -> bool:
@@ -115,6 +128,11 @@ class RunReader(RunHistory):
             self.add(entry.event)
             self._position = entry.position
         return entries
+
+    @property
+    def why(self) -> str:
+        """Why the last process stopped before the plan was done; empty if none did."""
+        return "" if self.stopped is None else why_stopped(self.stopped.reason)
 
     def progress(self) -> ProgressReport | None:
         """What the running process reports: phases, counts, cost; None if none is running."""
@@ -165,14 +183,17 @@ class RunReader(RunHistory):
 
     @property
     def config(self) -> Mapping[str, object]:
-        """The settings of the latest start."""
+        """The settings of the latest start; `started_in`, where there is one, is absolute."""
         place = self.layout.config
         try:
-            return TypeAdapter(dict[str, object]).validate_json(place.read_bytes())
+            kept = TypeAdapter(dict[str, object]).validate_json(place.read_bytes())
         except (OSError, ValueError) as error:
             raise StoreError(
                 f"{place} cannot be read ({reason(error)}); `skillopt train` writes it again"
             ) from error
+        if STARTED_IN in kept:
+            kept[STARTED_IN] = str((self.layout.root / str(kept[STARTED_IN])).resolve())
+        return kept
 
     @cached_property
     def places(self) -> Mapping[str, str]:

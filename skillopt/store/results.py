@@ -143,7 +143,8 @@ def read_evaluation(folder: Path) -> EvaluationReport:
     try:
         summary = TypeAdapter(_Summary).validate_json(layout.evaluation.read_bytes())
         lines = results.read_bytes().splitlines()
-        rows = [TypeAdapter(_Row).validate_json(line) for line in lines]
+        row = TypeAdapter(_Row)
+        rows = [row.validate_json(line) for line in lines]
     except (OSError, ValueError) as error:
         raise StoreError(
             f"{layout.evaluation} or {results.name} cannot be read ({codec.reason(error)}); the "

@@ -96,6 +96,11 @@ def test_the_base_file_and_the_page_of_keys_are_up_to_date() -> None:
     assert writer.page(page) == page, again
 
 
+def test_the_page_of_the_settings_of_sleep_is_up_to_date() -> None:
+    page = (CONFIGS.parent / "docs" / "sleep" / "settings.md").read_text("utf-8")
+    assert reference().sleep_page() == page, "run `make reference`"
+
+
 def test_a_key_that_the_page_lacks_gets_a_row_and_a_wrong_default_is_put_right() -> None:
     writer = reference()
     page = (CONFIGS.parent / "docs" / "configuration.md").read_text("utf-8")

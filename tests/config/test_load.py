@@ -187,6 +187,7 @@ def test_all_mistakes_are_named_at_once_with_their_places() -> None:
             "no learning rate control is named 'free'",
         ),
         ("merge_batch_size=1", "should be at least 2, not 1"),
+        ("train.num_epochs=999999999999", "should be at most 10000, not 999999999999"),
         ("max_failure_share=1.5", "should be at most 1, not 1.5"),
         ("timeout_seconds=0", "should be above 0, not 0"),
         ("temperature=.nan", "should be a finite number, not NaN"),

@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import shlex
 import string
 import subprocess
@@ -326,3 +327,15 @@ def test_an_env_file_that_is_not_utf8_is_an_error_without_its_content(tmp_path: 
     with pytest.raises(ConfigError) as caught:
         Secrets.load(tmp_path)
     assert str(caught.value) == f"{tmp_path / '.env'}: not UTF-8; save the file as UTF-8"
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("http://me:[redacted]@host:9/v1", "the password for 'host:9/v1' was hidden"),
+        ("http://[host/v1", "is not an address"),
+    ],
+)
+def test_an_address_that_cannot_be_read_is_told(url: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        Secrets({}).hide_address(url)

@@ -175,12 +175,15 @@ def test_lines_that_were_moved_removed_or_repeated_are_named(tmp_path: Path, cha
         read_log(path)
 
 
-def test_a_whole_last_line_that_is_no_json_is_dropped_when_writing_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("line", [b"\0\0\0\0\n", b"[" * 100_000 + b"]" * 100_000 + b"\n"])
+def test_a_whole_last_line_that_is_no_json_is_dropped_when_writing_goes_on(
+    tmp_path: Path, line: bytes
+) -> None:
     path = tmp_path / "events.jsonl"
     whole = written(path, story())
-    path.write_bytes(whole + b"\0\0\0\0\n")
+    path.write_bytes(whole + line)
     log = EventFile(path)
-    assert log.dropped == 5
+    assert log.dropped == len(line)
     assert path.read_bytes() == whole
 
 

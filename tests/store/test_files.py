@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from skillopt.store.files import (
     json_list,
     json_row,
     list_item,
+    part_of,
     sweep,
     write_atomic,
     write_json,
@@ -28,6 +30,16 @@ def test_a_file_is_replaced_whole_and_nothing_else_stays(tmp_path: Path, durable
     write_atomic(path, "é\r\n", durable=durable)
     assert path.read_bytes() == b"\xc3\xa9\r\n"
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_what_has_the_name_of_an_unfinished_file_is_not_written_through(tmp_path: Path) -> None:
+    path, elsewhere = tmp_path / "file.md", tmp_path / "elsewhere"
+    elsewhere.write_text("theirs", encoding="utf-8")
+    part_of(path, os.getpid()).symlink_to(elsewhere)
+    write_atomic(path, "ours")
+    assert elsewhere.read_text(encoding="utf-8") == "theirs"
+    assert not path.is_symlink()
+    assert path.read_text(encoding="utf-8") == "ours"
 
 
 def test_a_write_that_fails_says_so_and_leaves_what_was_there(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from support_runs import Job, make_data
 from support_store import story
 
 import skillopt
-from skillopt.core.events import Event, PhaseClosed, PhaseOpened, Ticked, Waiting
+from skillopt.core.events import Event, PhaseClosed, PhaseOpened, Retried, Ticked, Waiting
 from skillopt.errors import LogRewritten, StoreError
 from skillopt.store.events import EventFile, LogReader, read_log
 from skillopt.store.layout import Layout
@@ -176,9 +176,13 @@ def test_a_report_counts_phases_and_names_servers_that_are_waited_for(tmp_path: 
         (phase,) = (report := report_with(1, 1)).phases
         assert (phase.done, phase.total, phase.reused, phase.failed) == (3, 4, 1, 1)
         assert report.waiting == {"http://localhost": 3.0}
+        progress(Retried("target", limited=True))
+        progress(Retried("target"))
+        progress(Retried("judge"))
         progress(Waiting("http://localhost", 9.0, over=True))
         progress(PhaseClosed("step_0001", "rollout"))
-        report_with(0, 0)
+        report = report_with(0, 0)
+        assert (report.retried, report.limited) == ({"target": 2, "judge": 1}, {"target": 1})
     assert not layout.progress.exists()
 
 

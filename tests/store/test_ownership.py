@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from pathlib import Path
@@ -15,6 +16,7 @@ from skillopt.datasets.rows import read_rows
 from skillopt.datasets.splits import by_ratio
 from skillopt.errors import DataError, OldFormat, StoreError
 from skillopt.store.cache import SqliteCache
+from skillopt.store.layout import run_folders
 from skillopt.store.lock import RunLock
 from skillopt.testing.simulator import Simulator
 
@@ -218,3 +220,13 @@ async def test_a_quickstart_beside_other_files_replaces_none_of_them(tmp_path: P
         assert done.code == 1, done
         assert "skill.md is there already" in done.err, done
         assert content(tmp_path / "mine") == before
+
+
+def test_a_run_is_listed_once_and_a_pipe_is_not_taken_for_a_record(tmp_path: Path) -> None:
+    (tmp_path / "group" / "run").mkdir(parents=True)
+    (tmp_path / "group" / "run" / "events.jsonl").touch()
+    (tmp_path / "again").symlink_to(tmp_path / "group" / "run")
+    (tmp_path / "loop").symlink_to(tmp_path)
+    (tmp_path / "pipe").mkdir()
+    os.mkfifo(tmp_path / "pipe" / "events.jsonl")
+    assert run_folders(tmp_path) == [tmp_path / "again"]
