@@ -142,7 +142,7 @@ def _answers(views: RunViews, head: RunHead, cost: CostView, items: ItemTable) -
         (
             "What changed?",
             f"+{added} \u2212{removed} lines" if changed else "nothing",
-            f"{tally.accepted} of {count(tally.moves, 'move')} accepted; "
+            f"{tally.accepted} of {count(tally.candidates, 'candidate')} accepted; "
             f"{sizes[0]:,} \u2192 {sizes[1]:,} tokens",
         ),
         (

@@ -200,16 +200,17 @@ def outcome_of_move(fact: Fact) -> StepOutcome:
         return "inconclusive" if decision.inconclusive else "rejected"
     if isinstance(fact, HumanReviewed):
         return "rejected"
-    return "measured" if isinstance(fact, Begun | FinalTested) else "skipped"
+    return "measured" if action_of(fact) is None else "skipped"
 
 
 @dataclass(frozen=True, slots=True)
 class MoveTally:
-    """How many moves went which way; measuring alone, as the final test does, is no move here."""
+    """How many moves went which way; the final test, or an epoch that ends without a candidate,
+    is no move here."""
 
     steps: int
     others: int
-    """Ends of epochs, meta reflections, reviews and so on."""
+    """Guidance, meta reflections, prunings, reviews."""
     accepted: int
     rejected: int
     inconclusive: int
@@ -218,13 +219,14 @@ class MoveTally:
     """Of those that were skipped: tried on the tasks of the step, and not better there."""
 
     @property
-    def moves(self) -> int:
-        return self.steps + self.others
+    def candidates(self) -> int:
+        """How many were decided about."""
+        return self.accepted + self.rejected + self.inconclusive
 
     @property
     def words(self) -> str:
-        """`4 steps and 1 other move: 2 accepted, 3 skipped (1 screened out)`."""
-        others = f" and {count(self.others, 'other move')}" if self.others else ""
+        """`4 steps and 1 other decision: 2 accepted, 3 skipped (1 screened out)`."""
+        others = f" and {count(self.others, 'other decision')}" if self.others else ""
         screened = f" ({self.screened} screened out)" if self.screened else ""
         counted = [
             f"{number} {name}"

@@ -72,14 +72,14 @@ def test_moves_are_counted_alike_on_a_terminal_a_page_and_in_a_report(tmp_path: 
     with recorded(tmp_path, *story()) as views:
         tally = views.tally
         shown = [step.outcome for step in views.steps if step.outcome != "measured"]
-        assert (tally.moves, tally.steps) == (len(shown), views.head.steps)
+        assert (tally.steps + tally.others, tally.steps) == (len(shown), views.head.steps)
         for outcome in ("accepted", "rejected", "inconclusive", "skipped"):
             assert getattr(tally, outcome) == shown.count(outcome)
         assert tally == tally_of(views.reader.facts)
-        assert tally.words == ("4 steps and 2 other moves: 2 accepted, 1 rejected, 3 skipped")
+        assert tally.words == ("4 steps and 1 other decision: 2 accepted, 1 rejected, 2 skipped")
         assert tally.words in run_markdown(views)
     page = write_report(tmp_path, check=False).read_text(encoding="utf-8")
-    assert f"{tally.accepted} of {tally.moves} moves accepted" in page
+    assert f"{tally.accepted} of {tally.candidates} candidates accepted" in page
 
 
 def test_a_step_tells_how_many_edits_it_was_allowed(tmp_path: Path) -> None:
