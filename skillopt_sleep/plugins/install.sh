@@ -32,7 +32,7 @@ if [ -z "$python" ] || ! fits "$python"; then
 fi
 
 if ! has "$python"; then
-  root=$(cd "$(dirname "$0")/../.." && pwd)
+  root=$(cd -P "$(dirname "$0")/../.." && pwd)
   if [ ! -f "$root/pyproject.toml" ]; then
     echo "error: $python does not have skillopt; install it first, or name another: PYTHON=..." >&2
     exit 1
