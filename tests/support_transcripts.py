@@ -457,7 +457,8 @@ def settings_in(folder: Path, **more: object) -> Settings:
         program.setting: folder / name / program.place if program.place else folder / name
         for name, program in PROGRAMS.items()
     }
-    if not places["sessions_file"].expanduser().exists():  # naming one that is not there is an error
+    # Naming a file that is not there is an error.
+    if not places["sessions_file"].expanduser().exists():
         del places["sessions_file"]
     values = {"project": Path("/w/app"), "lookback_hours": 0, "state_dir": folder / "state"}
     return Settings.model_validate({**values, **places, **more})

@@ -205,8 +205,10 @@ def outcome_of_move(fact: Fact) -> StepOutcome:
 
 @dataclass(frozen=True, slots=True)
 class MoveTally:
-    """How many moves went which way; the final test, or an epoch that ends without a candidate,
-    is no move here."""
+    """How many moves went which way.
+
+    What had no candidate is no move here: the final test, an epoch that ends without guidance.
+    """
 
     steps: int
     others: int
