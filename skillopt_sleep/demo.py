@@ -50,15 +50,21 @@ def demo_place(out: Path | None) -> Generator[Path, None, None]:
     """A new folder; without a name, one that is gone in the end.
 
     Raises:
-        StoreError: There is something in it.
+        StoreError: There is something in it, or it cannot be made.
     """
     if out is None:
-        with TemporaryDirectory(prefix="skillopt-sleep-demo-") as folder:
+        # Its name must not be one by which sessions of our own are known.
+        with TemporaryDirectory(prefix="sleep-demo-") as folder:
             yield Path(folder)
         return
-    if out.exists() and any(out.iterdir()):
-        raise StoreError(f"{out} contains other files; choose a new folder with --out")
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if any(out.iterdir()):
+            raise StoreError(f"{out} contains other files; choose a new folder with --out")
+    except OSError as error:
+        raise StoreError(
+            f"{out} cannot be used: {error.strerror}; choose a new folder with --out"
+        ) from None
     yield out.resolve()
 
 

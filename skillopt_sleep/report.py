@@ -132,7 +132,7 @@ def told(night: Night) -> list[Block]:
         blocks.append(Paragraph(f"Adopted: {named}. To take it back:"))
         undo = night.adopt_command.replace(" adopt ", " rollback ", 1)
         blocks.append(Verbatim(undo, "sh"))
-    elif night.accepted:
+    elif night.accepted and night.adopt_command:
         blocks += [Paragraph("To adopt it:"), Verbatim(night.adopt_command, "sh")]
     blocks += _seen(night)
     if night.lessons:

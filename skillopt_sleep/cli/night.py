@@ -6,6 +6,7 @@ import re
 import shlex
 import time
 from collections.abc import Coroutine
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, TypeVar
@@ -149,8 +150,13 @@ def demo(
                 f"The embedded model {settings.model} practises: {planned.estimate}. {TIME}"
             )
         night = _work(session, settings, bench)
+        if out is None:  # there is nothing left to adopt
+            night = replace(night, adopt_command="", staging=None)
         _show(screen, night, json_wanted=json_wanted)
-        if out is not None:
+        if out is None:
+            screen.tell("Nothing of it is kept. To keep a night and adopt what it learns:")
+            screen.tell("  skillopt-sleep demo --out first-night")
+        else:
             screen.tell(f"Everything is in {out}; the report is {night.staging}/report.html")
     return 1 if night.failed else 0
 

@@ -32,20 +32,44 @@ async def test_the_demo_learns_what_the_sessions_taught(tmp_path: Path) -> None:
     assert "SIMULATED" in (night.staging / "report.md").read_text()
 
 
-def test_the_demo_leaves_nothing_behind_and_says_that_it_is_simulated(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "skillopt_sleep", "demo", "--json"],
-        cwd=tmp_path,
-        env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "TMPDIR": str(tmp_path)},
+def demo(home: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "skillopt_sleep", "demo", *words],
+        cwd=home,
+        env={"HOME": str(home), "PATH": "/usr/bin:/bin", **variables},
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
     )
+
+
+def test_the_demo_without_options_learns_in_the_temporary_folder_of_the_system(
+    tmp_path: Path,
+) -> None:
+    done = demo(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Something was learnt" in done.stdout
+    assert "40 sessions (claude 40)" in done.stdout
+    # The folder is gone by now: nothing in it can be adopted.
+    assert "skillopt-sleep adopt" not in done.stdout
+    assert "skillopt-sleep demo --out" in done.stderr
+
+
+def test_the_demo_leaves_nothing_behind_and_says_that_it_is_simulated(tmp_path: Path) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    done = demo(tmp_path, "--json", TMPDIR=str(temporary))
     told = json.loads(done.stdout)
     assert told["accepted"] is True
     assert told["simulated"] is True
     assert "SIMULATED" in done.stderr
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [temporary]
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_folder_of_the_demo_that_cannot_be_made_is_refused_with_what_to_do() -> None:
+    with pytest.raises(StoreError, match="choose a new folder"), demo_place(Path("/proc/x")):
+        pass
 
 
 def test_the_demo_does_not_write_among_other_files(tmp_path: Path) -> None:
