@@ -9,7 +9,7 @@ import sqlite3
 import time
 import zlib
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -67,8 +67,6 @@ _SURROUNDINGS = (
     "interrupted",
 )
 """Words of SQLite about the disk, permissions and other processes; any other is about the file."""
-_USER_VERSION = slice(60, 64)
-"""Where `user_version` stands in a file of SQLite."""
 # Keys are hashes, so rows land all over the index: rare checkpoints write each page fewer times.
 _PAGES_IN_WAL = 4000
 # In files of this format that an earlier version wrote, there are no images apart.
@@ -410,17 +408,31 @@ class SqliteCache:
 
 
 def check_cache_format(path: Path) -> None:
-    """Refuse a file of another format, and leave it as it is.
+    """Refuse a file of another format, and leave it as it is."""
+    if rows := _rows_without_log(path, "PRAGMA user_version"):
+        _check_version(path, rows[0][0])
 
-    SQLite would take what is in its log (`-wal`) into the file when it closes it.
+
+def is_cache(path: Path) -> bool:
+    """Whether a file is a cache, of this format or an earlier one."""
+    return bool(_rows_without_log(path, "SELECT 1 FROM sqlite_schema WHERE name = 'rollouts'"))
+
+
+def _rows_without_log(path: Path, query: str) -> list[tuple[Any, ...]]:
+    """Rows of a file as it is without its log (`-wal`); none where it is no file of SQLite.
+
+    Immutable, because SQLite would otherwise take the log into the file when it closes it. By
+    SQLite, because a process that opens the file itself and closes it again loses all locks that
+    its connections hold on it, and a writer elsewhere then deletes the log under them.
     """
+    if not path.is_file():
+        return []
     try:
-        with path.open("rb") as file:
-            start = file.read(_USER_VERSION.stop)
-    except OSError:
-        return  # told when it is opened
-    if start.startswith(b"SQLite format 3\0") and len(start) == _USER_VERSION.stop:
-        _check_version(path, int.from_bytes(start[_USER_VERSION], "big", signed=True))
+        uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+        with closing(sqlite3.connect(uri, uri=True)) as db:
+            return db.execute(query).fetchall()
+    except sqlite3.Error:
+        return []  # told when it is opened
 
 
 def _check_version(path: Path, version: int) -> None:

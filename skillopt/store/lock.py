@@ -12,7 +12,7 @@ from typing import Final
 
 from skillopt.core.paths import not_a_folder
 from skillopt.errors import StoreError
-from skillopt.store.cache import check_cache_format
+from skillopt.store.cache import check_cache_format, is_cache
 from skillopt.store.events import check_log_format
 from skillopt.store.files import unwritable
 from skillopt.store.layout import Layout
@@ -23,7 +23,6 @@ _TEXT: Final = (
 )
 _IGNORED: Final = frozenset({".DS_Store", "Thumbs.db", "desktop.ini", ".gitkeep"})
 """Files that other programs leave in an empty folder."""
-_FIRST_PAGE: Final = 4096
 
 
 def check_folder(folder: Path) -> None:
@@ -56,7 +55,7 @@ def check_folder(folder: Path) -> None:
 def is_ours(folder: Path) -> bool:
     """Whether skillopt has worked in a folder before, in this version or an earlier one."""
     layout = Layout(folder)
-    return layout.mark.is_file() or _is_log(layout.events) or _is_cache(layout.cache)
+    return layout.mark.is_file() or _is_log(layout.events) or is_cache(layout.cache)
 
 
 def mark(folder: Path) -> None:
@@ -100,11 +99,6 @@ def _is_log(path: Path) -> bool:
     # An empty one: a run whose first line was being written, or was deleted as damaged.
     start = _start(path, 5)
     return start is not None and b'{"v":'.startswith(start)
-
-
-def _is_cache(path: Path) -> bool:
-    start = _start(path, _FIRST_PAGE)
-    return start is not None and start.startswith(b"SQLite format 3") and b"rollouts" in start
 
 
 def _start(path: Path, size: int) -> bytes | None:

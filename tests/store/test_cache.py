@@ -15,6 +15,7 @@ from skillopt.core.chat import Image, Message, Reply, ToolCall, Usage
 from skillopt.core.rollout import Failure, Rollout, Score, Trajectory
 from skillopt.errors import ModelError, StoreError
 from skillopt.store.cache import SqliteCache
+from skillopt.store.lock import check_folder, is_ours
 
 
 async def never() -> Rollout:
@@ -212,6 +213,7 @@ import asyncio, sys
 from pathlib import Path
 from support_store import INITIAL, keep_reply, keep_rollout, rollout
 from skillopt.store.cache import SqliteCache
+from skillopt.store.lock import check_folder, is_ours
 
 async def main():
     cache = SqliteCache(Path(sys.argv[1]))
@@ -468,3 +470,40 @@ async def test_a_file_without_a_table_of_images_gets_one(tmp_path: Path) -> None
     cache = SqliteCache(path)
     assert (await cache.rollout("l", partial(make, 2)))[0] == showing(2, "QUJD")
     cache.close()
+
+
+_THREE_CALLS = """
+import asyncio, sys
+from pathlib import Path
+from support_store import keep_reply
+from skillopt.store.cache import SqliteCache
+from skillopt.store.lock import check_folder, is_ours
+cache = SqliteCache(Path(sys.argv[1]))
+for number in range(3):
+    asyncio.run(keep_reply(cache, f"{sys.argv[2]}-{number}"))
+cache.close()
+"""
+
+
+def test_readers_that_come_and_go_take_no_lock_away_from_one_that_stays(tmp_path: Path) -> None:
+    path = tmp_path / "cache.sqlite"
+
+    def write(name: str) -> None:
+        argv = [sys.executable, "-c", _THREE_CALLS, str(path), name]
+        subprocess.run(argv, check=True, cwd=Path(__file__).parents[1])
+
+    def calls(cache: SqliteCache) -> int:
+        return sum(usage.calls for usage in cache.spent().values())
+
+    write("first")
+    with closing(SqliteCache(path, read_only=True)) as staying:
+        assert calls(staying) == 3
+        for number in range(3):
+            with closing(SqliteCache(path, read_only=True)) as passing:
+                assert calls(passing) == 3 * (number + 1)
+            check_folder(tmp_path)
+            assert is_ours(tmp_path)
+            write(f"later-{number}")
+            # The log of a file that is being read stays; a new one would be another file.
+            assert path.with_name("cache.sqlite-wal").exists()
+            assert calls(staying) == 3 * (number + 2)
