@@ -7,6 +7,7 @@ import string
 from collections import Counter, deque
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import islice
 from typing import Literal, TypeAlias
 
 from skillopt.core.intake import tagged
@@ -114,27 +115,50 @@ def _tokens(text: str, rule: WordRule) -> list[str]:
 
 
 _NUMBER = re.compile(
-    r"""(?P<sign>(?<![\w.)])[-+\u2212]\s?)?
-        [$€£¥]?\s?
-        (?P<digits>\d{1,3}(?:[,\u00a0\u202f]\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)
-        (?P<exponent>[eE][-+]?\d{1,3}(?!\d))?""",
+    r"""(?P<sign>(?<![\w.)])(?:[-+\u2212]\s?|\u2013))?
+        (?:[$€£¥]\s?)?
+        (?:(?P<whole>\d{1,3})\s(?=[1-9]\d?[/\u2044]\d))?
+        (?P<digits>\d{1,3}(?P<blank>[, \u00a0\u2009\u202f])\d{3}(?:(?P=blank)\d{3})*(?!\d)(?:\.\d+)?
+            |\d+(?:\.\d+)?|\.\d+)
+        (?P<exponent>[eE][-+]?\d{1,3}(?!\d))?
+        (?:[ ]?[/\u2044][ ]?(?P<below>\d+(?:\.\d+)?))?
+        (?P<more>[²³¹⁰-⁹¼-¾⅐-⅞]|(?:[-+\u2212\u2013:/^*\u00d7x,.]{1,2}[({]?-?\d[\d.,]*[)}]?)+)?""",
     re.VERBOSE | re.ASCII,
 )
+_FRACTION = re.compile(r"\\[dt]?frac\s?\{(-?\d{1,400})\}\s?\{(\d{1,400})\}", re.ASCII)
 _LONGEST_NUMBER = 400
 
 
 def number(text: str) -> Fraction | None:
     """The last number in a text.
 
-    Thousands separators, currency signs and a percent sign are dropped: 12.5% is 12.5.
+    Thousands separators, currency signs and a percent sign are dropped: 12.5% is 12.5. Fractions
+    are numbers (7/2, 1 1/2). Digits that go on as a date, time, range, power or list (10:30, 2^10,
+    1,5) are none.
     """
-    last = deque(_NUMBER.finditer(text), maxlen=1)
-    if not last or len(last[0][0]) > _LONGEST_NUMBER:
+    last = deque(_NUMBER.finditer(_with_slashes(text)), maxlen=1)
+    return _value(last[0]) if last else None
+
+
+def only_number(text: str) -> Fraction | None:
+    """The one number in a text; None where it has none or several."""
+    found = list(islice(_NUMBER.finditer(_with_slashes(text)), 2))
+    return _value(found[0]) if len(found) == 1 else None
+
+
+def _with_slashes(text: str) -> str:
+    return _FRACTION.sub(r" \1/\2", text)
+
+
+def _value(found: re.Match[str]) -> Fraction | None:
+    if found["more"] or len(found[0]) > _LONGEST_NUMBER:
         return None
-    parts = last[0]
-    digits = re.sub(r"[,\u00a0\u202f]", "", parts["digits"])
-    value = Fraction(f"{digits}{parts['exponent'] or ''}")
-    return value if (parts["sign"] or "+")[0] == "+" else -value
+    digits = found["digits"].replace(found["blank"] or ",", "")
+    below = Fraction(found["below"] or 1)
+    if not below:
+        return None
+    value = Fraction(found["whole"] or 0) + Fraction(f"{digits}{found['exponent'] or ''}") / below
+    return value if (found["sign"] or "+")[0] == "+" else -value
 
 
 def numeric(prediction: str, golds: Sequence[str], tolerance: float = 0.0) -> bool:
@@ -143,7 +167,7 @@ def numeric(prediction: str, golds: Sequence[str], tolerance: float = 0.0) -> bo
     if ours is None:
         return False
     slack = Fraction(str(tolerance))
-    wanted = [value for gold in golds if (value := number(gold)) is not None]
+    wanted = [value for gold in golds if (value := only_number(gold)) is not None]
     return any(abs(ours - value) <= slack * abs(value) for value in wanted)
 
 

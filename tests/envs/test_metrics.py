@@ -92,7 +92,15 @@ def test_containing_looks_anywhere_in_the_answer():
         ("1.5e3", "1500"),
         (".5", "0.5"),
         ("3 + 4 = 7 apples.", "7"),
-        ("2020-05", "5"),
+        ("\u20135", "-5"),
+        ("Total \u2013 5", "5"),
+        ("1 000", "1000"),
+        ("12\u2009345.5", "12345.5"),
+        ("7/2", "7/2"),
+        ("- 7 / 2", "-7/2"),
+        ("1 1/2", "3/2"),
+        (r"\frac{7}{2}", "7/2"),
+        (r"1\dfrac{1}{2}", "3/2"),
         ("9007199254740993", "9007199254740993"),
     ],
 )
@@ -100,9 +108,35 @@ def test_a_number_is_read_as_people_write_it(text: str, value: str):
     assert metrics.number(text) == Fraction(value)
 
 
-@pytest.mark.parametrize("text", ["", "none", "$", "1" * 500])
+@pytest.mark.parametrize("text", ["", "none", "$", "1" * 500, "3/0"])
 def test_what_is_no_number_is_none(text: str):
     assert metrics.number(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "10:30",
+        "2^10",
+        "2^{10}",
+        "10²",
+        "2½",
+        "2023-05-03",
+        "05/03/2023",
+        "3\u20135",
+        "1,5",
+        "1.2.3",
+    ],
+)
+def test_digits_that_go_on_as_something_else_are_no_number(text: str):
+    assert metrics.number(text) is None
+    assert not metrics.numeric(text, [text])
+
+
+@pytest.mark.parametrize("gold", ["2 and 3", "3 of 5", "May 3, 2024", "5-3=2"])
+def test_a_reference_with_several_numbers_matches_nothing(gold: str):
+    assert metrics.only_number(gold) is None
+    assert not metrics.numeric(gold, [gold])
 
 
 def test_a_huge_exponent_does_not_hang():

@@ -145,8 +145,13 @@ async def _numeric(answer: str, expected: _Expected) -> Score:
 
 
 def _no_number(expected: _Expected) -> str | None:
-    bad = next((gold for gold in expected.answers if metrics.number(gold) is None), None)
-    return None if bad is None else f"{bad!r} is not a number"
+    bad = next((gold for gold in expected.answers if metrics.only_number(gold) is None), None)
+    if bad is None:
+        return None
+    return (
+        f"{bad!r} is not one number (1200.5, 1,000 and 1/2 are); for dates, times, lists and other "
+        "texts, set env.scorer=exact"
+    )
 
 
 async def _choice(answer: str, expected: _Expected) -> Score:
