@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import cast
 
 from skillopt.api import check_async, doctor_async, estimate_async
-from skillopt.app.costs import Estimate
+from skillopt.app.costs import CALLS_FACTOR, TOKENS_FACTOR, Estimate
 from skillopt.config.load import load_config
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
@@ -73,19 +73,21 @@ async def _answer(what: str, config: Config, secrets: Secrets) -> dict[str, obje
 def _estimated(costs: Estimate) -> dict[str, object]:
     dollars = costs.dollars
     return {
-        "calls": _range(costs.calls.likely(2)),
-        "tokens": _range(costs.tokens.likely(3)),
-        "seconds": _range(costs.seconds.likely(3)),
-        "dollars": None if dollars is None else _range(dollars.likely(3)),
+        "calls": _range(costs.calls.likely(CALLS_FACTOR)),
+        "tokens": _range(costs.tokens.likely(TOKENS_FACTOR)),
+        "seconds": _range(costs.seconds.likely(TOKENS_FACTOR)),
+        "dollars": None if dollars is None else _range(dollars.likely(TOKENS_FACTOR)),
         "unpriced": costs.unpriced,
         "warnings": costs.warnings,
         "roles": [
             {
                 "role": line.role,
-                "calls": _range(line.calls.likely(2)),
-                "input": _range(line.input.likely(3)),
-                "output": _range(line.output.likely(3)),
-                "dollars": None if (paid := costs.cost(line)) is None else _range(paid.likely(3)),
+                "calls": _range(line.calls.likely(CALLS_FACTOR)),
+                "input": _range(line.input.likely(TOKENS_FACTOR)),
+                "output": _range(line.output.likely(TOKENS_FACTOR)),
+                "dollars": None
+                if (paid := costs.cost(line)) is None
+                else _range(paid.likely(TOKENS_FACTOR)),
             }
             for line in costs.roles
         ],

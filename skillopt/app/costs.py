@@ -13,6 +13,10 @@ from skillopt.core.extras import install_command
 from skillopt.model.budget import Limits
 from skillopt.model.prices import Price, Tariff, has_list, listed
 
+CALLS_FACTOR: Final = 2.0
+TOKENS_FACTOR: Final = 3.0
+"""How far off the likely range of calls, and of tokens, dollars and time, goes."""
+
 
 @dataclass(frozen=True, slots=True)
 class CostLine:
@@ -27,14 +31,14 @@ class CostLine:
     seconds: Range = NONE
     """Of wall-clock time."""
 
-    def perhaps(self) -> CostLine:
+    def perhaps(self, chance: float) -> CostLine:
         """The same phase, if it comes up at all."""
         return replace(
             self,
-            calls=self.calls.perhaps(),
-            input=self.input.perhaps(),
-            output=self.output.perhaps(),
-            seconds=self.seconds.perhaps(),
+            calls=self.calls.perhaps(chance),
+            input=self.input.perhaps(chance),
+            output=self.output.perhaps(chance),
+            seconds=self.seconds.perhaps(chance),
         )
 
     def __add__(self, other: CostLine) -> CostLine:

@@ -23,7 +23,7 @@ from skillopt.app.run_spec import RunSpec
 from skillopt.app.speculating import speculates
 from skillopt.app.speed import Speed, speed_of
 from skillopt.config.schema import Role, RoleModel
-from skillopt.core.costs import PartCost, Range, StepSize
+from skillopt.core.costs import NONE, PartCost, Range, StepSize
 from skillopt.core.rules import rules_in
 from skillopt.core.task import Task
 from skillopt.core.tokens import estimate as tokens_in
@@ -55,6 +55,10 @@ _JUDGED = 300
 """Tokens of a judge's instructions."""
 _EDIT = 40
 """Tokens that an edit adds to a skill at most, as a rule."""
+_KEPT = 0.25
+"""Share of the edits that a step may make by which the skill grows, as a rule."""
+_UNSOLVED = 0.3
+"""Share of the tasks that a later epoch looks at where solved ones are not attempted again."""
 _MEMORY = 4000
 """Tokens of lessons and history at most."""
 
@@ -101,36 +105,55 @@ class CostModel:
             if role not in self.spec.supplied.models:
                 yield CostLine("preflight", role, Range(1, 1), Range(4, 40), Range(1, 16))
         first = self.val * max(self.evidence.replicates, self.evidence.initial)
-        yield from self._attempts("initial skill on val", Range(first, first), edits=0)
+        yield from self._attempts("initial skill on val", Range(first, first), NONE)
 
     def moves(self, moves: Sequence[Move], fruitless: int = 0) -> Iterator[CostLine]:
         """Every phase of these moves, after so many steps in a row that changed nothing."""
-        patience, edits = self.spec.plan.patience, 0
+        chances = _Chances(self.spec.plan.patience, fruitless)
+        edits = NONE
         for move in moves:
-            match move:
-                case Step():
-                    fruitless += 1
-                    size = self._size(move.batches, move.budget)
-                    lines = self._step(move, size, edits)
-                    sure = patience == 0 or fruitless <= patience
-                    yield from lines if sure else (line.perhaps() for line in lines)
-                    edits += self.parts.optimizer.used(size)
-                    yield from self._candidate(edits, self.spec.config.optimizer.candidates)
-                    yield from self._ahead(self.spec.plan.after(move), edits)
-                case MetaReflection():
-                    size = self._size((), move.budget)
-                    if self.parts.meta_reflector is not None:
-                        yield from self._told(self.parts.meta_reflector.cost(size), edits)
-                    edits += size.allowed
-                    yield from self._candidate(edits, 1)
-                case Pruning(tasks=tasks):
-                    yield from self._pruning(len(tasks), edits)
-                    yield from self._candidate(edits, 0)
-                case EpochEnd():
-                    yield from self._epoch(move, edits)
-                case FinalTest(tasks):
-                    once = len(tasks) * self.evidence.replicates
-                    yield from self._attempts("final test", Range(once, 3 * once, 2 * once), edits)
+            if isinstance(move, FinalTest):
+                once = len(move.tasks) * self.evidence.replicates
+                yield from self._attempts("final test", Range(once, 3 * once, 2 * once), edits)
+                continue
+            sure, chance = chances.sure, chances.coming
+            for line in self._move(move, edits):
+                yield line if sure else line.perhaps(chance)
+            if isinstance(move, Step):
+                chances.step()
+            edits += self._grown(move).perhaps(chance)
+
+    def _move(self, move: Move, edits: Range) -> Iterator[CostLine]:
+        """What a move takes, after so many edits."""
+        grown = edits + self._grown(move)
+        match move:
+            case Step():
+                yield from self._step(move, self._size(move.batches, move.budget), edits)
+                yield from self._candidate(grown, self.spec.config.optimizer.candidates)
+                yield from self._ahead(self.spec.plan.after(move), grown)
+            case MetaReflection():
+                size = self._size((), move.budget)
+                if self.parts.meta_reflector is not None:
+                    yield from self._told(self.parts.meta_reflector.cost(size), edits)
+                yield from self._candidate(grown, 1)
+            case Pruning(tasks=tasks):
+                yield from self._pruning(len(tasks), edits)
+                yield from self._candidate(edits, 0)
+            case EpochEnd():
+                yield from self._epoch(move, edits)
+            case FinalTest():
+                return
+
+    def _grown(self, move: Move) -> Range:
+        """By how many edits the skill is longer after a move."""
+        match move:
+            case Step():
+                most = self.parts.optimizer.used(self._size(move.batches, move.budget))
+            case MetaReflection():
+                most = self._size((), move.budget).allowed
+            case _:
+                most = 0
+        return Range(0, most, most * _KEPT)
 
     def _size(self, batches: Sequence[Sequence[Task]], budget: int | None = None) -> StepSize:
         gradient = self.spec.config.gradient
@@ -144,7 +167,7 @@ class CostModel:
             unscored=self.spec.config.evaluation.max_failure_share,
         )
 
-    def _told(self, costs: Iterable[PartCost], edits: int) -> Iterator[CostLine]:
+    def _told(self, costs: Iterable[PartCost], edits: Range) -> Iterator[CostLine]:
         """What the parts tell, in tokens and time."""
         for cost in costs:
             if cost.prompt or cost.role == "optimizer":
@@ -152,28 +175,32 @@ class CostModel:
             else:
                 yield from self._attempts(cost.phase, cost.calls, edits + cost.edits)
 
-    def _step(self, move: Step, size: StepSize, edits: int) -> Iterator[CostLine]:
-        # In a later epoch all attempts are known already if the skill has not changed meanwhile.
-        least = size.tasks if move.epoch == 1 else 0
-        rollouts = Range(least, size.tasks, _AGAIN * size.tasks)
+    def _step(self, move: Step, size: StepSize, edits: Range) -> Iterator[CostLine]:
+        rollouts, costs = Range(size.tasks, size.tasks), self.parts.optimizer.cost(size)
+        if move.epoch > 1:
+            # All attempts are known already if the skill has not changed meanwhile.
+            rollouts = rollouts.perhaps(_AGAIN)
+            if not self.spec.config.train.repeat_solved:
+                rollouts = rollouts.perhaps(_UNSOLVED)
+                costs = (cost.perhaps(_UNSOLVED) for cost in costs)
         yield from self._attempts("rollout", rollouts, edits)
-        yield from self._told(self.parts.optimizer.cost(size), edits)
+        yield from self._told(costs, edits)
         halving = halving_schedule(self.spec.config)
         if halving is None or move.budget == 0:
             return
         candidates = self.spec.config.optimizer.candidates
         screened, compared = halving.most_attempts(candidates, size.tasks, self.val)
-        grown = edits + self.parts.optimizer.used(size)
+        grown = edits + self._grown(move)
         yield from self._attempts("screening", Range(0, screened), grown)
         yield from self._attempts("race on val", Range(0, compared, _SELDOM * compared), grown)
 
-    def _pruning(self, tasks: int, edits: int) -> Iterator[CostLine]:
+    def _pruning(self, tasks: int, edits: Range) -> Iterator[CostLine]:
         """Every rule alone, then one after the other; the whole skill on what speaks for each."""
-        rules = len(rules_in(self.spec.skill)) + edits
+        rules = len(rules_in(self.spec.skill)) + edits.high
         most = rules * tasks + rules * tasks + (tasks + rules * (tasks // 2))
         return self._attempts("leave one out", Range(0, most), edits)
 
-    def _candidate(self, edits: int, texts: int) -> Iterator[CostLine]:
+    def _candidate(self, edits: Range, texts: int) -> Iterator[CostLine]:
         """What meets the gate, after so many texts that may be too long."""
         if self.parts.shortener is not None:
             calls = Range(0, texts, _SELDOM * texts)
@@ -182,13 +209,13 @@ class CostModel:
         gate = Range(0, self.val * self.evidence.most_attempts, once)
         yield from self._attempts("gate on val", gate, edits)
 
-    def _ahead(self, following: Move | None, edits: int) -> Iterator[CostLine]:
+    def _ahead(self, following: Move | None, edits: Range) -> Iterator[CostLine]:
         """Attempts under a skill that is then replaced."""
         if isinstance(following, Step) and speculates(self.spec.config):
             tasks = sum(map(len, following.batches))
             yield from self._attempts("speculative rollout", Range(0, tasks, 0.1 * tasks), edits)
 
-    def _epoch(self, move: EpochEnd, edits: int) -> Iterator[CostLine]:
+    def _epoch(self, move: EpochEnd, edits: Range) -> Iterator[CostLine]:
         if not move.tasks:
             return
         compared = 2 * (len(move.tasks) + len(move.spare))
@@ -196,13 +223,13 @@ class CostModel:
         reviewer = self.parts.reviewer
         yield from self._told(reviewer.cost(self._size([move.tasks]), last=move.last), edits)
         if reviewer.guides:
-            yield from self._candidate(edits + 4, 1)
+            yield from self._candidate(edits + Range(0, 4, 1), 1)
 
-    def _skill(self, edits: int) -> Range:
+    def _skill(self, edits: Range) -> Range:
         now = tokens_in(self.spec.skill.render())
-        return Range(0.5 * now, now + edits * _EDIT, now + edits * _EDIT / 4)
+        return Range(0.5 * now, now + edits.high * _EDIT, now + edits.expected * _EDIT / 2)
 
-    def _attempts(self, phase: str, count: Range, edits: int) -> Iterator[CostLine]:
+    def _attempts(self, phase: str, count: Range, edits: Range) -> Iterator[CostLine]:
         skill, task, own = self._skill(edits), self.shared + self.own, self.own
         asked = skill + Range(0.8 * task, 1.2 * task, task)
         # The skill and the instructions come first, the same in every attempt under one skill.
@@ -231,7 +258,7 @@ class CostModel:
         seconds = self.speeds[role].seconds(count, new or asked, answer, workers)
         return CostLine(phase, role, count, count * asked, count * answer, seconds)
 
-    def _question(self, cost: PartCost, edits: int) -> CostLine:
+    def _question(self, cost: PartCost, edits: Range) -> CostLine:
         fixed = tokens_in(self.spec.prompts.text(cost.prompt)) if cost.prompt else 0
         skill = self._skill(edits)
         # Two skills are shown where they are compared.
@@ -245,6 +272,32 @@ class CostModel:
             most = max(answer.high, 500 + skill.high)
             answer = Range(min(answer.low, skill.low), most, answer.expected + skill.expected)
         return self._line(cost.phase, "optimizer", cost.calls, asked, answer)
+
+
+class _Chances:
+    """How likely further steps are, where some in a row that change nothing end a run."""
+
+    def __init__(self, patience: int, fruitless: int) -> None:
+        self._patience = patience
+        self._surely = patience - fruitless
+        self._after = [0.0] * max(1, patience)
+        """That the run goes on and its last steps changed nothing, by the number of these."""
+        self._after[min(fruitless, len(self._after) - 1)] = 1.0
+
+    @property
+    def sure(self) -> bool:
+        """Whether the next step comes in any case."""
+        return self._patience == 0 or self._surely > 0
+
+    @property
+    def coming(self) -> float:
+        return sum(self._after)
+
+    def step(self) -> None:
+        self._surely -= 1
+        if self._patience:
+            fruitful = CANDIDATES * self.coming
+            self._after = [fruitful, *((1 - CANDIDATES) * chance for chance in self._after[:-1])]
 
 
 def answer_tokens(role: RoleModel) -> Range:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from math import ceil
 
-from skillopt.app.costs import Estimate, summed_lines
+from skillopt.app.costs import CALLS_FACTOR, TOKENS_FACTOR, Estimate, summed_lines
 from skillopt.app.estimate import cost_model
 from skillopt.app.run_spec import RunSpec
 from skillopt.core.chat import Usage
@@ -26,7 +26,7 @@ _BYTES = 4
 
 
 async def rest(spec: RunSpec) -> Remaining | None:
-    """What the run in its directory has still to take, from where it stands there.
+    """What the run in its directory will likely still take, from where it stands there.
 
     None when a task cannot be opened: that must not hide why the run has ended.
     """
@@ -36,12 +36,13 @@ async def rest(spec: RunSpec) -> Remaining | None:
 
 
 def _less(ahead: Estimate, kept: Usage) -> Remaining:
-    def less(estimated: Range, paid: float) -> tuple[float, float]:
-        return max(0.0, estimated.low - paid), max(0.0, estimated.high - paid)
+    def less(estimated: Range, factor: float, paid: float) -> tuple[float, float]:
+        likely = estimated.likely(factor)
+        return max(0.0, likely.low - paid), max(0.0, likely.high - paid)
 
-    calls = less(ahead.calls, kept.calls)
-    tokens = less(ahead.tokens, kept.input + kept.output)
-    dollars = None if ahead.dollars is None else less(ahead.dollars, kept.dollars)
+    calls = less(ahead.calls, CALLS_FACTOR, kept.calls)
+    tokens = less(ahead.tokens, TOKENS_FACTOR, kept.input + kept.output)
+    dollars = ahead.dollars and less(ahead.dollars, TOKENS_FACTOR, kept.dollars)
     return Remaining(
         (round(calls[0]), ceil(calls[1])),
         (round(tokens[0]), ceil(tokens[1])),
@@ -77,7 +78,7 @@ def _spent(layout: Layout) -> tuple[dict[tuple[str, str, str], Usage], Usage]:
 
 
 def raised(spec: RunSpec, left: Remaining) -> Mapping[str, str]:
-    """Those of the limits that the rest may exceed, by key, as high as it may come to.
+    """Those of the limits that the rest likely exceeds, by key, as high as it may likely come to.
 
     Some room is added for what a single call sets aside and does not take.
     """

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from skillopt.api import estimate, prepare
-from skillopt.app.costs import CostLine, Estimate, missing_prices
+from skillopt.app.costs import (
+    CALLS_FACTOR,
+    TOKENS_FACTOR,
+    CostLine,
+    Estimate,
+    missing_prices,
+)
 from skillopt.app.estimate import CANDIDATES, answer_tokens
 from skillopt.app.run_spec import RunSpec
 from skillopt.app.speed import Speed, speed_of
@@ -22,9 +28,9 @@ _NOTE = (
     "{answers}, reasoning models may need\n"
     "more; no retries. Input tokens come from the real prompts and data (characters / 4)."
 )
+_FAR = 20
+"""An upper bound so many times the expected value says nothing."""
 _TIME = "Time: about {expected} ({low} to {high}), a rough figure. Assumed:"
-_CALLS, _TOKENS, _SECONDS = 2.0, 3.0, 3.0
-"""How far off the likely range goes, as a factor."""
 
 
 def show_estimate(session: Session) -> None:
@@ -33,11 +39,20 @@ def show_estimate(session: Session) -> None:
     costs, screen = estimate(spec), command.screen
     for warning in costs.warnings:
         screen.warn(warning)
-    bounds = f"At least and at most: {spans(costs.calls, costs.tokens, costs.dollars)}."
-    screen.show(_phases(costs), "", bounds, "", _note(spec), "", _time(spec, costs))
+    screen.show(_phases(costs), "", _bounds(costs), "", _note(spec), "", _time(spec, costs))
     for note in _price_notes(spec, costs):
         screen.show("", note)
     screen.tell(f"next: {session.given.command('train', {})}")
+
+
+def _bounds(costs: Estimate) -> str:
+    """The bounds of the plan, where the upper one says anything."""
+    if costs.calls.high <= _FAR * costs.calls.expected:
+        return f"At least and at most: {spans(costs.calls, costs.tokens, costs.dollars)}."
+    return (
+        f"At least {costs.calls.low:,.0f} calls. The plan allows far more than is likely: to bound "
+        "what a run\ntakes, set limits.calls, limits.tokens or limits.dollars."
+    )
 
 
 def _phases(costs: Estimate) -> Table:
@@ -60,8 +75,8 @@ def _is_priced(costs: Estimate) -> bool:
 
 def one_line(costs: Estimate) -> str:
     """`about 12 min, 312-700 calls, 400k-1.6M tokens, $0.10-$0.40`: the likely ranges."""
-    dollars = None if costs.dollars is None else costs.dollars.likely(_TOKENS)
-    likely = spans(costs.calls.likely(_CALLS), costs.tokens.likely(_TOKENS), dollars)
+    dollars = None if costs.dollars is None else costs.dollars.likely(TOKENS_FACTOR)
+    likely = spans(costs.calls.likely(CALLS_FACTOR), costs.tokens.likely(TOKENS_FACTOR), dollars)
     return f"about {duration(costs.seconds.expected)}, {likely}"
 
 
@@ -73,7 +88,7 @@ def _note(spec: RunSpec) -> str:
 
 
 def _time(spec: RunSpec, costs: Estimate) -> str:
-    likely = costs.seconds.likely(_SECONDS)
+    likely = costs.seconds.likely(TOKENS_FACTOR)
     expected, low, high = map(duration, (likely.expected, likely.low, likely.high))
     speeds = {role: _speed(speed_of(spec.config.model.role(role)), spec) for role in spec.roles}
     assumed = [
@@ -126,9 +141,9 @@ def _cells(line: CostLine, costs: Estimate) -> list[str]:
     return [
         line.phase or "all",
         line.role,
-        _with_span(line.calls.likely(_CALLS), _whole),
-        _with_span(line.input.likely(_TOKENS), _rounded),
-        _with_span(line.output.likely(_TOKENS), _rounded),
+        _with_span(line.calls.likely(CALLS_FACTOR), _whole),
+        _with_span(line.input.likely(TOKENS_FACTOR), _rounded),
+        _with_span(line.output.likely(TOKENS_FACTOR), _rounded),
         *([_likely_dollars(costs.cost(line))] if _is_priced(costs) else []),
     ]
 
@@ -136,7 +151,7 @@ def _cells(line: CostLine, costs: Estimate) -> list[str]:
 def _likely_dollars(dollars: Range | None) -> str:
     if dollars is None:
         return "unknown"
-    likely = dollars.likely(_TOKENS)
+    likely = dollars.likely(TOKENS_FACTOR)
     return _with_span(likely, _money(likely)) if dollars.high else "free"
 
 

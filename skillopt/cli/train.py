@@ -88,9 +88,10 @@ def _onwards(spec: RunSpec, again: CommandLine) -> str:
         return ""
     dollars = None if left.dollars is None else Range(*left.dollars)
     size = spans(Range(*left.calls), Range(*left.tokens), dollars)
+    higher = raised(spec, left)
     return (
         f"\nEstimate for the rest of the run: {size}.\n"
-        f"To resume with a higher limit: {again.command('train', raised(spec, left))}"
+        f"To resume{' with a higher limit' if higher else ''}: {again.command('train', higher)}"
     )
 
 

@@ -35,9 +35,9 @@ class Range:
         expected = self.expected * other.expected
         return Range(self.low * other.low, self.high * other.high, expected)
 
-    def perhaps(self) -> Range:
+    def perhaps(self, chance: float = 0.5) -> Range:
         """The same range for something that may not happen: the lower bound is 0."""
-        return Range(0, self.high, self.expected / 2)
+        return Range(0, self.high, self.expected * chance)
 
     def likely(self, factor: float) -> Range:
         """The expected value divided and multiplied by a factor, within the bounds."""
@@ -62,8 +62,8 @@ class PartCost:
     """Tokens that such a question shows at most, besides prompt, skill and memory."""
     whole: bool = False
     """Whether the answer holds a whole body, and not just what is to change in it."""
-    edits: int = 0
-    """For attempts: edits by which the skill may be longer than the current one."""
+    edits: Range = NONE
+    """For attempts: edits by which the skill is longer than the current one."""
     asked: Range | None = None
     """Tokens of a question, where it shows neither skill nor memory."""
     answer: Range | None = None
@@ -71,8 +71,8 @@ class PartCost:
     role: Literal["optimizer", "target"] | None = None
     """None: as `prompt` says."""
 
-    def perhaps(self) -> PartCost:
-        return replace(self, calls=self.calls.perhaps())
+    def perhaps(self, chance: float = 0.5) -> PartCost:
+        return replace(self, calls=self.calls.perhaps(chance))
 
     def times(self, number: int) -> PartCost:
         return replace(self, calls=self.calls * Range(number, number))

@@ -262,7 +262,7 @@ class Warned:
 
 @dataclass(frozen=True, slots=True)
 class Remaining:
-    """Estimate for the rest of a run, each as minimum and maximum."""
+    """Estimate for the rest of a run: likely ranges."""
 
     calls: tuple[int, int]
     tokens: tuple[int, int]

@@ -67,7 +67,9 @@ class Credit:
         tried = size.proposals
         halving = 2 * (self.trial_probes + ALIKE * tried) * (2 + 2 * ceil(log2(tried + 1)))
         most = halving + 8 * self.trial_tasks * tried
-        yield PartCost("trial", Range(0, most, min(most, 1.5 * size.tasks)), edits=tried)
+        # Most of what is proposed is a wording of the same few rules, or goes at once.
+        edits = Range(0, tried, min(tried, size.used))
+        yield PartCost("trial", Range(0, most, min(most, size.tasks)), edits=edits)
 
     async def __call__(
         self,

@@ -21,6 +21,8 @@ from skillopt.optimizer.pipeline import Pipeline
 
 IDLE = 3
 """So many rounds in a row that change nothing end a step; each is shown less at a time."""
+LATER = 0.15
+"""What a later round takes of what the first one takes, as a rule."""
 PER_TASK = 3
 """Attempts that a failed task takes in a round, at most as a rule: until an edit has credit."""
 
@@ -146,8 +148,9 @@ class Rounds:
         """Later rounds look only at what is left."""
         yield from self.pipeline.cost(size)
         for _ in range(self.most - 1):
-            yield PartCost("next round", Range(0, size.tasks, 0.2 * size.tasks), edits=size.allowed)
-            yield from (cost.perhaps().perhaps() for cost in self.pipeline.cost(size))
+            again = Range(0, size.tasks, 0.05 * size.tasks)
+            yield PartCost("next round", again, edits=Range(0, size.allowed))
+            yield from (cost.perhaps(LATER) for cost in self.pipeline.cost(size))
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class Trial:
         together = (_EXCHANGES + 1) * size.used
         most = self.trial_tasks * (alone + together)
         # As a rule there are few proposals.
-        yield PartCost("trial", Range(0, most, 0.05 * most), edits=size.used)
+        yield PartCost("trial", Range(0, most, 0.05 * most), edits=Range(0, size.used))
 
     async def __call__(
         self,

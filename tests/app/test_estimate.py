@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from support_runs import Job, make_data
 
-from skillopt.api import estimate, estimate_async
+from skillopt.api import estimate, estimate_async, train_async
+from skillopt.app.costs import CALLS_FACTOR, TOKENS_FACTOR
+from skillopt.core.chat import Usage
 from skillopt.core.costs import Range
 from skillopt.errors import ConfigError
 from skillopt.store.cache import SqliteCache
@@ -110,6 +112,39 @@ async def test_what_is_really_called_lies_within_the_range(mode: str, tmp_path: 
     for role, found in ranges.items():
         assert within(calls[role], found), (role, calls[role], found)
     assert within(sum(calls.values()), before.calls.likely(2)), (calls, before.calls)
+
+
+RECIPE: dict[str, dict[str, object]] = {
+    "as it is": {},
+    "small batches": {"train.batch_size": 10},
+    "patience": {"train.patience": 2},
+}
+
+
+@pytest.mark.parametrize("changed", RECIPE)
+async def test_the_recipe_takes_about_what_was_expected(changed: str, tmp_path: Path) -> None:
+    data = make_data(tmp_path / "data", (60, 30, 30))
+    settings = {
+        "model.backend": "openai_compatible",
+        "model.target": "simulated-target",
+        "model.optimizer": "simulated-optimizer",
+        "env.name": "custom",
+        "env.split_mode": "split_dir",
+        "env.split_dir": str(data),
+        **RECIPE[changed],
+    }
+    async with Simulator(seed=1) as sim:
+        settings["model.base_url"] = sim.url
+        before = await estimate_async(skill=initial_skill(), settings=settings)
+        await train_async(
+            skill=initial_skill(), settings=settings, out=tmp_path / "run", progress=False
+        )
+    cache = SqliteCache(tmp_path / "run" / "cache.sqlite", read_only=True)
+    spent = sum(cache.spent().values(), Usage())
+    cache.close()
+    assert within(spent.calls, before.calls.likely(CALLS_FACTOR)), (spent, before.calls)
+    tokens = spent.input + spent.output
+    assert within(tokens, before.tokens.likely(TOKENS_FACTOR)), (spent, before.tokens)
 
 
 def test_the_likely_range_is_narrow_and_inside_the_bounds(tmp_path: Path) -> None:
