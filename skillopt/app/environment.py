@@ -36,11 +36,9 @@ from skillopt.datasets.splits import (
     without,
 )
 from skillopt.errors import ConfigError, PartError
-from skillopt.store.packages import read_skill
+from skillopt.store.packages import BLANK, read_skill
 
-BLANK = "blank"
 _PATHS = ("data_path", "split_dir", "skill_init", "prompts")
-"""What `env.skill_init` says when the start is meant to be an empty document."""
 _SHOWN = 5
 _FEW = 20
 """Val items below which a gate sees luck more than gains."""
@@ -97,6 +95,7 @@ def open_environment(
         kind = _kind(config)
         settings = settings_for(kind.Settings, config, also=setting_names(config, harness))
         if splits is None:
+            _refuse_two_sources(config)
             _refuse_ids(config, kind)
             splits = _own_splits(config, kind, settings) or read_splits(config, needs, kind)
         rows = require(limit(splits, config.env.limit), needs)
@@ -248,6 +247,22 @@ def _kind(config: Config) -> EnvironmentKind:
     return ENVIRONMENTS.load(name)
 
 
+def _refuse_two_sources(config: Config) -> None:
+    env = config.env
+    if not (env.data_path and env.split_dir):
+        return
+    key, used, other = (
+        ("data_path", env.split_dir, "ratio")
+        if env.split_mode == "split_dir"
+        else ("split_dir", env.data_path, "split_dir")
+    )
+    raise config.complaint(
+        f"env.{key}",
+        f"has no effect with env.split_mode={env.split_mode}, which uses {used}; set "
+        f"env.split_mode={other} as well, or remove it",
+    )
+
+
 def _refuse_ids(config: Config, kind: EnvironmentKind) -> None:
     """Say how to get the items, where there are only their ids or nothing at all."""
     folder = config.path("env.split_dir")
@@ -362,8 +377,6 @@ def with_found_paths(config: Config) -> Config:
 
 def initial_skill(config: Config, shipped: Path | None) -> Skill:
     """The skill to start from: a file or folder, the environment's own, or an empty one."""
-    if config.env.skill_init == BLANK:
-        return Skill()
     path = config.path("env.skill_init") or shipped
     if path is None:
         raise config.complaint(

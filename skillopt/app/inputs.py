@@ -25,7 +25,7 @@ from skillopt.datasets.rows import Row, rows_of
 from skillopt.datasets.splits import AUTO, Splits, by_ratio
 from skillopt.errors import ConfigError
 from skillopt.model.scripted import PlainCallable, from_callable
-from skillopt.store.packages import read_skill
+from skillopt.store.packages import BLANK, read_skill
 
 Rows: TypeAlias = Sequence[Mapping[str, object]]
 ModelLike: TypeAlias = str | PlainCallable
@@ -37,8 +37,8 @@ ScorerLike: TypeAlias = str | Callable[..., object]
 ProposerLike: TypeAlias = str | Proposer | Sequence[str | Proposer]
 """The name of a proposer, an object or an async function that is one, or several of these."""
 SkillLike: TypeAlias = str | Path | None
-"""The path of a document or of a package folder, the text of a document, or None for the skill of
-the configuration."""
+"""The path of a document or of a package folder, the text of a document, `blank` for an empty one,
+or None for the skill of the configuration."""
 
 
 class EvalInputs(TypedDict, total=False):
@@ -185,13 +185,18 @@ def in_use(inputs: Inputs) -> Generator[None, None, None]:
 
 
 def given_skill(skill: SkillLike) -> Skill | None:
-    """A path is read; so is a text of one line that names a document or a package's folder."""
+    """A path is read; so is a text of one line that names a document or a package's folder.
+
+    `blank` is an empty document.
+    """
     match skill:
         case None:
             return None
         case Path():
             return read_skill(skill)
-        case str() if "\n" not in skill and (skill.endswith(".md") or _is_package(skill)):
+        case str() if "\n" not in skill and (
+            skill == BLANK or skill.endswith(".md") or _is_package(skill)
+        ):
             return read_skill(Path(skill))
         case str():
             return Skill.parse(skill)

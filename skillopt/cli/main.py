@@ -121,7 +121,7 @@ def train(session: Session, **_: object) -> None:
 
 @_settings_command("eval", "Evaluate a skill on a data split.")
 @click.option(
-    "--skill", type=_FILE, required=True, help="Skill file or skill package folder to evaluate."
+    "--skill", type=_FILE, required=True, help="Skill file or package folder; `blank`: none."
 )
 @click.option("--split", default="all", show_default=True, help="Split: train, val, test or all.")
 @click.option(

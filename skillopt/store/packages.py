@@ -10,20 +10,24 @@ from skillopt.core.paths import similar_path
 from skillopt.core.skill import FOLDER, MAIN, MOST, Reference, Skill
 from skillopt.errors import SkillError
 
+BLANK = "blank"
+"""What is given instead of a path for an empty document."""
 LARGEST = 1_000_000
 """Bytes that all files of a package may have together."""
 
 
 def read_skill(path: Path) -> Skill:
-    """A document from a file, or a package from its folder; the error names the file at fault.
+    """A document from a file, a package from its folder, or an empty document for `blank`.
 
     Of a folder, SKILL.md and `references/*.md` are read; whatever else lies there is left alone.
+    The error names the file at fault.
     """
+    if path == Path(BLANK):
+        return Skill()
     if not path.exists():
         near = similar_path(path)
-        hint = (
-            f"did you mean {near}?" if near else "check the path, or give `blank` for an empty one"
-        )
+        otherwise = f"check the path, or give `{BLANK}` for an empty one"
+        hint = f"did you mean {near}?" if near else otherwise
         raise SkillError(f"there is no skill document {path}; {hint} (env.skill_init, --skill)")
     try:
         return _read_package(path) if path.is_dir() else Skill.parse(_text(path, "it"))

@@ -10,7 +10,7 @@ from skillopt.app.run_spec import RunSpec, prepare
 from skillopt.config.load import load_config
 from skillopt.datasets.rows import rows_of
 from skillopt.datasets.splits import by_ratio
-from skillopt.errors import DataError
+from skillopt.errors import ConfigError, DataError
 from skillopt.store.layout import Layout
 
 
@@ -162,3 +162,20 @@ def test_a_folder_of_splits_is_recognised_as_data_path(tmp_path: Path) -> None:
     assert [row.data for row in brief.splits.val] == rows[3:6]
     assert brief.splits.ratio == ""
     assert not Layout(brief.out).root.exists()
+
+
+@pytest.mark.parametrize(
+    ("mode", "unused", "other"),
+    [("split_dir", "data_path", "ratio"), ("ratio", "split_dir", "split_dir")],
+)
+def test_data_that_would_not_be_used_is_refused(
+    mode: str, unused: str, other: str, tmp_path: Path
+) -> None:
+    for split in ("train", "val", "test"):
+        rows = json.dumps([{"input": f"{split}?", "answer": "yes"}])
+        (tmp_path / "data" / split).mkdir(parents=True)
+        (tmp_path / "data" / split / "items.json").write_text(rows, encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        brief_of(tmp_path, many(30), split_mode=mode, split_dir=str(tmp_path / "data"))
+    assert str(caught.value).startswith(f"env.{unused}: has no effect with env.split_mode={mode}")
+    assert f"set env.split_mode={other} as well, or remove it" in str(caught.value)

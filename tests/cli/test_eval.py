@@ -9,6 +9,7 @@ import pytest
 from support_cli import Call, make_project, skillopt
 
 from skillopt.api import evaluate, evaluate_async, load_evaluation
+from skillopt.core.skill import Skill
 from skillopt.testing.simulator import Simulator, stated_skill
 
 
@@ -32,6 +33,21 @@ async def test_each_split_is_told_with_score_number_interval_failures_and_cost(
     assert "files  ev" in done.out
     summary = json.loads((tmp_path / "ev" / "eval_summary.json").read_text(encoding="utf-8"))
     assert (summary["n_items"], summary["hard"]) == (32, 1.0)
+
+
+async def test_blank_is_an_empty_skill_on_the_command_line_and_in_python(tmp_path: Path) -> None:
+    def target(prompt: str) -> str:
+        return "no"
+
+    async with Simulator(noise=0) as simulator:
+        make_project(tmp_path, simulator.url)
+        command = ("eval", "c.yaml", "--skill", "blank", "--split", "val", "--out_root", "ev")
+        done = await skillopt(*command, cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert "skill  blank" in done.out
+    rows = [{"input": "?", "answer": "no"}]
+    told = await evaluate_async("blank", rows=rows, target=target, out=tmp_path / "python")
+    assert told.skill == Skill()
 
 
 async def test_a_training_does_not_mix_its_files_with_those_of_an_evaluation(
