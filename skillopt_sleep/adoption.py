@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from enum import Enum
 from pathlib import Path
 
 from skillopt.core.nearest import did_you_mean
+from skillopt.errors import SkilloptError
 from skillopt_sleep.errors import NothingToAdopt, RefusedChange
-from skillopt_sleep.settings import Settings, home_of
+from skillopt_sleep.settings import Settings, home_of, told_command
 from skillopt_sleep.staging import (
     PAIR,
     StagedFile,
@@ -33,6 +35,7 @@ from skillopt_sleep.transaction import (
     receipts,
     records_of,
     recover,
+    stopped_half_way,
 )
 
 
@@ -49,16 +52,33 @@ class Waiting:
 
     night: StagedNight
     files: tuple[StagedFile, ...]
+    edited: tuple[StagedFile, ...] = ()
+    """Those of them whose document was edited since, so that they can no longer be adopted."""
+
+    @property
+    def choice(self) -> list[str] | None:
+        """The options with which `adopt` takes all of it that can be had; none: nothing can."""
+        names = [file.target for file in self.files if file not in self.edited]
+        if not names:
+            return None
+        if not self.edited and all(name in PAIR for name in names):
+            return []
+        return [word for name in names for word in ("--skill", name)]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What a command changed, and what it found half-done and undid first."""
 
-    receipt: Receipt
+    receipt: Receipt | None
+    """None: undoing what was half-done was all that there was to do."""
     recovered: tuple[Recovery, ...] = ()
     waiting: tuple[Waiting, ...] = ()
     """Nights that wait still."""
+
+    @property
+    def files(self) -> tuple[ChangedFile, ...]:
+        return () if self.receipt is None else self.receipt.files
 
 
 def pending(settings: Settings) -> list[Waiting]:
@@ -73,6 +93,18 @@ def pending(settings: Settings) -> list[Waiting]:
         RefusedChange: A manifest was changed after the night.
         StoreError: A manifest or receipt is damaged.
     """
+    waiting, problems = readable(settings)
+    if problems:
+        raise problems[0]
+    return waiting
+
+
+def readable(settings: Settings) -> tuple[list[Waiting], list[SkilloptError]]:
+    """The same without nights that are damaged or were changed; these are told beside it.
+
+    Raises:
+        StoreError: A receipt is damaged.
+    """
     project = settings.project.expanduser().resolve()
     done = {
         (receipt.night, file.target)
@@ -82,12 +114,28 @@ def pending(settings: Settings) -> list[Waiting]:
     }
     waiting: list[Waiting] = []
     replaced: set[Path] = set()
-    for night in nights(project, home_of(settings)):
+    found, problems = nights(project, home_of(settings))
+    for night in found:
         files = [file for file in night.files if file.path not in replaced]
         replaced |= {file.path for file in night.files}
         if left := tuple(file for file in files if (night.name, file.target) not in done):
-            waiting.append(Waiting(night, left))
-    return waiting
+            waiting.append(Waiting(night, left, tuple(file for file in left if not _fits(file))))
+    return waiting, problems
+
+
+def recovered(
+    settings: Settings, *, home: Path | None = None, disk: Disk | None = None
+) -> tuple[Recovery, ...]:
+    """Undo what a killed process left half-done, if there is any.
+
+    Raises:
+        RefusedChange: A file of it may not be written. Nothing of it was undone.
+        StoreError: Something cannot be written or is damaged, or another process adopts.
+    """
+    if not stopped_half_way(records_of(settings)):
+        return ()
+    with one_at_a_time(home_of(settings)):
+        return _recovered(settings, home, disk or Disk())
 
 
 def adopt(
@@ -116,29 +164,30 @@ def adopt(
             that may be written. Nothing was changed.
         StoreError: A file is damaged or cannot be written. Nothing was changed.
     """
-    records, disk = records_of(settings), disk or Disk()
-
-    def check(path: Path) -> None:
-        _check(settings, path, path.parent, home)
-
-    with one_at_a_time(home_of(settings)):
-        recovered = recover(records, check, disk)
+    disk = disk or Disk()
+    with _recovering(settings, home, disk) as undone:
         night, files = _chosen(settings, staging, targets)
         changes = [_adopting(settings, night, file, home) for file in files]
+        edited = [
+            file
+            for file, change in zip(files, changes, strict=True)
+            if not _is_known(file, change.before)
+        ]
+        _check_unedited(settings, night, files, edited)
         check_distinct([change.path for change in changes])
         changes = [change for change in changes if change.after != change.before]
         if not changes:
             raise NothingToAdopt(f"{night.folder}: all of it is in place already")
         receipt = apply(
-            records,
+            records_of(settings),
             changes,
             kind="adopt",
             now=now or _now(),
             night=night.name,
-            check=check,
+            check=lambda path: _check(settings, path, path.parent, home),
             disk=disk,
         )
-    return Outcome(receipt, tuple(recovered), tuple(pending(settings)))
+    return Outcome(receipt, undone, tuple(readable(settings)[0]))
 
 
 def rollback(
@@ -150,6 +199,8 @@ def rollback(
     disk: Disk | None = None,
 ) -> Outcome:
     """Put every file of an adoption back as it was: bytes, rights, or its absence.
+
+    An adoption that was stopped half-way is the last one: if no other is named, undoing it is all.
 
     Args:
         settings: The project, and which files may be written.
@@ -164,24 +215,42 @@ def rollback(
         StoreError: A file is damaged or cannot be written. Nothing was changed.
     """
     records, disk = records_of(settings), disk or Disk()
-
-    def check(path: Path) -> None:
-        _check(settings, path, path.parent, home)
-
-    with one_at_a_time(home_of(settings)):
-        recovered = recover(records, check, disk)
+    with _recovering(settings, home, disk) as undone:
+        if not name and any(each.kind == "adopt" for each in undone):
+            return Outcome(None, undone, tuple(readable(settings)[0]))
         receipt = _taken(receipts(records), name, settings.project.resolve())
         changes = [_returning(settings, receipt, file, home) for file in receipt.files]
-        undone = apply(
+        taken_back = apply(
             records,
             changes,
             kind="rollback",
             now=now or _now(),
             undoes=receipt.name,
-            check=check,
+            check=lambda path: _check(settings, path, path.parent, home),
             disk=disk,
         )
-    return Outcome(undone, tuple(recovered), tuple(pending(settings)))
+    return Outcome(taken_back, undone, tuple(readable(settings)[0]))
+
+
+@contextmanager
+def _recovering(
+    settings: Settings, home: Path | None, disk: Disk
+) -> Generator[tuple[Recovery, ...], None, None]:
+    """The only process that adopts, with nothing half-done; a later error tells what was undone."""
+    with one_at_a_time(home_of(settings)):
+        undone = _recovered(settings, home, disk)
+        try:
+            yield undone
+        except SkilloptError as error:
+            error.args = ("\n".join([*(each.words for each in undone), str(error)]),)
+            raise
+
+
+def _recovered(settings: Settings, home: Path | None, disk: Disk) -> tuple[Recovery, ...]:
+    def check(path: Path) -> None:
+        _check(settings, path, path.parent, home)
+
+    return tuple(recover(records_of(settings), check, disk))
 
 
 def _now() -> datetime:
@@ -205,11 +274,14 @@ def _chosen(
         night, files = waiting[0].night, waiting[0].files
     if not files:
         raise NothingToAdopt(f"{night.folder}: this night proposes nothing")
-    return night, _selected(night, files, targets)
+    return night, _selected(settings, night, files, targets)
 
 
 def _selected(
-    night: StagedNight, files: Sequence[StagedFile], targets: Collection[str] | Only | None
+    settings: Settings,
+    night: StagedNight,
+    files: Sequence[StagedFile],
+    targets: Collection[str] | Only | None,
 ) -> Sequence[StagedFile]:
     names = [file.target for file in files]
     if targets is None:
@@ -224,6 +296,8 @@ def _selected(
         if not chosen:
             raise NothingToAdopt(f"{night.folder} proposes nothing for {targets.value}")
         return chosen
+    if settings.managed_skill_name not in names:  # the managed skill has this name, too
+        targets = ["skill" if name == settings.managed_skill_name else name for name in targets]
     for target in targets:
         if target not in names:
             near = did_you_mean(target, names) or f"it has {', '.join(names)}"
@@ -231,19 +305,46 @@ def _selected(
     return [file for file in files if file.target in targets]
 
 
+def _check_unedited(
+    settings: Settings,
+    night: StagedNight,
+    files: Sequence[StagedFile],
+    edited: Sequence[StagedFile],
+) -> None:
+    """Refuse documents that were edited since the night, with what can be adopted without them."""
+    if not edited:
+        return
+    told = " ".join(
+        f"{file.path} was edited since the night of {night.name}, so that its proposal "
+        f"({night.folder / file.proposed_file}) no longer fits."
+        for file in edited
+    )
+    rest = Waiting(night, tuple(files), tuple(edited)).choice
+    command = rest and told_command(settings, "adopt", "--staging", str(night.folder), *rest)
+    raise RefusedChange(
+        f"{told} Nothing was adopted. The next night begins from the document as it is now."
+        + (f" To adopt the rest of this night:\n  {command}" if command else "")
+    )
+
+
+def _fits(file: StagedFile) -> bool:
+    try:
+        return _is_known(file, live_bytes(file.path))
+    except RefusedChange:  # adopting it says why
+        return False
+
+
+def _is_known(file: StagedFile, live: bytes | None) -> bool:
+    """Whether a document is what the night saw, or is changed as proposed already."""
+    return digest(live) in (file.live_sha256, file.sha256)
+
+
 def _adopting(
     settings: Settings, night: StagedNight, file: StagedFile, home: Path | None
 ) -> Change:
     after = night.proposal(file)
     _check(settings, file.path, file.root, home)
-    live = live_bytes(file.path)
-    if digest(live) not in (file.live_sha256, file.sha256):
-        raise RefusedChange(
-            f"{file.path} was edited since the night of {night.name}, so that its proposal no "
-            "longer fits. Nothing was changed. The next night begins from the file as it is now; "
-            f"the proposal is {night.folder / file.proposed_file}."
-        )
-    return Change(target=file.target, path=file.path, before=live, after=after)
+    return Change(target=file.target, path=file.path, before=live_bytes(file.path), after=after)
 
 
 def _taken(made: Sequence[Receipt], name: str, project: Path) -> Receipt:
@@ -281,7 +382,7 @@ def _returning(
     if digest(live) != file.sha256_after:
         raise RefusedChange(
             f"{file.path} was edited since the adoption {receipt.name} (or a later one changed it: "
-            "take that back first). Nothing was changed."
+            "take that back first). Nothing was taken back."
         )
     return Change(
         target=file.target,
@@ -297,5 +398,5 @@ def _check(settings: Settings, path: Path, root: Path, home: Path | None) -> Non
     if not path.is_absolute() or ".." in path.parts:
         raise RefusedChange(f"{path} is no absolute path, and is not written")
     if (real := check_place(path, root)) != path:
-        raise RefusedChange(f"{path} has become a link to {real}; nothing was changed")
+        raise RefusedChange(f"{path} has become a link to {real} and is not written")
     check_allowed(settings, path, home=home)

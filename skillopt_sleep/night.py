@@ -20,9 +20,10 @@ from pydantic import TypeAdapter
 from skillopt.aio import run_blocking
 from skillopt.api import estimate_async
 from skillopt.app.costs import Estimate
-from skillopt.errors import SkilloptError
+from skillopt.config.secrets import Secrets
+from skillopt.errors import Pending, SkilloptError
 from skillopt.store.files import json_bytes, write_atomic
-from skillopt_sleep.adoption import adopt
+from skillopt_sleep.adoption import adopt, recovered
 from skillopt_sleep.documents import Document
 from skillopt_sleep.evidence import as_json, diagnostics, evidence
 from skillopt_sleep.gathering import Gathered, Miner, gather
@@ -32,7 +33,7 @@ from skillopt_sleep.planning import Bench, NightPlan, document_task, plan_night
 from skillopt_sleep.rendering import render_html, render_markdown
 from skillopt_sleep.report import Night, SkillGroup
 from skillopt_sleep.settings import Settings, home_of, located, told_command
-from skillopt_sleep.staging import PAIR, slug, stage
+from skillopt_sleep.staging import PAIR, check_staging, slug, stage
 from skillopt_sleep.state import (
     FINISHED,
     NightRecord,
@@ -45,6 +46,7 @@ from skillopt_sleep.state import (
 )
 from skillopt_sleep.targets import resolve_targets
 from skillopt_sleep.task_file import TaskFile, task_bytes
+from skillopt_sleep.transaction import half_way, records_of, stopped_half_way
 from skillopt_sleep.values import ProposedFile
 
 _PINNED: Final = TypeAdapter(Gathered)
@@ -85,22 +87,47 @@ async def run_night_async(settings: Settings, bench: Bench | None = None) -> Nig
         state = load_state(folder)
         project = state.project(settings.project)
         number, place = _place(nights / slug(settings.project), settings, state)
-        started = bench.clock()
-        since = time.monotonic()
-        gathered = await _gathered(place, settings, project, bench)
-        plan = plan_night(settings, project, gathered, bench, number)
-        night = _begun(settings, plan, bench, number, started)
-        night = replace(night, notes=(*night.notes, *_changed_models(settings, state)))
-        if plan.documents and has_models(settings, bench.models):
-            night = await _learnt(night, plan, settings, project, place, bench, since)
-        night = replace(night, ended=bench.clock())
-        night = _staged(night, plan, place, folder)
+        try:
+            night = await _practised(settings, state, bench, number, place)
+        except Pending:
+            raise
+        except SkilloptError as error:
+            record = NightRecord(
+                night=number,
+                project=str(settings.project),
+                at=utc(bench.clock()),
+                models=told_models(settings),
+                failed=(bench.secrets or Secrets({})).redact(str(error)),
+                finished=False,
+            )
+            save_state(folder, state.after(record, project))
+            raise
         save_state(folder, _remembered(state, project, night, told_models(settings)))
         write_atomic(place / FINISHED, "")
         if settings.auto_adopt and night.accepted:
             night = _adopted(night, settings, bench)
         _tidy(place.parent, settings.keep_nights)
         return night
+
+
+async def _practised(
+    settings: Settings, state: State, bench: Bench, number: int, place: Path
+) -> Night:
+    """A night from its first look to what it proposes."""
+    project = state.project(settings.project)
+    check_staging(settings.project)
+    undone = recovered(settings, home=bench.home)
+    started = bench.clock()
+    since = time.monotonic()
+    gathered = await _gathered(place, settings, project, bench)
+    plan = plan_night(settings, project, gathered, bench, number)
+    night = _begun(settings, plan, bench, number, started)
+    told = (*(each.words for each in undone), *_changed_models(settings, state))
+    night = replace(night, notes=(*night.notes, *told))
+    if plan.documents and has_models(settings, bench.models):
+        night = await _learnt(night, plan, settings, project, place, bench, since)
+    night = replace(night, ended=bench.clock())
+    return _staged(night, plan, place, home_of(settings))
 
 
 async def look_async(settings: Settings, bench: Bench | None = None) -> Night:
@@ -116,6 +143,7 @@ async def look_async(settings: Settings, bench: Bench | None = None) -> Night:
     check_prices(settings, bench.models, bench.secrets)
     state = load_state(home_of(settings))
     project = state.project(settings.project)
+    check_staging(settings.project)
     started = bench.clock()
     if bench.tasks is not None:
         gathered = Gathered(tasks=bench.tasks)
@@ -124,6 +152,8 @@ async def look_async(settings: Settings, bench: Bench | None = None) -> Night:
     number = state.night + 1
     plan = plan_night(settings, project, gathered, bench, number)
     night = _begun(settings, plan, bench, number, started)
+    half = stopped_half_way(records_of(settings))
+    night = replace(night, notes=(*night.notes, *(half_way(each) for each in half)))
     if plan.documents and has_models(settings, bench.models):
         night = replace(night, estimate=await _estimated(plan, settings, project, bench))
     return night
@@ -155,7 +185,11 @@ def is_due(state: State, project: Path, now: datetime, hour: int, minute: int) -
 def _place(folder: Path, settings: Settings, state: State) -> tuple[int, Path]:
     """The number and the folder of this night: of the unfinished one, if it is the same."""
     numbers = [int(path.name) for path in folder.glob("[0-9]*") if path.name.isdigit()]
-    finished = {record.night for record in state.history if record.project == str(settings.project)}
+    finished = {
+        record.night
+        for record in state.history
+        if record.project == str(settings.project) and record.finished
+    }
     mark = _mark(settings)
     for number in sorted(set(numbers) - finished, reverse=True):
         place = folder / f"{number:04}"
@@ -359,7 +393,7 @@ def _adopted(night: Night, settings: Settings, bench: Bench) -> Night:
         )
     except SkilloptError as error:  # edited meanwhile, for instance: it waits for the user
         return replace(night, notes=(*night.notes, f"not adopted: {error}"))
-    return replace(night, adopted=tuple(file.path for file in outcome.receipt.files))
+    return replace(night, adopted=tuple(file.path for file in outcome.files))
 
 
 def _remembered(state: State, project: ProjectState, night: Night, models: str) -> State:
@@ -382,6 +416,7 @@ def _remembered(state: State, project: ProjectState, night: Night, models: str) 
         dollars=night.spent.dollars,
         staging=str(night.staging or ""),
         models=models,
+        failed=night.lessons[0].failed if night.failed else "",
     )
     after = ProjectState(
         checkpoint=(measured and night.gathered.checkpoint) or project.checkpoint,

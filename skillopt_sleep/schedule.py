@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from skillopt.errors import ConfigError
 from skillopt_sleep.schedulers import (
@@ -118,6 +119,16 @@ def unschedule(settings: Settings, *, every: bool = False) -> list[tuple[str, st
                     scheduler.remove(key)
                     removed.append((scheduler.name, key))
     return removed
+
+
+def planned_by(project: Path) -> list[str]:
+    """The schedulers that have a night of this project, as far as they answer."""
+    key, found = key_of(project), list[str]()
+    for scheduler in schedulers().values():
+        with suppress(SchedulerError):
+            if scheduler.usable() and key in scheduler.planned():
+                found.append(scheduler.name)
+    return found
 
 
 def _alone() -> AbstractContextManager[None]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import stat
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ from typing import Final, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from skillopt.errors import OldFormat, StoreError
+from skillopt.errors import OldFormat, SkilloptError, StoreError
 from skillopt.store.files import json_bytes, write_atomic
 from skillopt_sleep.errors import RefusedChange
 from skillopt_sleep.values import ProposedFile
@@ -116,8 +117,12 @@ def private_folder(folder: Path) -> Path:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         elif folder.name == OWN and stat.S_IMODE(folder.stat().st_mode) & 0o077:
             folder.chmod(0o700)
+    except FileExistsError:
+        raise StoreError(f"{folder} is no folder, and one is needed there; move it away") from None
     except OSError as error:
-        raise StoreError(f"{folder} cannot be made or closed: {error.strerror}") from None
+        raise StoreError(
+            f"{folder} cannot be made, or not closed to other users: {error.strerror}"
+        ) from None
     return folder
 
 
@@ -135,6 +140,26 @@ def own_path(project: Path, *names: str) -> Path:
                 f"{place} is a symbolic link or a pipe; our files are not written there"
             )
     return place
+
+
+def check_staging(project: Path) -> None:
+    """Refuse now what would keep a night from being written down in the end; writes nothing.
+
+    Raises:
+        RefusedChange: Something is in the way, or nothing may be written there.
+    """
+    ignored = own_path(project, ".gitignore")
+    folders = [project, own_path(project), own_path(project, "staging")]
+    for folder in folders:
+        if folder.exists() and not folder.is_dir():
+            raise RefusedChange(
+                f"{folder} is no folder, and nights are written below it; move it away"
+            )
+    if ignored.is_dir():
+        raise RefusedChange(f"{ignored} is a folder, and a file is needed there; move it away")
+    there = [folder for folder in folders if folder.is_dir()]
+    if not os.access(there[-1], os.W_OK | os.X_OK):
+        raise RefusedChange(f"nothing may be written in {there[-1]}; give yourself that right")
 
 
 def stage(
@@ -265,25 +290,28 @@ def known_night(folder: Path, project: Path, state: Path) -> StagedNight:
     return night
 
 
-def nights(project: Path, state: Path) -> list[StagedNight]:
-    """All whole nights that this user made for a project, the newest first.
+def nights(project: Path, state: Path) -> tuple[list[StagedNight], list[SkilloptError]]:
+    """All whole nights that this user made for a project, the newest first, and what is damaged.
 
     Those of other versions are left out.
 
     Raises:
-        RefusedChange: A manifest was changed after the night.
-        StoreError: A manifest is damaged.
+        RefusedChange: Our folder is a link.
     """
     folder = own_path(project, "staging")
     if not folder.is_dir():
-        return []
-    found = [path for path in folder.iterdir() if (path / _MANIFEST).is_file()]
-    ordered = sorted(found, key=_order, reverse=True)
-    return [
-        known_night(path, project, state)
-        for path in ordered
-        if _known(state, project, path.name).is_file() and _is_ours(path / _MANIFEST)
-    ]
+        return [], []
+    made = [path for path in folder.iterdir() if (path / _MANIFEST).is_file()]
+    found: list[StagedNight] = []
+    problems: list[SkilloptError] = []
+    for path in sorted(made, key=_order, reverse=True):
+        if not _known(state, project, path.name).is_file() or not _is_ours(path / _MANIFEST):
+            continue
+        try:
+            found.append(known_night(path, project, state))
+        except (RefusedChange, StoreError) as error:
+            problems.append(error)
+    return found, problems
 
 
 def digest(data: bytes | None) -> str:

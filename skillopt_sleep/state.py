@@ -90,6 +90,10 @@ class NightRecord(_Record):
     dollars: float = 0.0
     staging: str = ""
     models: str = ""
+    failed: str = ""
+    """Why nothing could be measured; empty: it was."""
+    finished: bool = True
+    """Whether it is over: if not, an error ended it, and the same command goes on with it."""
 
 
 class ProjectState(_Record):
@@ -134,10 +138,13 @@ class State(_Record):
         return self.projects.get(str(path), ProjectState())
 
     def after(self, record: NightRecord, project: ProjectState) -> State:
+        """What is remembered after a night, also after another try at the same one."""
+        named = (record.night, record.project)
+        others = [each for each in self.history if (each.night, each.project) != named]
         return State(
             night=max(self.night, record.night),
             projects={**self.projects, record.project: project},
-            history=[*self.history, record][-_NIGHTS:],
+            history=[*others, record][-_NIGHTS:],
         )
 
 

@@ -9,10 +9,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from skillopt.store.lock import lock_holder
-from skillopt_sleep.adoption import Waiting, pending
+from skillopt_sleep.adoption import Waiting, readable
+from skillopt_sleep.schedule import planned_by
 from skillopt_sleep.settings import Settings, home_of, located, told_command
 from skillopt_sleep.staging import slug
 from skillopt_sleep.state import FINISHED, NightRecord, load_state
+from skillopt_sleep.transaction import Receipt, receipts, records_of, stopped_half_way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +34,23 @@ class SleepStatus:
 
     project: Path
     home: Path
+    look_command: str
     adopt_command: str
+    """It adopts all that can be had of the newest night that waits; empty: nothing can."""
+    rollback_command: str
+    """It takes the last adoption back; empty: there is none."""
     nights: tuple[NightRecord, ...]
     """Its nights, the newest first."""
     waiting: tuple[Waiting, ...]
     """Nights with proposals, the newest first."""
+    changes: tuple[Receipt, ...]
+    """Adoptions and rollbacks, the newest first."""
+    half_done: tuple[Receipt, ...]
+    """Those that were stopped half-way; the next run, adopt or rollback undoes them."""
+    scheduled: tuple[str, ...]
+    """Schedulers by which nights are planned."""
+    problems: tuple[str, ...]
+    """Nights that are damaged or were changed."""
     questions: Questions | None
     under_way: str | None
     """Who runs a night now; none: nobody."""
@@ -51,7 +65,7 @@ def status(settings: Settings) -> SleepStatus:
 
     Raises:
         ConfigError: The project is not a folder.
-        StoreError: The state or a staged night is damaged.
+        StoreError: The state or a receipt is damaged.
     """
     settings = located(settings)
     project, home = settings.project, home_of(settings)
@@ -59,12 +73,26 @@ def status(settings: Settings) -> SleepStatus:
     known = state.project(project)
     own = [record for record in state.history if record.project == str(project)]
     entries = [entry for each in known.documents.values() for entry in each.entries()]
+    waiting, problems = readable(settings)
+    choice = waiting[0].choice if waiting else None
+    records = records_of(settings)
+    changes = receipts(records)
+    undone = {receipt.undoes for receipt in changes}
+    last = next(
+        (each for each in changes if each.kind == "adopt" and each.name not in undone), None
+    )
     return SleepStatus(
         project=project,
         home=home,
-        adopt_command=told_command(settings, "adopt"),
+        look_command=told_command(settings, "dry-run"),
+        adopt_command="" if choice is None else told_command(settings, "adopt", *choice),
+        rollback_command=told_command(settings, "rollback", last.name) if last else "",
         nights=tuple(reversed(own)),
-        waiting=tuple(pending(settings)),
+        waiting=tuple(waiting),
+        changes=tuple(changes),
+        half_done=tuple(stopped_half_way(records)),
+        scheduled=tuple(planned_by(project)),
+        problems=tuple(map(str, problems)),
         questions=_questions(settings),
         under_way=lock_holder(home / "nights"),
         archived=len(known.archive),

@@ -99,14 +99,26 @@ class Receipt(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What was found of a change that was stopped half-way."""
+    """What was found of a change that was stopped half-way, and undone."""
 
+    kind: Literal["adopt", "rollback"]
     name: str
     restored: tuple[Path, ...]
     conflicts: tuple[Path, ...]
     """Files that somebody edited in between; they are left as they are."""
     kept: Path | None = None
     """Where copies are, if there are conflicts."""
+
+    @property
+    def words(self) -> str:
+        """It in one sentence, with every file that changed or should have."""
+        what = "an adoption" if self.kind == "adopt" else "a rollback"
+        told = f"{what} that was stopped half-way ({self.name}) was undone"
+        if self.restored:
+            told += f"; restored: {', '.join(map(str, self.restored))}"
+        for path in self.conflicts:
+            told += f"; {path} was edited meanwhile and left alone, its copy is in {self.kept}"
+        return f"{told}."
 
 
 @contextmanager
@@ -208,6 +220,28 @@ def apply(
             raise StoreError(f"nothing was changed: {error}") from error
         raise
     return receipt
+
+
+def stopped_half_way(records: Path) -> list[Receipt]:
+    """Changes that a killed process left, which the next `recover` undoes; without the lock.
+
+    Raises:
+        StoreError: A journal is damaged.
+    """
+    over = (_RECEIPT, _CONFLICT)
+    return [
+        _read(journal)
+        for journal in sorted(records.glob(f"*/{_JOURNAL}"))
+        if not any(journal.with_name(name).exists() for name in over)
+    ]
+
+
+def half_way(stopped: Receipt) -> str:
+    """Such a change in words."""
+    what = "an adoption" if stopped.kind == "adopt" else "a rollback"
+    return (
+        f"{what} was stopped half-way ({stopped.name}); the next run, adopt or rollback undoes it"
+    )
 
 
 def recover(
@@ -344,10 +378,10 @@ def _recover_one(folder: Path, check: Callable[[Path], None], disk: Disk) -> Rec
     if conflicts:
         disk.write(folder / _CONFLICT, _bytes(journal), _PRIVATE)
         disk.remove(folder / _JOURNAL)
-        return Recovery(folder.name, tuple(restored), tuple(conflicts), folder)
+        return Recovery(journal.kind, folder.name, tuple(restored), tuple(conflicts), folder)
     disk.remove(folder / _JOURNAL)
     shutil.rmtree(folder, ignore_errors=True)
-    return Recovery(folder.name, tuple(restored), ())
+    return Recovery(journal.kind, folder.name, tuple(restored), ())
 
 
 def _restore(folder: Path, file: ChangedFile, disk: Disk) -> None:

@@ -116,7 +116,7 @@ def _fitted(result: RenderableType, console: Console) -> RenderableType:
         return result
     lines: list[Text] = []
     for line in (Text(result) if isinstance(result, str) else result).split("\n", allow_blank=True):
-        is_command = line.plain.lstrip(" ").startswith("skillopt ")
+        is_command = line.plain.lstrip(" ").startswith(("skillopt ", "skillopt-sleep "))
         lines += [line] if is_command else folded(console, line, console.width)
     return Text("\n").join(lines)
 

@@ -12,7 +12,7 @@ from skillopt.store.files import json_bytes
 from skillopt_sleep import adoption
 from skillopt_sleep.cli.options import settings_of, with_settings
 from skillopt_sleep.settings import Settings, told_command
-from skillopt_sleep.transaction import ChangedFile
+from skillopt_sleep.transaction import ChangedFile, Recovery
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
@@ -59,26 +59,37 @@ def rollback(name: str, as_json: bool, **given: Any) -> None:  # noqa: FBT001, A
 def _tell(settings: Settings, outcome: adoption.Outcome, verb: str, *, as_json: bool) -> None:
     screen, receipt = Screen(), outcome.receipt
     for recovery in outcome.recovered:
-        screen.warn(f"a change of {recovery.name} that was stopped half-way was undone first")
-        for path in recovery.conflicts:
-            screen.warn(
-                f"{path} was edited meanwhile and left alone; copies are in {recovery.kept}"
-            )
+        screen.warn(recovery.words)
     if as_json:
+        made = receipt and receipt.model_dump(mode="json", exclude={"process"})
         document = {
             "ok": True,
-            **receipt.model_dump(mode="json", exclude={"process"}),
+            **(made or {"kind": "recovery", "files": []}),
+            "recovered": [_recovery(each) for each in outcome.recovered],
             "waiting": [waiting.night.name for waiting in outcome.waiting],
         }
         screen.show(json_bytes(document).decode().rstrip())
         return
+    if receipt is None:
+        screen.show("The adoption that was stopped half-way is undone; no other was taken back.")
+        return
     for file in receipt.files:
         screen.show(f"{_done(file, verb)} {file.path}")
     if receipt.kind == "adopt":
-        screen.tell(f"To take it back: {told_command(settings, 'rollback', receipt.name)}")
+        screen.tell(f"To take it back:\n  {told_command(settings, 'rollback', receipt.name)}")
     for waiting in outcome.waiting:
         names = ", ".join(file.target for file in waiting.files)
         screen.tell(f"{waiting.night.folder} waits still ({names})")
+
+
+def _recovery(recovery: Recovery) -> dict[str, object]:
+    return {
+        "kind": recovery.kind,
+        "name": recovery.name,
+        "restored": [str(path) for path in recovery.restored],
+        "conflicts": [str(path) for path in recovery.conflicts],
+        "copies": None if recovery.kept is None else str(recovery.kept),
+    }
 
 
 def _done(file: ChangedFile, verb: str) -> str:

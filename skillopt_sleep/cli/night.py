@@ -27,9 +27,11 @@ from skillopt_sleep.planning import Bench
 from skillopt_sleep.rendering import render_text
 from skillopt_sleep.report import Night
 from skillopt_sleep.settings import Settings, home_of
-from skillopt_sleep.state import load_state
+from skillopt_sleep.state import NightRecord, load_state
 from skillopt_sleep.status import Questions, SleepStatus, moment
 from skillopt_sleep.status import status as status_of
+from skillopt_sleep.transaction import Receipt, half_way
+from skillopt_sleep.wording import counted
 
 T = TypeVar("T")
 
@@ -227,9 +229,20 @@ def _status(found: SleepStatus) -> dict[str, object]:
         "under_way": found.under_way,
         "nights": [record.model_dump(mode="json") for record in found.nights],
         "waiting": [
-            {"staging": str(each.night.folder), "targets": [file.target for file in each.files]}
+            {
+                "staging": str(each.night.folder),
+                "targets": [file.target for file in each.files],
+                "edited": [file.target for file in each.edited],
+            }
             for each in found.waiting
         ],
+        "changes": [
+            each.model_dump(mode="json", include={"kind", "name", "at", "night", "undoes"})
+            for each in found.changes
+        ],
+        "half_done": [each.name for each in found.half_done],
+        "scheduled": list(found.scheduled),
+        "problems": list(found.problems),
         "questions": None
         if found.questions is None
         else {
@@ -248,30 +261,52 @@ def _next(asked: Questions) -> str:
 
 
 def _told(found: SleepStatus) -> str:
-    project = shlex.quote(str(found.project))
     lines = [f"project {found.project}, home {found.home}"]
     if found.under_way is not None:
         lines.append(f"a night is under way ({found.under_way or 'just started'})")
     if not found.nights:
-        lines.append(f"no night yet: skillopt-sleep dry-run --project {project}")
-    for record in found.nights[:5]:
-        learnt = ", ".join(record.accepted) or "nothing changed"
-        lines.append(
-            f"night {record.night}, {moment(record.at)}: {record.tasks} tasks, {learnt}, "
-            f"{record.tokens:,} tokens"
-        )
+        lines += ["no night yet; to see what one would take:", f"  {found.look_command}"]
+    lines += [_night(record) for record in found.nights[:5]]
     if (asked := found.questions) is not None:
         count = len(asked.files)
         folder = asked.files[0].parents[1] if asked.files else ""
         lines += [
             f"night {asked.night} waits for answers: {count} open questions"
             + (f" in {folder}" if count else ""),
-            f"{'when they are answered' if count else 'to go on'}: {_next(asked)}",
+            f"{'when they are answered' if count else 'to go on'}:",
+            f"  {_next(asked)}",
         ]
+    lines += [half_way(each) for each in found.half_done]
     for each in found.waiting:
         names = ", ".join(file.target for file in each.files)
         lines.append(f"waiting for adoption: {names} ({each.night.folder})")
-    if found.waiting:
-        lines.append(f"to adopt: {found.adopt_command}")
+        lines += [
+            f"  {file.path} was edited since, so that its proposal no longer fits; the next night "
+            "begins from it"
+            for file in each.edited
+        ]
+    if found.adopt_command:
+        lines += ["to adopt:", f"  {found.adopt_command}"]
+    lines += [_change(each) for each in found.changes[:3]]
+    if found.rollback_command:
+        lines += ["to take it back:", f"  {found.rollback_command}"]
+    lines += [f"not shown: {problem}" for problem in found.problems]
+    lines += [f"scheduled every day by {system}" for system in found.scheduled]
     lines.append(f"remembered: {found.archived} tasks, {found.rejected} rejected edits")
     return "\n".join(lines)
+
+
+def _night(record: NightRecord) -> str:
+    learnt = ", ".join(f"{name} got better" for name in record.accepted) or "nothing changed"
+    outcome = f"failed ({record.failed})" if record.failed else learnt
+    return (
+        f"night {record.night}, {moment(record.at)}: {counted(record.tasks, 'task')}, "
+        f"{counted(record.tokens, 'token')}; {outcome}"
+    )
+
+
+def _change(receipt: Receipt) -> str:
+    names = ", ".join(file.target for file in receipt.files)
+    if receipt.kind == "adopt":
+        return f"adopted {moment(receipt.at.timestamp())}: {names} ({receipt.name})"
+    return f"taken back {moment(receipt.at.timestamp())}: {names} ({receipt.undoes})"

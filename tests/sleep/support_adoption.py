@@ -106,6 +106,21 @@ def killed() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def stop_before_the_receipt(settings: Settings) -> None:
+    """Adopt in a process that is killed when both documents are written, and nothing says so."""
+
+    class Stopping(Disk):
+        def write(self, path: Path, data: bytes, mode: int | None = None) -> None:
+            if path.name == "receipt.json":
+                killed()
+            super().write(path, data, mode)
+
+    if (child := os.fork()) == 0:
+        adopt(settings, disk=Stopping())
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+
+
 def main(action: str, folder: str, steps: str) -> None:
     """For each step, a copy of the prepared folder in which a child is killed at that step."""
     for step in range(1, int(steps) + 1):

@@ -291,7 +291,7 @@ def test_status_shows_a_night_that_waits_for_answers_and_what_to_run_next(
     count = len(found["files"])
     assert count > 0
     assert f"night 1 waits for answers: {count} open questions in " in told
-    assert f"when they are answered: {found['command']}" in told
+    assert f"when they are answered:\n  {found['command']}\n" in told
     first = Path(found["files"][0])
     first.with_name(first.name.replace(".question.", ".answer.")).write_text("An answer")
     program, *again = shlex.split(found["command"])

@@ -15,6 +15,8 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
+from sleep.support_adoption import night as staged_night
+from sleep.support_adoption import stop_before_the_receipt
 from support_sleep import MORNING, SKILL, bench, mined, office, places, simulated, tree
 
 from skillopt.core.chat import Reply, Request
@@ -32,6 +34,7 @@ from skillopt_sleep.rendering import render_markdown
 from skillopt_sleep.report import Night
 from skillopt_sleep.settings import Settings
 from skillopt_sleep.state import NightRecord, ProjectState, State, load_state
+from skillopt_sleep.status import status
 from skillopt_sleep.values import Reference
 
 
@@ -165,6 +168,9 @@ async def test_a_failure_of_the_server_is_no_score_and_the_sessions_come_up_agai
     state = load_state(home / ".skillopt-sleep").project(project)
     assert state.archive == []
     assert state.checkpoint is None
+    (record,) = status(settings).nights
+    assert record.finished
+    assert record.failed == night.lessons[0].failed
 
 
 async def test_single_failures_are_missing_data_and_never_pass_a_candidate(
@@ -291,6 +297,66 @@ async def test_documents_are_refused_before_anything_is_spent(tmp_path: Path) ->
             await run_night_async(settings, bench(home, office(30, 3, project)))
         assert simulator.stats().requests == 0
     assert elsewhere.read_text() == "not yours"
+
+
+@pytest.mark.parametrize("obstacle", ["link", "file", "link of staging", "file of staging"])
+async def test_a_staging_folder_that_cannot_be_used_is_refused_before_anything_is_spent(
+    tmp_path: Path, obstacle: str
+) -> None:
+    project, home = places(tmp_path)
+    place = project / ".skillopt-sleep"
+    if "staging" in obstacle:
+        place.mkdir()
+        place /= "staging"
+    if obstacle.startswith("link"):
+        (tmp_path / "elsewhere").mkdir()
+        place.symlink_to(tmp_path / "elsewhere")
+    else:
+        place.write_text("mine")
+    async with Simulator(seed=1) as simulator:
+        settings = simulated(project, home, simulator.url)
+        with pytest.raises(RefusedChange, match=re.escape(str(place))):
+            await look_async(settings, bench(home, office(30, 3, project)))
+        with pytest.raises(RefusedChange, match=re.escape(str(place))):
+            await run_night_async(settings, bench(home, office(30, 3, project)))
+        assert simulator.stats().requests == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that can be forked")
+async def test_a_night_undoes_an_adoption_that_was_stopped_half_way_and_tells_so(
+    tmp_path: Path,
+) -> None:
+    project, home = places(tmp_path)
+    (project / "CLAUDE.md").write_text("mine\n")
+    settings = simulated(project, home, "", backend="", evolve_memory=True)
+    staged_night(settings)
+    stop_before_the_receipt(settings)
+    looked = await look_async(settings, bench(home, ()))
+    assert any("stopped half-way" in note for note in looked.notes)
+    night = await run_night_async(settings, bench(home, ()))
+    assert any("CLAUDE.md" in note for note in night.notes)
+    assert (project / "CLAUDE.md").read_text() == "mine\n"
+    assert not (project / SKILL).exists()
+
+
+async def test_a_night_that_an_error_ended_is_remembered_with_its_reason_and_goes_on(
+    tmp_path: Path,
+) -> None:
+    project, home = places(tmp_path)
+    (project / "CLAUDE.md").symlink_to(tmp_path / "elsewhere.md")
+    settings = simulated(project, home, "", backend="", evolve_memory=True)
+    for _ in range(2):
+        with pytest.raises(RefusedChange):
+            await run_night_async(settings, bench(home, ()))
+        (record,) = status(settings).nights
+        assert record.night == 1
+        assert not record.finished
+        assert "CLAUDE.md" in record.failed
+    (project / "CLAUDE.md").unlink()
+    night = await run_night_async(settings, bench(home, ()))
+    assert night.night == 1
+    (record,) = status(settings).nights
+    assert (record.finished, record.failed) == (True, "")
 
 
 async def test_each_skill_learns_from_its_own_tasks_and_one_that_fails_harms_no_other(
