@@ -198,7 +198,9 @@ class HumanReviewed(Fact):
             epoch=self.epoch,
             action=f"{done}: {shortened(self.comment, 300)}" if self.comment else done,
             kind="review by a person",
+            accepted=self.tried if self.verdict == "accept" else (),
             rejected=self.tried if self.verdict == "reject" else (),
+            one_by_one=True,
         )
 
     @property

@@ -73,6 +73,8 @@ class MemoryEntry:
     undecided: tuple[Change, ...] = ()
     """Tried, and nothing is known of them: the gate could not tell, or they stood on a parent that
     is worse than the current skill."""
+    one_by_one: bool = False
+    """Whether each edit was rejected for itself, and not the sum of them: by a person."""
 
     @property
     def blamed(self) -> tuple[Meaning, ...]:
@@ -139,9 +141,10 @@ class Memory:
         return replace(self, volatility=(self.volatility + regression_share(before, after)) / 2)
 
     def start_epoch(self, lessons: str | None, *, forgets: bool) -> Memory:
-        """Start an epoch: keep or replace lessons, keep or forget steps."""
+        """Start an epoch: keep or replace lessons, keep or forget steps; never what a person said."""
         kept = self.lessons if lessons is None else lessons
-        return replace(self, steps=() if forgets else self.steps, lessons=kept)
+        steps = tuple(entry for entry in self.steps if entry.one_by_one or not forgets)
+        return replace(self, steps=steps, lessons=kept)
 
     def of_epoch(self, epoch: int) -> Memory:
         """The same memory, with the steps of one epoch only."""
@@ -152,8 +155,8 @@ class Memory:
         """Edits and reminders that need not be tried again.
 
         They are tried together, so blame is shared: a rejected bundle of n puts 1/n on each of its
-        edits. At a whole one, an edit counts as disproved: rejected once alone, twice in pairs. An
-        edit that is accepted later is cleared of what was put on it before.
+        edits. At a whole one, an edit counts as disproved: rejected once alone, twice in pairs, or
+        by a person. An edit that is accepted later is cleared of what was put on it before.
         """
         blame: dict[Meaning, Fraction] = {}
         for entry in self.steps:
@@ -161,7 +164,8 @@ class Memory:
                 blame.pop(meaning(edit), None)
             tried = entry.blamed
             for each in tried:
-                blame[each] = blame.get(each, Fraction()) + Fraction(1, len(tried))
+                share = Fraction(1, 1 if entry.one_by_one else len(tried))
+                blame[each] = blame.get(each, Fraction()) + share
         return frozenset(each for each, share in blame.items() if share >= 1)
 
     @property
@@ -178,7 +182,7 @@ class Memory:
         """Rejected edits, the most often rejected first, and of these the latest."""
         found: list[Rejection] = []
         for entry in self.steps:
-            alone = len(entry.blamed) == 1
+            alone = entry.one_by_one or len(entry.blamed) == 1
             for edit in entry.rejected:
                 _count(found, Rejection(edit, 1, entry.step, alone))
         return tuple(sorted(found, key=lambda each: (-each.times, -each.last)))

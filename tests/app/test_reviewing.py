@@ -31,6 +31,7 @@ from skillopt.api import (
     view_run,
 )
 from skillopt.core.facts import HumanReviewed
+from skillopt.core.memory import meaning
 from skillopt.errors import ConfigError, Outdated, SkillError, StoreError
 from skillopt.store.lock import RunLock
 from skillopt.testing.simulator import Simulator
@@ -163,6 +164,7 @@ async def test_what_a_person_rejects_is_taken_out_from_under_later_changes(desk:
     assert (desk.job.out / "best_skill.md").read_text(encoding="utf-8") == now
     assert result.after.memory.steps[-1].action == "rejected: too special"
     assert result.after.memory.steps[-1].rejected
+    assert result.after.memory.disproved.issuperset(map(meaning, result.fact.tried))
     # Even if what is rejected next was never part of an older best skill.
     await desk.decide("accept", "step_0004")
     undone = await desk.decide("reject", "review_0002")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,6 +34,14 @@ def test_blame_for_a_bundle_is_shared_by_its_edits() -> None:
     assert disproved(entry(1, A, B), entry(2, A, C)) == {A}
     assert disproved(*(entry(step, A, B, C) for step in (1, 2))) == set()
     assert disproved(*(entry(step, A, B, C) for step in (1, 2, 3))) == {A, B, C}
+
+
+def test_each_edit_that_a_person_rejects_is_disproved_also_after_an_epoch_that_forgets() -> None:
+    said = replace(entry(1, A, B), one_by_one=True)
+    assert disproved(said, entry(2, B, C)) == {A, B}
+    forgetting = Memory((said, entry(2, C))).start_epoch(None, forgets=True)
+    assert forgetting.steps == (said,)
+    assert disproved(said, entry(3, accepted=(A,))) == {B}
 
 
 def test_an_accepted_edit_is_cleared_of_what_was_put_on_it_before() -> None:
