@@ -141,7 +141,7 @@ class Memory:
         return replace(self, volatility=(self.volatility + regression_share(before, after)) / 2)
 
     def start_epoch(self, lessons: str | None, *, forgets: bool) -> Memory:
-        """Start an epoch: keep or replace lessons, keep or forget steps; never what a person said."""
+        """Start an epoch: keep or replace lessons, keep or forget steps other than a person's."""
         kept = self.lessons if lessons is None else lessons
         steps = tuple(entry for entry in self.steps if entry.one_by_one or not forgets)
         return replace(self, steps=steps, lessons=kept)
