@@ -181,15 +181,16 @@ def index_of(label: str) -> int:
     return string.ascii_uppercase.index(label)
 
 
+_COMMAND = re.compile(r"\\(?:boxed|text|mathrm|mathbf|textbf)\s?\{")
 _DRESSES = tuple(
     re.compile(pattern, re.DOTALL)
     for pattern in (
-        r"\\(?:boxed|text|mathrm|mathbf|textbf)\s?\{([^{}]*)\}",
         r"\$([^$]*)\$",
-        r"\*\*([^*]*)\*\*",
+        r"\*{1,3}([^*]*)\*{1,3}",
+        r"`{1,3}([^`]*)`{1,3}",
     )
 )
-_LAYERS = 4
+_LAYERS = 6
 _ANNOUNCED = re.compile(
     r"""(?:(?:so|thus|hence|therefore),?\s+)?
         (?:(?:(?:the|my)\s+)?(?:(?:correct|right|final|best)\s+)?(?:answer|option|choice)
@@ -197,7 +198,10 @@ _ANNOUNCED = re.compile(
         (?:(?:option|choice)\s+)?(?P<rest>.+)""",
     re.VERBOSE | re.IGNORECASE | re.DOTALL,
 )
-_LETTER_AND = re.compile(r"([(\[]?[A-Za-z](?:[.):\],]+\s*|\s+))(.+)", re.DOTALL)
+_LETTER_AND = re.compile(
+    r"([*`(\[]{0,4}[A-Za-z][*`.):\],]{0,8})(?:\s*[-\u2013\u2014]\s+|\s+|(?<=[*`.):\],]))(.+)",
+    re.DOTALL,
+)
 _REASON = re.compile(r"(?:because|since)\b(.*)", re.IGNORECASE | re.DOTALL)
 _CAPITAL = re.compile(r"\b[A-Z]\b")
 
@@ -211,34 +215,48 @@ def option(text: str, options: Sequence[str] = ()) -> str | None:
     letter is one.
     """
     letters = string.ascii_uppercase[: len(options)] if options else string.ascii_uppercase
-    bare = _undressed(text)
+    bare = undressed(text)
     if letter := _letter(bare, letters):
         return letter
-    texts = [_undressed(choice) for choice in options]
+    texts = [undressed(choice) for choice in options]
     for case_sensitive in (True, False):
         tidied = [tidy(each, case_sensitive=case_sensitive) for each in texts]
         if (ours := tidy(bare, case_sensitive=case_sensitive)) in tidied:
             return label_of(tidied.index(ours))
     if announced := _ANNOUNCED.fullmatch(bare):
-        bare = _undressed(announced["rest"])
+        bare = undressed(announced["rest"])
     both = _LETTER_AND.fullmatch(bare)
     letter = _letter(both[1] if both else bare, letters)
     if letter is None or both is None:
         return letter
     if reason := _REASON.fullmatch(both[2]):
         return letter if set(_CAPITAL.findall(reason[1])) <= {letter} else None
-    rest = _undressed(both[2])
+    rest = undressed(both[2])
     return letter if options and equal(rest, [texts[index_of(letter)]]) else None
 
 
-def _undressed(text: str) -> str:
-    """Without a full stop, and the box, dollars or asterisks around all of it."""
+def undressed(text: str) -> str:
+    """Without a full stop, and the box, dollars, asterisks or backticks around all of it."""
     for _ in range(_LAYERS):
         text = text.strip().rstrip(".")
         if text.startswith("\\(") and text.endswith("\\)"):
             text = text[2:-2]
         text = next((found[1] for each in _DRESSES if (found := each.fullmatch(text))), text)
+        text = _inside(text)
     return text.strip()
+
+
+def _inside(text: str) -> str:
+    """What a command such as a box holds, if it holds all of the text."""
+    command = _COMMAND.match(text)
+    if command is None or not text.endswith("}"):
+        return text
+    inside, depth = text[command.end() : -1], 0
+    for sign in inside:
+        depth += (sign == "{") - (sign == "}")
+        if depth < 0:
+            return text
+    return text if depth else inside
 
 
 def choice(prediction: str, golds: Sequence[str], options: Sequence[str] = ()) -> bool:
@@ -247,7 +265,7 @@ def choice(prediction: str, golds: Sequence[str], options: Sequence[str] = ()) -
 
 
 def _letter(text: str, letters: str) -> str | None:
-    bare = text.strip().upper().lstrip("([").rstrip(".,):]")
+    bare = text.strip().upper().lstrip("([*`").rstrip(".,):]*`")
     return bare if len(bare) == 1 and bare in letters else None
 
 

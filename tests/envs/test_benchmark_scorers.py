@@ -273,6 +273,9 @@ def test_a_box_is_looked_for_in_one_pass(hostile: str) -> None:
         (r"(10,\,5)", "(10,5)", True),
         (r"1\ 2", "12", None),
         ("two left", "twoleft", None),
+        ("10²", "102", None),
+        ("10₂", "102", None),
+        ("\uff11\uff10", "10", True),
     ],
 )
 def test_rules_settle_puzzles_where_nothing_needs_judgement(
@@ -372,6 +375,12 @@ async def test_only_an_answer_that_is_a_choice_settles_it(
         ("[1,2]", "(1,2)", None),
         (r"\{3\}", "3", None),
         (r"\pm 3", "3", None),
+        ("3'", "3", None),
+        ("3''", "3'", None),
+        (r"3^{\prime\prime}", r"3^{\prime}", None),
+        ("AB'", "A'B'", None),
+        ("f'(x)", "f(x)", None),
+        ("3'", "3'", True),
         ("9**9**9**9", "5", None),
         ("", "5", False),
         ("long " * 100, "5", None),
@@ -403,6 +412,9 @@ def test_the_answer_to_a_problem_is_between_tags_or_in_a_box(reply: str, answer:
     [
         ("so Answer[ B ]", "B"),
         ("Answer[A] no, ANSWER[C]", "C"),
+        ("Answer[[1, 2, 3, 4]]", "[1, 2, 3, 4]"),
+        ("**Answer**[B]", "B"),
+        ("Answer: [B]", "B"),
         (r"\boxed{D}", "D"),
         ("(b)", "b"),
         ("The answer is B", None),
@@ -426,6 +438,11 @@ OPTIONS = ("A: one", "B: two", "C: three", "D: four")
         ("two", "B", True, False),
         ("A, C", "AC", True, False),
         ("CA", "A, C", True, False),
+        ("ac", "AC", True, True),
+        ("Option B", "B", True, True),
+        ("options A and C", "AC", True, False),
+        (r"\text{B}", "B", True, True),
+        ("dad", "AD", False, True),
         ("A", "ABC", False, True),
         ("ABCD", "B", False, True),
         (None, "B", False, False),
@@ -681,3 +698,13 @@ def test_words_compare_by_the_rules_of_mrqa_or_of_the_original_on_request() -> N
     assert f1("", ["The The"], "official") == 0
     assert f1("", ["The The"], "original") == 1
     assert f1("", ["The The"]) == 0
+
+
+def test_a_gold_of_mmrb_in_brackets_is_right_with_and_without_them() -> None:
+    assert is_right(found_choice("Answer[[1, 2, 3, 4]]"), "[1, 2, 3, 4]")
+    assert is_right(found_choice("Answer[1,2,3,4]"), "[1, 2, 3, 4]")
+    assert not is_right(found_choice("Answer[[1, 2, 4, 3]]"), "[1, 2, 3, 4]")
+
+
+def test_an_option_of_mmrb_that_reads_like_letters_is_taken_by_its_text() -> None:
+    assert is_right("bad", "C", ("A: good", "B: fair", "C: bad", "D: none"))

@@ -167,11 +167,17 @@ def _bare(text: str) -> str:
 
     Blanks stay between words or numbers.
     """
-    plain = unicodedata.normalize("NFKC", text)
+    plain = "".join(map(_compatible, unicodedata.normalize("NFC", text)))
     plain = re.sub(r"\\(?:text|mathrm|mathbf|textbf)\{([^{}]*)\}", r"\1", plain)
     plain = re.sub(r"\\[,;!: ]", " ", re.sub(r"\\(?:left|right)", "", plain)).replace("$", "")
     plain = " ".join(plain.split()).rstrip(".")
     return re.sub(r"(?<!\w) | (?![\w+-])", "", plain).casefold()
+
+
+def _compatible(sign: str) -> str:
+    """A sign in its plain form, unless its place is what it means: 10² is not 102."""
+    raised = unicodedata.decomposition(sign).startswith(("<super>", "<sub>", "<fraction>"))
+    return sign if raised else unicodedata.normalize("NFKC", sign)
 
 
 def _numbers(text: str) -> tuple[Fraction, ...] | None:

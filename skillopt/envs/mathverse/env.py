@@ -61,7 +61,7 @@ _NOTATION: Final = re.compile(
     r"|\\?(?<![A-Za-z])(?:sqrt|sin|cos|tan|log|ln))(?![A-Za-z])"
 )
 """What an expression may be written with; all other words are its own."""
-_NAME: Final = re.compile(r"[^\W\d_π]+|[π%°$€£¥∠△:±∞]|\\[{}]")
+_NAME: Final = re.compile(r"[^\W\d_π]+['\u2032]*|['\"\u2019\u2032\u2033]+|[π%°$€£¥∠△:±∞]|\\[{}]")
 _WORD: Final = re.compile(r"(?<![A-Za-z\\])[A-Z][a-z]{2,}(?![A-Za-z])")
 _NUMBERS: Final = re.compile(r"\d \d|[A-Za-z]\d")
 _LETTERS: Final = re.compile(r"[A-Za-z]{2,}")
@@ -308,6 +308,7 @@ def _plain(text: str) -> str:
         plain = _THOUSANDS.sub(lambda found: found[0].replace(",", ""), plain)
     plain = re.sub(r"\\(?:left|right)(?=\s?[()\[\]\\])", "", plain).replace("\\%", "%")
     plain = re.sub(r"\^ ?\{? ?\\circ ?\}?|(?<=\d) ?degrees?", "°", plain)
+    plain = re.sub(r"\\prime(?![A-Za-z])", "\u2032", plain)
     plain = re.sub(r"\\pi(?![A-Za-z])", "π", plain).replace("²", "^2").replace("³", "^3")
     plain = _BLANK.sub(lambda found: found[1] or "", plain)
     return _WORD.sub(lambda found: found[0].lower(), plain)

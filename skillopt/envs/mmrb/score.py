@@ -8,12 +8,17 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
-from skillopt.envs.metrics import boxed, tidy
+from skillopt.envs.metrics import boxed, tidy, undressed
 
 MmrbRule: TypeAlias = Literal["strict", "lenient"]
 """strict: the same letters, or the same text | lenient: as the owners' script, where one may be a
 part of the other."""
-_ANSWER: Final = re.compile(r"\banswer\s?\[([^\[\]]{0,500})\]", re.IGNORECASE)
+_ANSWER: Final = re.compile(
+    r"""\banswer[*_`:]{0,4}\s?
+        \[([^\[\]]{0,500}(?:\[[^\[\]]{0,500}\][^\[\]]{0,500}){0,20})\]""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_SPOKEN: Final = frozenset(("option", "options", "choice", "choices"))
 _LONE: Final = re.compile(r"[(\[]?([A-Za-z])[)\].:]?")
 _LABEL: Final = re.compile(r"\s*[(\[]?([A-Z])\s?[)\].:]\s*(.*)", re.DOTALL)
 
@@ -43,22 +48,34 @@ def is_right(
         return ours in theirs or theirs in ours
     if options:
         return _choices(answer, options) == _choices(gold, options)
-    return tidy(answer).rstrip(".") == tidy(gold).rstrip(".")
+    return _bare(answer) == _bare(gold)
+
+
+def _bare(text: str) -> str:
+    """Without brackets around all of it, since `Answer[...]` has some of its own."""
+    plain = tidy(undressed(text)).replace(", ", ",")
+    return plain[1:-1] if plain[:1] + plain[-1:] == "[]" else plain
 
 
 def _choices(text: str, options: Sequence[str]) -> frozenset[str] | str:
-    """The letters that a text names: `B`, `A, C`, `AC`, `B: two`, or the text of an option."""
+    """The letters that a text names: `B`, `A, C`, `AC`, `B: two`, or the text of an option.
+
+    Their case does not count.
+    """
     letters, texts = labelled(options)
-    parts = [part for part in re.split(r"[\s,;&]+|\band\b", text.strip()) if part]
+    text = undressed(text)
+    split = (undressed(part) for part in re.split(r"[\s,;&]+|\band\b", text))
+    parts = [part for part in split if part and part.casefold() not in _SPOKEN]
     named = [lone[1].upper() for part in parts if (lone := _LONE.fullmatch(part))]
     if parts and len(named) == len(parts) and set(named) <= set(letters):
         return frozenset(named)
-    if set(text.strip()) <= set(letters) and text.strip():
-        return frozenset(text.strip())
     if (one := _LABEL.fullmatch(text)) and tidy(one[2]) == texts.get(one[1]):
         return frozenset(one[1])
     same = [letter for letter, said in texts.items() if said == tidy(text)]
-    return frozenset(same) if len(same) == 1 else tidy(text)
+    if len(same) == 1:
+        return frozenset(same)
+    run = frozenset(text.upper())
+    return run if run <= set(letters) and len(run) == len(text) > 0 else tidy(text)
 
 
 def labelled(options: Sequence[str]) -> tuple[str, dict[str, str]]:
