@@ -1,4 +1,4 @@
-"""The morning report as Markdown, as a page, and for a terminal.
+"""The morning report as Markdown and as a page; `cli.showing` has it for a terminal.
 
 Its texts come from sessions and models, so every format shows them as text: nothing in them can
 begin a heading, a link, a tag or a control sequence.
@@ -106,35 +106,3 @@ def _diff_line(line: str) -> str:
     shown = _shown(line)
     colour = {"+": "plus", "-": "minus"}.get(line[:1])
     return f'<span class="{colour}">{shown}</span>' if colour else shown
-
-
-def render_text(night: Night) -> str:
-    """The report for a terminal."""
-    return "\n\n".join(_text(block) for block in told(night)) + "\n"
-
-
-def _text(block: Block) -> str:
-    match block:
-        case Heading(text, level):
-            line = escaped(" ".join(text.split()))
-            return (
-                f"{line}\n{'=' * len(line)}" if level == 1 else line.upper() if level == 2 else line
-            )
-        case Paragraph(text):
-            return escaped(text)
-        case Listing(items):
-            return "\n".join(f"  - {escaped(item)}" for item in items)
-        case Grid(head, rows):
-            table = [
-                tuple(escaped(" ".join(cell.split())) for cell in row) for row in (head, *rows)
-            ]
-            widths = [max(len(row[at]) for row in table) for at in range(len(head))]
-            return "\n".join(
-                "  "
-                + "  ".join(
-                    cell.ljust(width) for cell, width in zip(row, widths, strict=True)
-                ).rstrip()
-                for row in table
-            )
-        case Verbatim(text):
-            return "\n".join(f"  {line}" for line in escaped(text).splitlines())

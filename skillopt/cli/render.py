@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Iterable
 from typing import IO, TextIO
@@ -16,6 +17,7 @@ from rich.text import Text
 from skillopt.cli.tables import folded
 from skillopt.core.controls import escaped
 
+_COMMAND = re.compile(r"\s*(?:\S*[/\\])?skillopt(?:-sleep)? ")
 _WIDE = 200
 """Columns where there is no terminal to ask: nothing is folded to fit a screen."""
 
@@ -116,7 +118,7 @@ def _fitted(result: RenderableType, console: Console) -> RenderableType:
         return result
     lines: list[Text] = []
     for line in (Text(result) if isinstance(result, str) else result).split("\n", allow_blank=True):
-        is_command = line.plain.lstrip(" ").startswith(("skillopt ", "skillopt-sleep "))
+        is_command = _COMMAND.match(line.plain) is not None
         lines += [line] if is_command else folded(console, line, console.width)
     return Text("\n").join(lines)
 

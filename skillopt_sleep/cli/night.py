@@ -20,11 +20,11 @@ from skillopt.errors import Pending
 from skillopt.store.files import json_bytes
 from skillopt.store.lock import at_work
 from skillopt_sleep.cli.options import as_arguments, settings_of, with_settings
+from skillopt_sleep.cli.showing import for_terminal
 from skillopt_sleep.errors import NightUnderWay
 from skillopt_sleep.evidence import as_json
 from skillopt_sleep.night import is_due, look_async, run_night_async
 from skillopt_sleep.planning import Bench
-from skillopt_sleep.rendering import render_text
 from skillopt_sleep.report import Night
 from skillopt_sleep.settings import Settings, home_of
 from skillopt_sleep.state import NightRecord, load_state
@@ -203,7 +203,7 @@ def _waited(session: Session, work: Coroutine[object, object, T]) -> T:
 
 
 def _show(screen: Screen, night: Night, *, json_wanted: bool) -> None:
-    screen.show(_json(as_json(night)) if json_wanted else render_text(night).rstrip("\n"))
+    screen.show(*([_json(as_json(night))] if json_wanted else for_terminal(night)))
 
 
 def _json(value: object) -> str:

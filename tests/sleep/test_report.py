@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from dataclasses import replace
 from html.parser import HTMLParser
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from support_sleep import MORNING, mined
 
+from skillopt.cli.render import Screen
 from skillopt.core.chat import Usage
 from skillopt.gates.statistics import Interval
+from skillopt_sleep.cli.showing import for_terminal
 from skillopt_sleep.evidence import as_json, diagnostics, evidence
 from skillopt_sleep.gathering import Gathered
 from skillopt_sleep.learning import Lesson, TaskChange, Trial
 from skillopt_sleep.models import Allowance
-from skillopt_sleep.rendering import as_markdown, render_html, render_markdown, render_text
+from skillopt_sleep.rendering import as_markdown, render_html, render_markdown
 from skillopt_sleep.report import Night
 
 EVIL = "<script>alert(1)</script> \x1b[31m\x9b2J | [link](javascript:x) `tick` # head \u202e ``` "
@@ -74,6 +81,12 @@ def night(*lessons: Lesson, text: str = "Write a mail.") -> Night:
         notes=(text,),
         staging=Path("/p/.skillopt-sleep/staging/20260302-060000"),
     )
+
+
+def render_text(night: Night) -> str:
+    with redirect_stdout(StringIO()) as said:
+        Screen().show(*for_terminal(night))
+    return said.getvalue()
 
 
 @pytest.mark.parametrize("render", [render_text, render_markdown, render_html])
@@ -175,3 +188,56 @@ def test_diagnostics_tell_each_held_out_task() -> None:
     (told,) = json.loads(diagnostics(night(lesson())))["documents"]
     assert told["holdout_detail"][0]["after"] is None
     assert told["unmatched"] == ["- Nothing like it"]
+
+
+_SHOW = """
+import sys
+sys.path.insert(0, {tests!r})
+from skillopt.cli.render import Screen
+from skillopt_sleep.cli.showing import for_terminal
+from sleep.test_report import lesson, long_night
+Screen().show(*for_terminal(long_night()))
+"""
+
+
+def long_night() -> Night:
+    words = "Write a commit message for the new search field of the shop, with the ticket in it"
+    command = f"skillopt-sleep adopt --project /home/me/{'a-long-name/' * 8}shop"
+    return replace(night(lesson(text=words), text=words), adopt_command=command)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no such terminals")
+def test_on_a_narrow_terminal_tables_fit_and_commands_stay_whole() -> None:
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
+    tests = str(Path(__file__).parents[1])
+    variables = {"PATH": os.environ["PATH"], "TERM": "xterm", "NO_COLOR": "1"}
+    with subprocess.Popen(
+        [sys.executable, "-c", _SHOW.format(tests=tests)],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=variables,
+    ):
+        os.close(theirs)
+        said = b""
+        while part := _read(ours):
+            said += part
+    os.close(ours)
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", said.decode()).splitlines()
+    command = f"  {long_night().adopt_command}"
+    assert command in lines
+    assert [line for line in lines if len(line) > 80] == [command]
+    assert any(line.split() == ["task", "times", "pain", "checked", "by"] for line in lines)
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # the other end is closed
+        return b""
