@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import wraps
 from pathlib import Path
 from shlex import quote
-from typing import ParamSpec, TypeVar, cast
+from typing import Literal, ParamSpec, TypeVar, cast
 
 from typing_extensions import Unpack
 
@@ -104,12 +104,14 @@ from skillopt.model.fetch import Fetcher, FetchProgress
 from skillopt.model.scripted import PlainCallable
 from skillopt.model.weights import CATALOGUE, Folder, Weights, default_root, find
 from skillopt.progress import PlainProgress, heartbeat
+from skillopt.store.events import LogReader
 from skillopt.store.files import write_atomic
 from skillopt.store.layout import Layout, run_folders
 from skillopt.store.reader import RunReader
 from skillopt.store.results import EvaluationReport, read_evaluation
 
 __all__ = [
+    "DamagedRun",
     "DataReport",
     "EvalInputs",
     "Inputs",
@@ -759,20 +761,41 @@ def describe_run(folder: str | Path) -> Run:
         return describe(reader)
 
 
-def list_runs(folder: str | Path = ".") -> list[Run | OldRun]:
+@dataclass(frozen=True, slots=True)
+class DamagedRun:
+    """A run with files that cannot be read."""
+
+    out: Path
+    """The run directory."""
+    why: str
+    """What cannot be read, and what to do."""
+    status: Literal["damaged"] = "damaged"
+
+
+def list_runs(folder: str | Path = ".") -> list[Run | OldRun | DamagedRun]:
     """List the runs in a folder and up to two levels below it, sorted by name.
 
     A run is listed once its initial skill has been measured. One that only an earlier version can
-    read is an `OldRun`, with the status `old format`.
+    read is an `OldRun`, with the status `old format`; one that cannot be read is a `DamagedRun`.
     """
-    runs: list[Run | OldRun] = []
+    runs: list[Run | OldRun | DamagedRun] = []
     for run_folder in run_folders(Path(folder)):
-        with suppress(StoreError):  # a record that cannot be read
-            try:
-                runs.append(describe_run(run_folder))
-            except OldFormat as error:
-                runs.append(OldRun(run_folder, str(error)))
+        try:
+            runs.append(describe_run(run_folder))
+        except OldFormat as error:  # noqa: PERF203 - each run by itself
+            runs.append(OldRun(run_folder, str(error)))
+        except StoreError as error:
+            if _has_begun(run_folder):
+                runs.append(DamagedRun(run_folder, str(error)))
     return runs
+
+
+def _has_begun(folder: Path) -> bool:
+    """Whether anything is recorded, readable or not."""
+    try:
+        return bool(LogReader(Layout(folder).events).read())
+    except StoreError:
+        return True
 
 
 def find_runs(folder: str | Path = ".") -> list[Path]:

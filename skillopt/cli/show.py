@@ -11,6 +11,7 @@ from rich.text import Text
 
 from skillopt.analysis.report import metric_of
 from skillopt.api import (
+    DamagedRun,
     OldRun,
     Run,
     describe_run,
@@ -159,11 +160,14 @@ def runs(session: Session, folder: Path, *, as_json: bool) -> None:
         screen.show(session.hide(json.dumps(document, indent=2)))
     elif listed:
         screen.show(_table(listed))
+        for run in listed:
+            if isinstance(run, DamagedRun):
+                screen.warn(run.why)
     else:
         screen.tell(f"no runs in {folder}, nor up to two levels below it")
 
 
-def _table(listed: list[Run | OldRun]) -> Table:
+def _table(listed: list[Run | OldRun | DamagedRun]) -> Table:
     numbers = ["calls", "tokens", "cost"]
     table = Table(
         "run", "status", "benchmark", "target", "optimizer", "split",
@@ -175,6 +179,8 @@ def _table(listed: list[Run | OldRun]) -> Table:
                 style, cells = _COLOURS.get(run.status, "yellow"), _cells(run)
             case OldRun():
                 style, cells = "yellow", ["-"] * 9
+            case DamagedRun():
+                style, cells = "bold red", ["-"] * 9
         table.add_row(one_line(str(run.out)), Text(run.status, style=style), *cells)
     return table
 
@@ -194,10 +200,10 @@ def _cells(run: Run) -> list[str]:
     ]
 
 
-def _document(run: Run | OldRun) -> dict[str, object]:
-    """What is known of a run; of one in an old format, where it is and what to do."""
+def _document(run: Run | OldRun | DamagedRun) -> dict[str, object]:
+    """What is known of a run; of one that cannot be read, where it is and what to do."""
     known: dict[str, object] = {"run": str(run.out), "status": run.status, "why": run.why}
-    return known if isinstance(run, OldRun) else {**known, **_findings(run)}
+    return {**known, **_findings(run)} if isinstance(run, Run) else known
 
 
 def _findings(run: Run) -> dict[str, object]:

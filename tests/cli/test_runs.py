@@ -141,6 +141,31 @@ def test_runs_of_an_earlier_format_are_listed_as_such_and_refused_when_opened(
     assert told["why"] in shown.err.replace(str(own_copy) + "/", "")
 
 
+@pytest.mark.parametrize("name", ["events.jsonl", "cache.sqlite"])
+def test_a_run_with_a_damaged_file_is_listed_as_damaged(
+    name: str, call: Call, own_copy: Path
+) -> None:
+    file = own_copy / "run" / name
+    content = file.read_bytes()
+    half = len(content) // 2
+    damaged = content[:half] if name == "cache.sqlite" else b"{]\n" + content
+    file.write_bytes(damaged)
+    (run,) = skillopt.list_runs(own_copy)
+    assert run.status == "damaged"
+    done = call("runs", cwd=own_copy)
+    assert done.code == 0
+    assert done.out.splitlines()[1].split()[:2] == ["run", "damaged"]
+    assert name in done.err
+    (told,) = json.loads(call("runs", "--json", cwd=own_copy).out)["runs"]
+    assert (told["status"], told["why"].count(name) > 0) == ("damaged", True)
+
+
+def test_a_run_that_has_not_begun_is_not_listed(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "events.jsonl").write_bytes(b"")
+    assert skillopt.list_runs(tmp_path) == []
+
+
 def test_no_runs_and_no_folder_are_told_apart(call: Call, tmp_path: Path) -> None:
     empty = call("runs", cwd=tmp_path)
     assert (empty.code, empty.out) == (0, "")
