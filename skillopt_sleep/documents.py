@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final
 
 from skillopt.core.skill import Region, Skill, scrub
@@ -87,15 +88,21 @@ class Document:
         words = _plain(_unmarked(text, regions=False)).strip()
         if words == self.learned:
             return self
-        if not words:
-            return replace(self, block=None)
         newline = self.newline
+        if not words:
+            return self._without_block(newline)
         block = f"\n{HEADING}\n\n{words}\n".replace("\n", newline)
         if self.block is not None:
             return replace(self, block=block)
         gap = "" if not self.before else newline
         gap += "" if not self.before or self.before.endswith("\n") else newline
         return Document(self.before + gap, block, newline)
+
+    def _without_block(self, newline: str) -> Document:
+        """Without the blank line and the last newline, too, that a block at the end comes with."""
+        if self.after == newline and (not self.before or self.before.endswith(newline * 2)):
+            return Document(self.before.removesuffix(newline))
+        return Document(self.before + self.after)
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -140,16 +147,21 @@ def new_rule_file(description: str) -> bytes:
 def _marks(text: str) -> Iterator[re.Match[str]]:
     """Our marks outside of fenced code; a fence that nothing closes is none.
 
-    What stands between our marks is not looked into: a rule may have half a fence.
+    What stands between a pair of our marks is not looked into: a rule may have half a fence, which
+    must not close one of the user's.
     """
+    all_found = [*_MARK_OR_FENCE.finditer(text)]
+    marks = [found for found in all_found if found["mark"]]
+    paired = {one.start() for one, two in pairwise(marks) if (one[0], two[0]) == (START, END)}
     fence, ours = "", False
     within: list[re.Match[str]] = []
-    for found in _MARK_OR_FENCE.finditer(text):
+    for found in all_found:
         mark, run, rest = found["mark"], found["fence"], found["rest"]
+        if mark:
+            ours = found.start() in paired
         if mark and fence:
             within.append(found)
         elif mark:
-            ours = mark == START
             yield found
         elif ours:
             continue

@@ -100,6 +100,27 @@ def test_a_fence_that_nothing_closes_hides_no_block() -> None:
     assert Document.parse(half).rules == ("a rule",)
 
 
+@given(st.lists(st.sampled_from(["```", "```sh", "~~~", "> ```", "text", ""])), RULES)
+def test_what_is_learnt_is_read_again_whatever_fences_the_user_left_open(
+    lines: list[str], rules: list[str]
+) -> None:
+    document = Document.parse("\n".join(lines).encode())
+    for night in (["R:\n```\nx\n```"], ["Half:\n```"], rules):
+        expected = document.with_rules([*document.rules, *night])
+        document = Document.parse(expected.render())
+        assert document == expected
+    assert document.render().count(START.encode()) == 1
+
+
+@pytest.mark.parametrize("text", ["# Mine\n- x\n", "# Mine\r\n- x\r\n", ""])
+def test_rules_that_come_and_go_leave_the_text_of_the_user_as_it_was(text: str) -> None:
+    data = text.encode()
+    for _ in range(4):
+        with_rule = Document.parse(data).with_rules(["a"]).render()
+        data = Document.parse(with_rule).with_rules([]).render()
+        assert data.decode() == text
+
+
 def test_two_blocks_are_refused_because_either_may_be_meant() -> None:
     with pytest.raises(SkillError, match="2 blocks"):
         Document.parse(f"{START}a{END}{START}b{END}".encode())
@@ -132,7 +153,7 @@ def test_what_is_learnt_may_be_any_markdown() -> None:
     document = Document.parse(b"mine").with_learned(text)
     assert Document.parse(document.render()).learned == text
     assert document.with_learned(text) is document
-    assert Document.parse(document.render()).with_learned("").render() == b"mine\n\n\n"
+    assert Document.parse(document.render()).with_learned("").render() == b"mine\n"
 
 
 def test_new_files_have_the_front_matter_that_programs_look_for() -> None:
