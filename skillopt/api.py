@@ -266,6 +266,7 @@ async def evaluate_async(
     scores per task and per split.
     """
     check_names(inputs, EvalInputs)
+    _check_split(rows, split)
     run_inputs = Inputs(**inputs, skill=skill)
     settings, supplied = configured(config, run_inputs, rows)
     with in_use(run_inputs), _reporting(watch, progress=progress) as (report, _):
@@ -277,6 +278,11 @@ async def evaluate_async(
             split="test" if rows is not None else split,
             name=str(skill) if isinstance(skill, Path) else "",
         )
+
+
+def _check_split(rows: Rows | None, split: str) -> None:
+    if rows is not None and split != "all":
+        raise ConfigError(f"rows are evaluated all together; leave out split={split!r}")
 
 
 async def transfer_async(
@@ -309,6 +315,7 @@ async def transfer_async(
         inputs: As in `train`; `out` is the folder for the directories of all combinations.
     """
     check_names(inputs, EvalInputs)
+    _check_split(rows, split)
     models = {
         target if isinstance(target, str) else reference(target): target for target in targets
     }
@@ -853,6 +860,7 @@ def materialize(
     ratio: str = "2:1:7",
     seed: int = 42,
     partial: bool = False,
+    force: bool = False,
 ) -> Materialized:
     """Make a split folder from the published data of a benchmark on this machine.
 
@@ -864,6 +872,7 @@ def materialize(
         ratio: Shares of train:val:test, without a manifest.
         seed: Of that split.
         partial: Whether ids without an item, and items that cannot be used, are left out.
+        force: Whether files in `out` that were changed since they were written are replaced.
     """
     return materialize_data(
         name,
@@ -873,6 +882,7 @@ def materialize(
         ratio=ratio,
         seed=seed,
         partial=partial,
+        force=force,
     )
 
 

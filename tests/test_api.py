@@ -197,6 +197,12 @@ def test_a_skill_is_measured_on_rows(tmp_path: Path) -> None:
     assert (tmp_path / "results.jsonl").read_text(encoding="utf-8").count("\n") == 4
 
 
+def test_a_split_cannot_be_named_beside_rows(tmp_path: Path) -> None:
+    for work in (skillopt.evaluate, skillopt.transfer):
+        with pytest.raises(ConfigError, match="leave out split='tset'"):
+            work("Double it.", rows=VAL, target=pupil, out=tmp_path, split="tset")
+
+
 def test_a_skill_is_read_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "s.md").write_text("Double it.", encoding="utf-8")
     for skill in (tmp_path / "s.md", str(tmp_path / "s.md")):

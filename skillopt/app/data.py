@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from skillopt.app.environment import ENVIRONMENTS, EnvironmentKind, make_environment
+from skillopt.app.wording import count
 from skillopt.config.load import load_config
 from skillopt.core.extras import install_command, packages_of
 from skillopt.datasets.manifests import Materialized, damaged, materialize
@@ -97,7 +98,7 @@ def _looked(report: DataReport, kind: EnvironmentKind, place: Path) -> DataRepor
     found, problem = None, ""
     changed = damaged(place) if place.is_dir() else None
     if changed:
-        problem = f"{len(changed)} files were changed since they were written: {changed[0]}"
+        problem = f"{count(len(changed), 'file')} not as first written: {changed[0]}"
     try:
         if changed is not None:
             found = len(from_directory(place, ()))
@@ -160,6 +161,7 @@ def materialize_data(
     ratio: str = "2:1:7",
     seed: int = 42,
     partial: bool = False,
+    force: bool = False,
 ) -> Materialized:
     """Make a split folder from the published data of a benchmark."""
     kind = ENVIRONMENTS.load(name)
@@ -179,5 +181,6 @@ def materialize_data(
         ratio=ratio,
         seed=seed,
         partial=partial,
+        force=force,
         check=check,
     )

@@ -64,9 +64,17 @@ def show_materialized(  # one for each option of the command
     ratio: str,
     seed: int,
     partial: bool,
+    force: bool,
 ) -> None:
     made = materialize(
-        name, raw=raw, out=out, manifest=manifest, ratio=ratio, seed=seed, partial=partial
+        name,
+        raw=raw,
+        out=out,
+        manifest=manifest,
+        ratio=ratio,
+        seed=seed,
+        partial=partial,
+        force=force,
     )
     screen = Screen()
     told = ", ".join(f"{number} {split}" for split, number in made.counts.items())

@@ -536,6 +536,7 @@ def data(name: str, folder: Path | None, *, as_json: bool) -> int:
 @click.option(
     "--partial", is_flag=True, help="Leave out ids without an item, and items that cannot be used."
 )
+@click.option("--force", is_flag=True, help="Replace files that were changed since.")
 @_debugging
 def materialize(name: str, **options: Any) -> None:  # noqa: ANN401 - click's
     """Write the tasks of the benchmark BENCH from its published data on this machine.

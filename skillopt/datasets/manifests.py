@@ -151,6 +151,7 @@ def materialize(
     ratio: str = "2:1:7",
     seed: int = 42,
     partial: bool = False,
+    force: bool = False,
     check: Callable[[Splits], object] | None = None,
 ) -> Materialized:
     """Write items of published data into a split folder, with the files that belong to them.
@@ -164,6 +165,7 @@ def materialize(
         ratio: Shares of train, val and test.
         seed: Of the order in which they are cut.
         partial: Whether ids without an item, and items that `check` refuses, are left out.
+        force: Whether files in `out` that were changed since they were written are replaced.
         check: What loads the rows later; it raises `BadRows` for those that it cannot use.
 
     Raises:
@@ -175,6 +177,12 @@ def materialize(
     empty = not out.exists() or (out.is_dir() and all(map(_is_part, out.iterdir())))
     if not empty and _read_manifest(out).get("manifest_type") != _DONE:
         raise DataError(f"{out}: holds something else; name a new folder")
+    changed = [name for name in damaged(out) or () if (out / name).exists()]
+    if changed and not force:
+        raise DataError(
+            f"{out}: changed since it was written: {_first(changed)}; name a new folder, or "
+            "replace it with --force"
+        )
     found = _by_id(
         items if named is None else _renamed(items, named),
         None if named is None else {name for rows in named.values() for name in rows},

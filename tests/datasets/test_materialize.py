@@ -131,6 +131,24 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> Non
     assert [each.name for each in mine.parent.iterdir()] == ["notes.txt"]
 
 
+def test_items_that_were_changed_since_are_replaced_only_by_force(tmp_path: Path) -> None:
+    data, out = payload(tmp_path, "abcdefghij"), tmp_path / "out"
+    materialize("searchqa", raw=data, out=out)
+    materialize("searchqa", raw=data, out=out, seed=8)
+    items = out / "train" / "items.json"
+    items.write_text("[]", encoding="utf-8")
+    with pytest.raises(
+        DataError, match=r"changed since it was written: 'train/items.json'.*--force"
+    ):
+        materialize("searchqa", raw=data, out=out, seed=8)
+    assert items.read_text(encoding="utf-8") == "[]"
+    items.unlink()
+    assert sum(materialize("searchqa", raw=data, out=out).counts.values()) == 10
+    items.write_text("[]", encoding="utf-8")
+    materialize("searchqa", raw=data, out=out, force=True)
+    assert len(from_directory(out).train) == 2
+
+
 def test_a_dataset_that_is_not_here_is_not_fetched(tmp_path: Path) -> None:
     manifest = write_manifest(tmp_path / "ids", IDS)
     done = run("--manifest-dir", str(manifest), "--dataset", "lucadiliello/searchqa")

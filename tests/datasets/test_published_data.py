@@ -44,7 +44,7 @@ def test_what_is_here_is_counted_and_damage_is_found(name: str, tmp_path: Path) 
     items = tmp_path / "split" / "test" / "items.json"
     items.write_text(items.read_text("utf-8").replace("item-", "entry-"), encoding="utf-8")
     damaged = benchmark_data(name, tmp_path / "split")
-    assert damaged.problem.startswith("1 files were changed since they were written: test/")
+    assert damaged.problem.startswith("1 file not as first written: test/")
     assert not damaged.complete
 
 
