@@ -296,3 +296,17 @@ async def test_as_a_process_it_ends_on_a_signal_and_refuses_bad_sizes() -> None:
     )
     _, complaint = await process.communicate()
     assert (process.returncode, b"--sizes" in complaint) == (2, True)
+
+
+async def test_as_a_process_it_says_in_one_line_that_its_port_is_taken() -> None:
+    async with Simulator() as first:
+        port = first.root.rsplit(":", 1)[1]
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "skillopt.testing.simulator", "--port", port),
+            stderr=asyncio.subprocess.PIPE,
+        )
+        _, complaint = await process.communicate()
+    assert process.returncode == 1
+    (line,) = complaint.decode().splitlines()
+    assert line.startswith(f"cannot listen on port {port}: ")
+    assert line.endswith("; give another --port")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import signal
 import sys
+from contextlib import AsyncExitStack
 from dataclasses import fields
 from pathlib import Path
 
@@ -43,7 +45,14 @@ async def _serve(simulator: Simulator, *, watch_stdin: bool) -> None:
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
-    async with simulator:
+    async with AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(simulator)
+        except OSError as error:
+            sys.exit(
+                f"cannot listen on port {simulator.port}: {os.strerror(error.errno or 0)}; "
+                "give another --port"
+            )
         sys.stdout.write(f"SIMULATION, no real model: {simulator.url}\n")
         sys.stdout.flush()
         if not watch_stdin:
