@@ -378,6 +378,8 @@ def with_found_paths(config: Config) -> Config:
 def initial_skill(config: Config, shipped: Path | None) -> Skill:
     """The skill to start from: a file or folder, the environment's own, or an empty one."""
     path = config.path("env.skill_init") or shipped
+    if path and shipped and not path.exists() and shipped.parts[-len(path.parts) :] == path.parts:
+        path = shipped  # the original names it by its place in the repository
     if path is None:
         raise config.complaint(
             "env.skill_init",

@@ -14,7 +14,8 @@ def show_new_env(name: str, out: Path | None) -> None:
     Screen().show(
         f"{made.folder}: environment {made.name}",
         f"  {code}: tasks, instructions and scorer; edit this first",
-        f"  {test}: its tests; run them with: cd {made.folder} && python -m pytest",
+        f"  {test}: its tests; run them with: cd {made.folder} && python -m pytest "
+        "(needs: pip install pytest)",
         f"  {config}: settings; data/ and skill.md are examples to replace",
         f"next: cd {made.folder} && skillopt check {config}",
     )

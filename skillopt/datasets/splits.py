@@ -169,8 +169,10 @@ def _shares(ratio: str) -> list[Fraction]:
 def _sizes(count: int, shares: Sequence[Fraction], ratio: str) -> list[int]:
     wanted = [index for index, share in enumerate(shares) if share]
     if count < len(wanted):
+        rows = "1 row" if count == 1 else f"{count} rows"
         raise DataError(
-            f"{count} rows cannot fill the {len(wanted)} splits of the ratio {ratio!r}; add rows"
+            f"{rows} cannot fill the {len(wanted)} splits of the ratio {ratio!r}; add rows, or use "
+            "them all for an evaluation: env.split_ratio=0:0:1 --split test"
         )
     quotas = [share * count for share in shares]
     sizes = [floor(quota) for quota in quotas]

@@ -98,6 +98,9 @@ def test_sizes_follow_the_largest_remainder(count: int, ratio: str, sizes: tuple
 def test_too_few_rows_for_a_ratio_are_refused():
     with pytest.raises(DataError, match="2 rows cannot fill the 3 splits"):
         by_ratio(some(2))
+    with pytest.raises(DataError, match=r"^1 row cannot fill .*env.split_ratio=0:0:1 --split test"):
+        by_ratio(some(1))
+    assert len(by_ratio(some(1), "0:0:1").test) == 1
 
 
 @pytest.mark.parametrize("ratio", ["", "2:1", "2:1:7:1", "a:b:c", "0:0:0", "-1:1:1", "1/0:1:1"])

@@ -162,6 +162,12 @@ def test_always_the_same_letter_scores_near_chance() -> None:
     assert {unshuffled.gold(task).right for task in unshuffled.tasks("train")} == {0}
 
 
+def test_a_wrong_choice_with_the_text_of_the_right_one_is_refused() -> None:
+    rows = rows_of([livemath_row(0), livemath_row(1, right="C1 ")], "rows")
+    with pytest.raises(DataError, match=r"rows\[1\] mcq: a wrong choice has the text of the right"):
+        LiveMathematicianBench(LiveMathematicianBench.Settings(), Splits((rows[0],), (rows[1],)))
+
+
 def test_the_order_depends_on_seed_and_id_alone() -> None:
     def order(seed: int, count: int) -> list[object]:
         environment = livemath(count, LiveMathematicianBench.Settings(shuffle_seed=seed))

@@ -7,13 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support_benchmark_agents import real_agents, trained_by_agent
 
+from skillopt.app.environment import initial_skill
+from skillopt.config.load import load_config
 from skillopt.core.ports import Environment
 from skillopt.core.rollout import Score, Trajectory
 from skillopt.core.skill import Skill
 from skillopt.datasets.rows import read_rows, rows_of
 from skillopt.datasets.splits import Splits
 from skillopt.envs.searchqa.env import SearchQA, cut
-from skillopt.errors import ConfigError, DataError
+from skillopt.errors import ConfigError, DataError, SkillError
+from skillopt.store.packages import read_skill
 from skillopt.testing.contracts.environments import ENVIRONMENT_CHECKS, Check
 
 SAMPLE = Path(__file__).parents[3] / "shared/samples/searchqa/items_3_trimmed.json"
@@ -167,3 +170,17 @@ async def test_it_trains_with_a_real_agent(
 
 def _first_title(task: str) -> str:
     return f"<answer>{task.partition('[TLE] ')[2].split()[0]}</answer>"
+
+
+def test_the_skill_of_a_benchmark_is_found_by_its_path_in_the_repository_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shipped = SearchQA.initial_skill
+    assert shipped
+    for named in ("skillopt/envs/searchqa/skills/initial.md", ""):
+        config = load_config(values={"env.name": "searchqa", "env.skill_init": named})
+        assert initial_skill(config, shipped) == read_skill(shipped)
+    config = load_config(values={"env.name": "searchqa", "env.skill_init": "skills/other.md"})
+    with pytest.raises(SkillError, match=r"no skill document skills/other\.md"):
+        initial_skill(config, shipped)

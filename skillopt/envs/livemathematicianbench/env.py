@@ -26,7 +26,7 @@ from skillopt.envs.dataset import (
     row_of,
     text_field,
 )
-from skillopt.envs.metrics import extract_answer, index_of, label_of, option, verdict
+from skillopt.envs.metrics import extract_answer, index_of, label_of, option, tidy, verdict
 from skillopt.errors import DataError
 
 _INSTRUCTIONS = """\
@@ -214,7 +214,10 @@ def _labelled(row: Row) -> dict[str, str]:
         text = filled_field(choice, "text")
         if labels.setdefault(label, text) != text:
             raise DataError(f"{choice.where}: two choices have the label {label!r}")
-    if len(labels) < 2:
+    right, *wrong = (tidy(text, case_sensitive=True) for text in labels.values())
+    if right in wrong:
+        raise DataError(f"{mcq.where}: a wrong choice has the text of the right one; change it")
+    if not wrong:
         raise DataError(f"{mcq.where}: only one choice; there must be a wrong one")
     return labels
 
