@@ -51,7 +51,9 @@ _TOKENS: Final = re.compile(
             r"[MNO][A-Za-z0-9_-]{23,25}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}",
             r"tskey-[A-Za-z0-9-]{12,}",
             r"(?:sbp|rubygems)_[a-f0-9]{32,}",
-            r"(?:SK|key-)[a-f0-9]{32}",
+            r"SK[a-f0-9]{32}",
+            r"key-[a-z0-9]{32}",
+            r"EAA[A-Za-z0-9]{30,}",
             r"AT(?:ATT3|CTT3|BB)[A-Za-z0-9_=-]{24,}",
             r"AGE-SECRET-KEY-1[A-Z0-9]{20,}",
             r"[0-9]{8,10}:AA[A-Za-z0-9_-]{30,}",
@@ -97,7 +99,9 @@ _VALUE: Final = r"""
     # A quoted value that was cut off ends with its line.
     (?: ["']{3}[^"']+(?:["']{3})?
       | \\+"[^"\\\n]+(?:\\+")? | \\+'[^'\\\n]+(?:\\+')?
-      | "(?:[^"\\\n]|\\.)+"? | '(?:[^'\\\n]|\\.)+'? | (?!\\+["'])[^\s"',;)}\]&]+ )
+      | "(?:[^"\\\n]|\\.)+"? | '(?:[^'\\\n]|\\.)+'?
+      # Any other runs to white space: passwords have all kinds of signs, also a quote.
+      | (?!\\+["']) (?: [^\s"'] | ["'](?=\w) )+ )
     """
 # `PASS: test_login` and `PASS=12` are what tests print.
 _SHORT_FORM: Final = r"""
@@ -156,6 +160,9 @@ _LOGIN: Final = tuple(
         r"[^\s\"']+",
         r"(\b(?:mysql|mysqldump|mysqladmin|mariadb)\b[^\n|;&]{0,200}?\s-p)"
         r"(?:\"[^\"\n]+\"?|'[^'\n]+'?|[^\s\"']+)",
+        r"(\b(?:ssh|sftp|scp|ftp|rsync)\s[^\n]{0,80}?(?<![\w.:/-])[\w.-]{1,32}:)[^\s@:/]{3,64}(?=@)",
+        r"(?i)(/user:[^\s/]{1,64}[ \t]{1,4})(?![/-])\S+",
+        r"(?i)(\bnet\s{1,4}use\b[^\n]{0,80}?\\\S{1,80}[ \t]{1,4})[^\s/]\S*(?=[^\n]{0,80}/user:)",
         r"(\bsshpass\s+-p[ \t]*)(?:\"[^\"\n]+\"?|'[^'\n]+'?|[^\s\"']+)",
         r"(?i)((?<![a-z0-9])cookie[\"']?\s*:\s*[\"']?)[^\s\"'][^\n\"']*",
         r"(?i)((?:(?<![\w-])(?:-b|--cookie)[ \t=]|(?<![a-z0-9])cookie\s*=\s*)[\"']?"
@@ -176,6 +183,14 @@ _TOLD: Final = tuple(
     re.compile(pattern)
     for pattern in (
         r"((?:密码|密碼|パスワード|비밀번호)(?:是|为|為|は|가|는))[^\s,;\uff0c\u3002\u3001]+",
+        r"((?:密码|密碼|パスワード|비밀번호)(?:是|为|為|は|가|는)[\s:\uff1a]{1,3})"
+        rf"{_LIKELY}[!-~]{{6,}}",
+        # What it is for may stand in between: the API key for prod, the password for root.
+        r"(?i)(\b(?:password|passwd|passphrase|passwort|token|secret|api[-_ ]?key)\s{1,4}"
+        r"(?:for|of|to|on|at|von|für|de|pour|para)\s{1,4}[^\s:]{1,40}(?:[ ][^\s:]{1,40}){0,3}?"
+        rf"(?:\s{{0,4}}[:=]\s{{0,4}}|\s(?:is|was|ist|lautet|est|es)\s{{1,4}})){_LIKELY}\S{{6,}}",
+        r"(?i)(\bpassphrase\s{1,4}[\"'])[^\"'\n]{4,}",
+        rf"(?i)(\bpassword\s{{1,4}}[\"']){_LIKELY}[^\"'\s]{{6,}}",
         rf"(?i)(\b(?:password|passwort|token|secret)\s{{0,4}}(?:->|\u2192)\s{{0,4}}){_LIKELY}\S{{6,}}",
         r"(?i)(\b(?:password|passphrase|passwort|kennwort|mot de passe|contraseña|senha)\s+"
         r"(?:is|ist|lautet|est|es|é|è|:)\s+)[^\s,;]+",
@@ -187,6 +202,8 @@ _TOLD: Final = tuple(
         r"(?=[^\s,;]{0,80}?[0-9])(?=[^\s,;]{0,80}?(?-i:[A-Z]))[^\s,;]{10,}",
     )
 )
+_CLOSING: Final = ",;)}]`*"
+"""Signs at the end of a value that belong to what it stands in."""
 _MARK: Final = re.compile(r"(?:[\"']{3}|\\*[\"'])?")
 # Names of variables and of what is to be put there; with other letters it is a secret.
 _PLACEHOLDER: Final = re.compile(
@@ -202,7 +219,7 @@ _PLACEHOLDER: Final = re.compile(
     """
 )
 _EMAIL: Final = re.compile(
-    r"(?<![\w.+-])(?!git@)[\w.+-]{1,64}(?:@|%40)(?:[\w-]{1,63}\.){1,8}[A-Za-z][\w-]{1,62}"
+    r"(?<![\w.+-])(?!git@)[\w.+-]{1,64}(?:@|%40|\uff20)(?:[\w-]{1,63}\.){1,8}[A-Za-z][\w-]{1,62}"
 )
 _PHONE: Final = re.compile(
     r"""(?x)
@@ -238,6 +255,9 @@ _CALLED: Final = re.compile(
 _VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _DIGIT: Final = re.compile(r"[0-9]")
 _LONG_WORD: Final = 16
+_PARTS: Final = re.compile(r"[^A-Za-z0-9]+")
+_SHORT_PART: Final = 8
+_LONG_PART: Final = 16
 _NAMES_VARIABLE: Final = re.compile(r"(?i)api[-_]?key[-_]?env\Z")
 _SECRET_NAME: Final = re.compile(
     r"(?i)(?:(?:api|access|account|private)[-_]?key|token|secret|password|passwd|credentials?)\Z"
@@ -253,10 +273,19 @@ def _without_secrets(text: str) -> str:
     text = _without_private_keys(text)
     text = _URL_PASSWORD.sub(rf"\1{HIDDEN}@", text)
     text = _URL_PASSWORD_SLASH.sub(rf"\1{HIDDEN}@", text)
-    text = _TOKENS.sub(HIDDEN, text)
+    text = _TOKENS.sub(lambda found: HIDDEN if _is_random(found[0]) else found[0], text)
     for pattern in _AFTER:
         text = pattern.sub(rf"\1{HIDDEN}", text)
     return text
+
+
+def _is_random(token: str) -> bool:
+    """Whether what begins as a key does goes on as one, and not as words: `sk-learn-tutorial`."""
+    return any(
+        len(part) >= _LONG_PART or (_DIGIT.search(part) and not part.isdigit())
+        for part in _PARTS.split(token)
+        if len(part) >= _SHORT_PART
+    )
 
 
 def redact_personal(text: str) -> str:
@@ -298,10 +327,20 @@ def _without_value(assigned: re.Match[str]) -> str:
     value = assigned[0][len(assigned[1]) :]
     found = _MARK.match(value)
     mark = found[0] if found else ""
-    inner = value[len(mark) :].removesuffix(mark) if mark else value
-    if _PLACEHOLDER.fullmatch(inner):
+    if mark:
+        inner, rest = value[len(mark) :].removesuffix(mark), ""
+    else:
+        inner, rest = _bare(value, is_query=assigned.string[: assigned.start()][-1:] in ("?", "&"))
+    if not inner or _PLACEHOLDER.fullmatch(inner):
         return assigned[0]
-    return f"{assigned[1]}{mark}{HIDDEN}{mark}"
+    return f"{assigned[1]}{mark}{HIDDEN}{mark}{rest}"
+
+
+def _bare(value: str, *, is_query: bool) -> tuple[str, str]:
+    """A value without quotes, and what follows it: in a query, the next parameter."""
+    inner, sign, query = value.partition("&") if is_query else (value, "", "")
+    bare = inner.rstrip(_CLOSING)
+    return bare, f"{inner[len(bare) :]}{sign}{query}"
 
 
 def _without_cells(text: str) -> str:

@@ -36,6 +36,7 @@ _MARGIN: Final = 500
 _MOST: Final = 500
 """Prompts, commands, files of one session."""
 _MOST_ROWS: Final = 200_000
+_KEY_IN_PATH: Final = "secret in its path"
 _QUICK: Final = timedelta(seconds=3)
 _SHORT: Final = 200
 
@@ -116,6 +117,11 @@ class Intake:
         reason = self._reason(draft)
         if reason:
             self.count(reason)
+            if reason == _KEY_IN_PATH:
+                self._notice(
+                    f"sessions in {redact(draft.project)} were left out: a part of this path looks "
+                    "like a key. Rename the folder, or take them as they are with --no-redact"
+                )
         else:
             self._taken.append(self._session(draft, first, last))
 
@@ -145,9 +151,13 @@ class Intake:
             "another tool": any(marker and marker in first for marker in markers),
             "headless": self._is_headless(draft),
             "no project": not draft.project,
-            "secret in its path": redact(draft.project) != draft.project,
+            _KEY_IN_PATH: self._settings.redact and redact(draft.project) != draft.project,
         }
         return next((reason for reason, true in reasons.items() if true), "")
+
+    def _notice(self, text: str) -> None:
+        if text not in self._notices:
+            self._notices.append(text)
 
     def _is_headless(self, draft: SessionDraft) -> bool:
         """Whether nobody took part: one prompt, and the program or the clock says so."""
@@ -160,7 +170,7 @@ class Intake:
     def _session(self, draft: SessionDraft, first: datetime, last: datetime) -> Session:
         project = Path(os.path.normpath(path_of(draft.project)))
         prompts = self._texts(draft.prompts, PROMPT_CHARS)
-        origin = None if redact(str(draft.origin)) != str(draft.origin) else draft.origin
+        hidden = self._settings.redact and redact(str(draft.origin)) != str(draft.origin)
         return Session(
             id=self._text(draft.id or draft.origin.stem, _NAME_CHARS),
             source=self._source,
@@ -177,7 +187,7 @@ class Intake:
             troubles=draft.troubles,
             branch=self._text(draft.branch, _NAME_CHARS),
             commit=draft.commit if re.fullmatch(r"[0-9a-f]{7,64}", draft.commit) else "",
-            origin=origin,
+            origin=None if hidden else draft.origin,
         )
 
     def _texts(self, texts: list[str], longest: int) -> tuple[str, ...]:

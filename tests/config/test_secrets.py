@@ -76,6 +76,8 @@ def test_what_looks_like_a_secret_is_hidden(text: str, secret: str) -> None:
         "model.api_key: unknown key; did you mean 'model.api_key_env'?",
         "[command line (model.api_key=[redacted])]",
         "npm_config_registry, hf_hub, sk-learn",
+        "in sk-learn-tutorial, sk-website-2026 and pypi-mirror-server-setup-scripts",
+        "glide-animation-test-project, xai-research-notebook-experiments",
         "a basic arithmetic error; basic 12",
         "mail me@host.org at 10:30",
     ],

@@ -107,6 +107,34 @@ def test_a_secret_is_hidden_however_people_and_programs_write_it(form: str) -> N
 
 
 @pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("DB_PASSWORD=Tr0ub4dor&3xyz", "DB_PASSWORD=[redacted]"),
+        ("password: abc,def9;ghi", "password: [redacted]"),
+        ("password=abc(def)9xx", "password=[redacted]"),
+        ('PASSWORD=a!b"c', "PASSWORD=[redacted]"),
+        ("connect(user=me, password=abc)", "connect(user=me, password=[redacted])"),
+        ("set `token=abc`, then go", "set `token=[redacted]`, then go"),
+        ('{"env":"PASSWORD=abc","user":"me"}', '{"env":"PASSWORD=[redacted]","user":"me"}'),
+        ("see https://x/?token=abc&page=2", "see https://x/?token=[redacted]&page=2"),
+        ("The API key for prod is 9f8e7d6c5b4a", "The API key for prod is [redacted]"),
+        ("Password for root: Wint3r!2024", "Password for root: [redacted]"),
+        ('passphrase "purple monkey dishwasher"', 'passphrase "[redacted]"'),
+        ("密码是 abc12345", "密码是 [redacted]"),
+        ("パスワードは hunter22", "パスワードは [redacted]"),
+        ("ssh bob:Secret1@host", "ssh bob:[redacted]@host"),
+        ("net use Z: \\\\srv\\x /user:bob P4ssw0rd", "net use Z: \\\\srv\\x /user:bob [redacted]"),
+        ("net use Z: \\\\srv\\x P4ssw0rd /user:bob", "net use Z: \\\\srv\\x [redacted] /user:bob"),
+        ("key-3ax6xnjp29jd6fds4gc373sgvjxteol0", "[redacted]"),
+        (f"EAAC{'Zd8' * 15}", "[redacted]"),
+        ("me\uff20example.org", "[redacted]"),
+    ],
+)
+def test_a_secret_is_hidden_whole_and_what_it_stands_in_stays(text: str, hidden: str) -> None:
+    assert redact_personal(text) == hidden
+
+
+@pytest.mark.parametrize(
     "between",
     [
         "\u200b",
@@ -187,6 +215,7 @@ def test_a_token_of_hexadecimal_digits_is_known_by_how_it_begins(head: str) -> N
         "| password | string | required |\n| api_key_env | OPENAI |",
         "cat token | grep abc123 | base64 | head",
         "1794814510921 4096 4294967296 0.4111111111111111 20261118055206",
+        "the token for the parser is counted, パスワードは 必須です, scp a:b host:/x@y",
     ],
 )
 def test_ordinary_text_stays_as_it_is(text: str) -> None:
@@ -206,6 +235,9 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
         "KEY=" * 30_000,
         "sid=" * 30_000,
         "pass:" * 20_000,
+        "token for " * 10_000,
+        "ssh a:" * 10_000,
+        "net use " * 10_000,
     ],
 )
 def test_redaction_comes_to_an_end_whatever_the_text(text: str) -> None:

@@ -337,6 +337,22 @@ def test_sessions_of_other_tools_are_known_by_markers_of_the_user(tmp_path: Path
     assert len(read("claude", tmp_path).sessions) == 1
 
 
+def test_a_folder_whose_name_is_a_key_is_told_and_one_with_words_of_a_key_is_read(
+    tmp_path: Path,
+) -> None:
+    key = f"sk-{'a1B2' * 8}"
+    for name, home in (("sk-learn-tutorial", "one"), ("sk-website-2026", "two"), (key, "three")):
+        write_as("claude", tmp_path / home, replace(ONE, project=f"/work/{name}"))
+    assert len(read("claude", tmp_path / "one").sessions) == 1
+    assert len(read("claude", tmp_path / "two").sessions) == 1
+    found = read("claude", tmp_path / "three")
+    assert found.skipped == {"secret in its path": 1}
+    (notice,) = found.notices
+    assert "--no-redact" in notice
+    assert key not in notice
+    assert len(read("claude", tmp_path / "three", redact=False).sessions) == 1
+
+
 def test_the_events_of_copilot_win_over_its_database(tmp_path: Path) -> None:
     write_as("copilot_cli", tmp_path, Story())
     store = write_copilot_store(
