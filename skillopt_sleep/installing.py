@@ -17,7 +17,7 @@ from skillopt.core.nearest import did_you_mean
 from skillopt.errors import ConfigError, StoreError
 from skillopt.store.files import json_bytes, write_atomic
 from skillopt_sleep.errors import RefusedChange
-from skillopt_sleep.merging import Entry
+from skillopt_sleep.merging import Entry, mentions_us
 from skillopt_sleep.plugins import Plugin, plugins
 from skillopt_sleep.sources.fields import VARIABLES, variable_of
 from skillopt_sleep.staging import digest, private_folder
@@ -232,9 +232,10 @@ def _merge(place: Path, known: _Merged | None, entry: Entry) -> tuple[bytes, _Me
 
 
 def _restored(place: Path, merged: _Merged | None, entry: Entry) -> bytes | None:
-    live = _one_name(place)
-    if live is None:
-        return None
+    live = _bytes(place)
+    if live is None or not mentions_us(live):  # never installed there, or removed by hand
+        return live
+    _one_name(place)
     if merged and digest(live) == merged.sha256:
         return None if merged.before is None else b64decode(merged.before)
     try:

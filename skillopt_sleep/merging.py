@@ -41,7 +41,10 @@ class JsonEntry:
     value: object
 
     def added(self, text: str) -> str:
-        document = self._read(text)
+        snippet: object = self.value
+        for key in reversed(self.keys):
+            snippet = {key: snippet}
+        document = _read(text, f"add this by hand: {json.dumps(snippet)}")
         place = document
         for key in self.keys[:-1]:
             inner = place.setdefault(key, {})
@@ -58,7 +61,7 @@ class JsonEntry:
         return _written(document, text)
 
     def removed(self, text: str) -> str:
-        document = self._read(text)
+        document = _read(text, f"remove the entry {'.'.join(self.keys)} by hand")
         places = [document]
         for key in self.keys[:-1]:
             inner: object = places[-1].get(key)
@@ -76,25 +79,6 @@ class JsonEntry:
     def _ours(self, place: dict[str, Any]) -> bool:
         """Whether the entry starts our server, of this version or of another place."""
         return bool(_OURS.search(json.dumps(place.get(self.keys[-1], ""))))
-
-    def _read(self, text: str) -> dict[str, Any]:
-        snippet: object = self.value
-        for key in reversed(self.keys):
-            snippet = {key: snippet}
-        by_hand = f"add this by hand: {json.dumps(snippet)}"
-        try:
-            document: object = _STRICT.decode(text.strip()) if text.strip() else {}
-        except RepeatedKey as error:
-            raise RefusedChange(str(error)) from None
-        except RefusedChange as error:
-            raise RefusedChange(f"{error}; {by_hand}") from None
-        except ValueError as error:
-            raise RefusedChange(
-                f"it is not plain JSON ({error}), and comments in it would be lost; {by_hand}"
-            ) from None
-        if not isinstance(document, dict):
-            raise RefusedChange(f"it holds no object; {by_hand}")
-        return cast("dict[str, Any]", document)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +155,28 @@ _STRICT: Final = json.JSONDecoder(
     parse_float=_fraction,
     parse_constant=_constant,
 )
+
+
+def _read(text: str, by_hand: str) -> dict[str, Any]:
+    """The document in a file that can be written again without loss; else what to do by hand."""
+    try:
+        document: object = _STRICT.decode(text.strip()) if text.strip() else {}
+    except RepeatedKey as error:
+        raise RefusedChange(str(error)) from None
+    except RefusedChange as error:
+        raise RefusedChange(f"{error}; {by_hand}") from None
+    except ValueError as error:
+        raise RefusedChange(
+            f"it is not plain JSON ({error}), and comments in it would be lost; {by_hand}"
+        ) from None
+    if not isinstance(document, dict):
+        raise RefusedChange(f"it holds no object; {by_hand}")
+    return cast("dict[str, Any]", document)
+
+
+def mentions_us(data: bytes) -> bool:
+    """Whether a file can have an entry of ours at all."""
+    return _OURS.search(data.decode("utf-8", "replace")) is not None
 
 
 def _written(document: object, text: str) -> str:

@@ -61,7 +61,9 @@ class Variable:
 class Settings(BaseModel):
     """Every setting with its default and what it means."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False
+    )
 
     # Where sessions come from.
     project: Path = Path()
@@ -104,7 +106,7 @@ class Settings(BaseModel):
     """Further words and phrases that say that an answer was wrong."""
     positive_phrases: Annotated[tuple[str, ...], Variable("SKILLOPT_SLEEP_POS_FEEDBACK")] = ()
     """Further words and phrases that say that an answer was right."""
-    lookback_hours: Annotated[float, Field(ge=0)] = 72
+    lookback_hours: Annotated[float, Field(ge=0, le=1_000_000)] = 72
     """How far the first night looks back; 0: everything there is."""
     max_sessions: Annotated[int, Field(ge=0)] = 0
     """Sessions of a night at most, the oldest first; 0: three times max_tasks."""

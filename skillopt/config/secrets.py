@@ -78,11 +78,11 @@ class Secrets:
         These are read from `start` (default: the current directory) and, after it, from the folder
         of the configuration file (`project`), and from nowhere else.
         """
-        here = Path.cwd() if start is None else start
+        folders = [start or _current_folder(), project]
         variables = dict(os.environ)
         origins: dict[str, str] = {}
         notices: list[str] = []
-        for folder in dict.fromkeys(path.resolve() for path in (here, project or here)):
+        for folder in dict.fromkeys(path.resolve() for path in folders if path is not None):
             file = folder / ".env"
             if not file.is_file():
                 continue
@@ -212,6 +212,14 @@ class Secrets:
     def redact(self, text: str) -> str:
         """The text without any secret that was fetched and without what looks like one."""
         return redact(self.hide_values(text))
+
+
+def _current_folder() -> Path | None:
+    """None if it was deleted meanwhile."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return None
 
 
 def parse_env(text: str) -> dict[str, str]:

@@ -47,6 +47,15 @@ _DEBUG: Final = click.Option(
 class Lazy(click.Group):
     """A group whose commands are imported when they are asked for; each can be debugged."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            ctx.fail(
+                f"No such option {error.option_name!r} before a command; those of a command stand "
+                f"behind it: skillopt-sleep COMMAND {error.option_name}"
+            )
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
@@ -80,7 +89,9 @@ def enter(words: Sequence[str]) -> int:
 
     session = Session()
     try:
-        done = app.main([*words], "skillopt-sleep", standalone_mode=False, obj=session)
+        done = app.main(
+            [*words] or ["--help"], "skillopt-sleep", standalone_mode=False, obj=session
+        )
         return done if isinstance(done, int) else 0
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last resort
         from skillopt.cli.errors import explain
@@ -91,7 +102,8 @@ def enter(words: Sequence[str]) -> int:
             from skillopt.config.redaction import redact
             from skillopt.store.files import json_bytes
 
-            told = {"ok": False, "error": type(error).__name__, "message": redact(str(error))}
+            words_of = error.format_message() if isinstance(error, click.ClickException) else error
+            told = {"ok": False, "error": type(error).__name__, "message": redact(str(words_of))}
             Screen().show(json_bytes(told).decode().rstrip())
         return code
 

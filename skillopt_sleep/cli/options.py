@@ -31,8 +31,19 @@ def settings_of(given: dict[str, Any]) -> Settings:
     """
     named = {key: value for key, value in given.items() if value not in (None, ())}
     settings = load(named)
+    _check_folder(settings)
     _check_names(settings)
     return settings
+
+
+def _check_folder(settings: Settings) -> None:
+    try:
+        settings.project.absolute()
+    except FileNotFoundError:
+        raise ConfigError(
+            "project: the current folder was deleted; change to another one, or name the project "
+            "with its whole path (--project)"
+        ) from None
 
 
 def _check_names(settings: Settings) -> None:

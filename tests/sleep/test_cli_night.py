@@ -301,3 +301,44 @@ def test_status_shows_a_night_that_waits_for_answers_and_what_to_run_next(
     assert after["night"] == 1
     assert str(first) not in after["files"]
     assert after["command"] == found["command"]
+
+
+def test_wrong_usage_is_told_as_data_with_the_option_and_the_nearest_name(
+    sleep: Shell, tmp_path: Path
+) -> None:
+    wrong = json.loads(sleep(tmp_path, "run", "--json", "--max-tasks", "abc", code=2))
+    assert "--max-tasks" in wrong["message"]
+    unknown = json.loads(sleep(tmp_path, "run", "--json", "--max-task", "3", code=2))
+    assert "--max-tasks" in unknown["message"]
+    before = json.loads(sleep(tmp_path, "--json", "status", code=2))
+    assert "skillopt-sleep COMMAND --json" in before["message"]
+
+
+def test_without_a_command_the_help_is_shown_once(sleep: Shell, tmp_path: Path) -> None:
+    assert sleep(tmp_path).count("Usage:") == 1
+
+
+@pytest.mark.parametrize("hours", ["1e400", "nan", "99999999999"])
+def test_hours_that_no_calendar_has_are_refused(sleep: Shell, tmp_path: Path, hours: str) -> None:
+    assert "lookback_hours" in sleep(tmp_path, "harvest", "--lookback-hours", hours, code=2)
+
+
+def test_a_current_folder_that_was_deleted_is_told_in_one_line(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    leave = "import os, sys; os.rmdir(os.getcwd()); sys.argv[0] = 'skillopt-sleep'; "
+    done = subprocess.run(
+        [
+            *(sys.executable, "-c"),
+            leave + "from skillopt_sleep.cli.main import main; main()",
+            *("status", "--json"),
+        ],
+        cwd=gone,
+        env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert "--project" in json.loads(done.stdout)["message"]
+    assert "Traceback" not in done.stderr

@@ -140,6 +140,33 @@ def test_of_several_programs_all_or_none_are_installed(home: Path) -> None:
     assert tree(home) == before
 
 
+def test_a_configuration_without_an_entry_of_ours_keeps_no_other_plugin_installed(
+    home: Path, tmp_path: Path
+) -> None:
+    foreign = {
+        home / ".copilot/mcp-config.json": '{"n": 1.10}',
+        home / ".config/opencode/opencode.json": "{} // mine",
+    }
+    for path, text in foreign.items():
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    before = tree(home)
+    install("claude", home=home, state=tmp_path / "state")
+    for agent in ("claude", "copilot", "opencode"):
+        uninstall(agent, home=home, state=tmp_path / "state")
+    assert tree(home) == before
+
+
+def test_an_entry_that_cannot_be_taken_out_without_loss_is_to_be_removed_by_hand(
+    home: Path, tmp_path: Path
+) -> None:
+    install("copilot", home=home, state=tmp_path / "state")
+    path = home / ".copilot" / "mcp-config.json"
+    path.write_text(f"{path.read_text()} // mine")
+    with pytest.raises(RefusedChange, match=r"remove the entry mcpServers\.skillopt-sleep by hand"):
+        uninstall("copilot", home=home, state=tmp_path / "state")
+
+
 def test_a_byte_order_mark_is_read_and_kept(home: Path, tmp_path: Path) -> None:
     path = home / ".copilot" / "mcp-config.json"
     path.parent.mkdir()
