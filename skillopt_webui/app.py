@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import secrets
 import socket
 import sys
@@ -71,6 +72,8 @@ def _serve(stack: ExitStack, options: WebOptions) -> None:
     dashboard = Dashboard(runs, access, Path.cwd(), project)
     _tell(f"skillopt {__version__}: runs in {runs.resolve()}")
     _tell(f"dashboard: {link}")
+    if elsewhere := "" if options.share else access.link_elsewhere():
+        _tell(f"from other machines: {elsewhere}")
     if needs_token:
         may = "look at the runs" if options.read_only else "start and stop runs"
         _tell(f"Whoever has this link can {may} here. It is shown only once.")
@@ -85,8 +88,16 @@ def _serve(stack: ExitStack, options: WebOptions) -> None:
         # The address of the browser is not needed, and a proxy's word for it not believed.
         proxy_headers=False,
     )
+
+    class Server(uvicorn.Server):
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            """End the streams, which pages keep open for as long as they can."""
+            dashboard.live.close()
+            logging.getLogger("uvicorn.error").disabled = True  # requests that are cut off now
+            await super().shutdown(sockets)
+
     with suppress(KeyboardInterrupt):  # the way to end it
-        uvicorn.Server(config).run(sockets=[listening])
+        Server(config).run(sockets=[listening])
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -30,16 +30,17 @@ from skillopt.datasets.rows import read_rows
 from skillopt.errors import ConfigError, SkilloptError
 from skillopt.store.layout import Layout
 from skillopt.store.lock import at_work, lock_holder
+from skillopt_webui.logs import last_words, log_of, run_id
 from skillopt_webui.payloads import plain
-from skillopt_webui.runs import Json, NotFound, run_id
+from skillopt_webui.runs import Json, NotFound, planned, stamp_of
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _CONFIG: Final = re.compile(r"^(?:_base_|model|env|train):", re.MULTILINE)
 _DATA: Final = (".csv", ".jsonl", ".json", ".xlsx")
-_LOGS: Final = ".skillopt-web"
 _MOST_CONFIGS: Final = 300
 _SKIPPED: Final = frozenset(("node_modules", "__pycache__", "site-packages", "steps", "skills"))
 _QUICKSTART: Final = "# The configuration of your first run."
+_SKILL: Final = "env.skill_init"
 _GRACE: Final = 20.0
 """Seconds for a process to end that is done with its run."""
 _LOOK: Final = 0.1
@@ -49,6 +50,8 @@ _SECONDS: Final = 180.0
 """After which a question about a configuration is given up."""
 _COMMENT: Final = 20_000
 """Characters of a comment at most: it is an argument of a process."""
+_NAMED: Final = 80
+"""Characters of a person's name at most."""
 
 
 class Refused(SkilloptError):
@@ -73,25 +76,32 @@ class Job:
     stopping: bool = False
 
     def shown(self) -> Json:
-        code = self.process.returncode
         return {
             "command": _shown(self.words),
             "pid": self.process.pid,
             "started": self.started,
-            "running": code is None,
-            "stopping": self.stopping and code is None,
-            "code": code,
-            "said": self._said() if self.failed else "",
+            "running": self.running,
+            "stopping": self.stopping and self.running,
+            "code": self.process.returncode,
+            "said": self.said if self.failed else "",
         }
+
+    @property
+    def running(self) -> bool:
+        return self.process.returncode is None
 
     @property
     def failed(self) -> bool:
         """Whether it ended, and neither in order nor because it was asked to."""
         return self.process.returncode not in {None, 0, 130, -signal.SIGINT}
 
-    def _said(self) -> str:
+    @property
+    def said(self) -> str:
+        """Why it ended, if it has failed."""
         kept = "" if self.draft is None else f" Your text is kept in {self.draft}."
-        return f"{_last_words(self.log)}{kept}"
+        code = self.process.returncode or 0
+        why = f"it was killed (signal {-code})" if code < 0 else last_words(self.log)
+        return f"{why}{'.' if code < 0 and kept else ''}{kept}"
 
 
 class Launcher:
@@ -104,6 +114,8 @@ class Launcher:
         self._jobs: dict[str, Job] = {}
         self._begun: set[str] = set()
         """Runs for which a process is being started."""
+        self._more: dict[str, tuple[object, dict[str, int]]] = {}
+        """By run: what it was to go on with, until the settings that it keeps are others."""
         self._configs: dict[str, Path] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._uploads: dict[Path, list[Path]] = {}
@@ -113,14 +125,19 @@ class Launcher:
         """The last process that was started for a run from here."""
         return self._jobs.get(name)
 
+    def awaits(self, folder: Path) -> bool:
+        """Whether a process that was started here has yet to begin this run, or failed to."""
+        job = self._jobs.get(run_id(self.root, folder))
+        return job is not None and (job.running or job.failed) and folder.parent.is_dir()
+
     @property
     def ended(self) -> int:
         """How many of these processes are over."""
-        return sum(job.process.returncode is not None for job in self._jobs.values())
+        return sum(not job.running for job in self._jobs.values())
 
     def log(self, folder: Path) -> Path | None:
         """What the processes of a run have written that were started from here."""
-        path = self._log(folder)
+        path = log_of(self.root, folder)
         return path if path.exists() else None
 
     def configs(self) -> list[Json]:
@@ -170,11 +187,22 @@ class Launcher:
             "problems": {},
         }
 
-    async def ask(self, what: str, name: str, settings: Mapping[str, str]) -> Json:
+    async def ask(
+        self, what: str, name: str, settings: Mapping[str, str], *, skill: str = ""
+    ) -> Json:
         """`estimate`, `check` or `doctor`, in a process of its own."""
+        config = self.config(name)
+        with TemporaryDirectory(prefix="skillopt-") as place:
+            values = dict(settings)
+            if skill.strip():
+                path = _written(Path(place), "skill", ".md", skill.encode())
+                values[_SKILL] = json.dumps(str(path))
+            return await self._asked(what, config, values)
+
+    async def _asked(self, what: str, config: Path | None, settings: Mapping[str, str]) -> Json:
         question = {
             "what": what,
-            "config": None if (path := self.config(name)) is None else str(path),
+            "config": None if config is None else str(config),
             "overrides": _overrides(settings),
         }
         process = await asyncio.create_subprocess_exec(
@@ -248,7 +276,7 @@ class Launcher:
         folder = self._folder(name)
         values = {**settings, "env.out_root": json.dumps(str(folder / "run"))}
         if skill.strip():
-            values["env.skill_init"] = json.dumps(str(folder / "skill.md"))
+            values[_SKILL] = json.dumps(str(folder / "skill.md"))
         # What is wrong is told before anything is written.
         checked = load_config(base, overrides=_overrides(values)).values()
         document = _document(base, values)
@@ -268,6 +296,11 @@ class Launcher:
         async with self._alone(folder / "run"):
             return await self._start(folder / "run", words)
 
+    def config_id(self, folder: Path) -> str:
+        """What `configs` calls the configuration with which a run was started; empty: none."""
+        made = folder.parent / "config.yaml"
+        return run_id(self._place, made.resolve()) if planned(folder) else ""
+
     async def resume(self, folder: Path, more: Mapping[str, int] | None = None) -> Json:
         """Take a run up where it stopped; `more` are settings of `train` to go on with."""
         async with self._alone(folder):
@@ -280,18 +313,36 @@ class Launcher:
             made.write_text(_with_train(made.read_text("utf-8"), more), encoding="utf-8")
             words = ["quickstart", "--sim", "--yes", "--out", str(folder.parent)]
             return await self._start(folder, words)
-        kept = Layout(folder).settings
-        source = kept if kept.exists() else made
-        if not source.exists():
+        source = self.source(folder)
+        if source is None:
+            kept = Layout(folder).settings
             raise Refused(f"{kept} is missing; `skillopt show {folder} --rebuild` writes it again")
-        if source == kept and HIDDEN in kept.read_text("utf-8") and _is_of(made, folder):
+        more = self._remembered(folder, more)
+        if source != made and HIDDEN in source.read_text("utf-8") and planned(folder):
             # What is hidden in the record still stands in what the run was started with.
-            source, before = made, load_config(kept).train
+            before, source = load_config(source).train, made
             more = {"num_epochs": before.num_epochs, "patience": before.patience, **more}
         words = ["train", str(source), f"env.out_root={json.dumps(str(folder))}", *_train(more)]
         if more:
             load_config(source, overrides=words[2:])
         return await self._start(folder, words)
+
+    def source(self, folder: Path) -> Path | None:
+        """The configuration that a run is taken up with: its own, or the one it was started with.
+
+        None: there is neither.
+        """
+        kept = Layout(folder).settings
+        made = folder.parent / kept.name
+        return kept if kept.exists() else made if planned(folder) else None
+
+    def _remembered(self, folder: Path, more: Mapping[str, int]) -> Mapping[str, int]:
+        """With what was asked for the last time, if the process ended before the run kept it."""
+        name, stamp = run_id(self.root, folder), stamp_of(Layout(folder).config)
+        before, asked = self._more.get(name, (stamp, {}))
+        asked = {**(asked if before == stamp else {}), **more}
+        self._more[name] = stamp, asked
+        return asked
 
     async def review(
         self,
@@ -304,10 +355,12 @@ class Launcher:
         if_better: bool = False,
         as_best: bool = False,
         base: str = "",
+        by: str = "",
     ) -> Json:
         """Carry out a person's decision: `skillopt review` measures and records it.
 
-        `base` is the digest of the skill that an edited text was begun from.
+        `base` is the digest of the skill that an edited text was begun from, `by` the name of the
+        person.
         """
         if verdict not in {"accept", "reject", "edit"}:
             raise Invalid(f"{verdict!r} is no decision; accept, reject or edit")
@@ -317,8 +370,9 @@ class Launcher:
             raise Invalid("an edit needs the digest of the skill that its text was begun from")
         for what, given in (("comment", comment), ("about", about), ("base", base)):
             _check_argument(what, given)
+        _check_argument("by", by, _NAMED)
         words = ["review", str(folder), f"--{verdict}={about or 'current'}", f"--comment={comment}"]
-        words += ["--by", "dashboard", *(["--best"] if as_best else [])]
+        words += [f"--by={by.strip() or 'dashboard'}", *(["--best"] if as_best else [])]
         words += [f"--base={base}"] if base else []
         words += ["--if-better"] if if_better and text is not None else []
         async with self._alone(folder):
@@ -369,7 +423,7 @@ class Launcher:
 
     def _draft(self, folder: Path, text: str) -> Path:
         """A text that was edited by hand, in a file of its own for the process that measures it."""
-        log = self._log(folder)
+        log = log_of(self.root, folder)
         log.parent.mkdir(parents=True, exist_ok=True)
         with NamedTemporaryFile(
             prefix=f"{log.stem}-", suffix=".md", dir=log.parent, delete=False
@@ -400,7 +454,7 @@ class Launcher:
     def stop(self, name: str, folder: Path) -> None:
         """Ask the process that trains a run to end in order: finished work is saved."""
         job = self._jobs.get(name)
-        if job is not None and job.process.returncode is None:
+        if job is not None and job.running:
             job.stopping = True
             job.process.send_signal(signal.SIGINT)
             return
@@ -415,7 +469,7 @@ class Launcher:
     async def _start(self, folder: Path, words: Sequence[str], draft: Path | None = None) -> Json:
         """Begin a process; its run is to be had alone."""
         name = run_id(self.root, folder)
-        log = self._log(folder)
+        log = log_of(self.root, folder)
         log.parent.mkdir(parents=True, exist_ok=True)
         given = [] if draft is None else ["--file", str(draft)]
         command = [*module_command("skillopt"), *words, *given]
@@ -442,9 +496,6 @@ class Launcher:
             if (started := Path(str(kept.get(STARTED_IN, "")))).is_absolute() and started.is_dir():
                 return started
         return self._place
-
-    def _log(self, folder: Path) -> Path:
-        return self.root / _LOGS / f"{run_id(self.root, folder)}.log"
 
     def _folder(self, name: str) -> Path:
         if not _NAME.fullmatch(name):
@@ -498,15 +549,15 @@ async def _has_ended(job: Job) -> bool:
     late = loop.time() + _GRACE
     while not end.done() and not at_work(job.folder) and loop.time() < late:
         await asyncio.wait((end,), timeout=_LOOK)
-    return job.process.returncode is not None
+    return not job.running
 
 
-def _check_argument(what: str, given: str) -> None:
+def _check_argument(what: str, given: str, most: int = _COMMENT) -> None:
     """Refuse what cannot be handed to a process."""
     if "\0" in given:
         raise Invalid(f"{what} has a character that no text has (NUL); leave it out")
-    if len(given) > _COMMENT:
-        raise Invalid(f"{what} has {len(given):,} characters; {_COMMENT:,} are taken, shorten it")
+    if len(given) > most:
+        raise Invalid(f"{what} has {len(given):,} characters; {most:,} are taken, shorten it")
 
 
 def _check_base(folder: Path, base: str) -> None:
@@ -586,25 +637,9 @@ def _document(base: Path | None, settings: Mapping[str, str]) -> str:
     return yaml12.write(document)
 
 
-def _is_of(config: Path, folder: Path) -> bool:
-    """Whether a configuration is the one with which a run was started from here."""
-    return config.exists() and load_config(config).values()["env.out_root"] == str(folder)
-
-
 def _is_simulated(config: Path) -> bool:
     text = _beginning(config)
     return text.startswith(_QUICKSTART) and "simulated-target" in text
-
-
-def _last_words(log: Path) -> str:
-    """Why a process ended: its last error, or the last line that it wrote."""
-    with suppress(OSError), log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - 8_000))
-        said = file.read().decode("utf-8", "replace").rpartition("\n$ ")[2].splitlines()
-        lines = [line.strip() for line in said[1:] if line.strip()]
-        errors = [line for line in lines if line.startswith("error: ")]
-        return (errors or lines or ["it said nothing"])[-1][:400]
-    return "it said nothing"
 
 
 def _train(more: Mapping[str, int]) -> list[str]:

@@ -21,7 +21,7 @@ from skillopt.core.events import Fact
 from skillopt.errors import LogRewritten, SkilloptError
 from skillopt.store.events import LoggedEvent
 from skillopt_webui.payloads import log_line, plain, step_row
-from skillopt_webui.runs import FAILED, Json, OpenRun
+from skillopt_webui.runs import Json, OpenRun, at_work_since
 
 _PAUSE: Final = 0.4
 """Seconds between two looks at a run."""
@@ -40,6 +40,10 @@ class Process(Protocol):
 
     def output(self, run: OpenRun) -> Path | None:
         """Where it writes what it has to say."""
+        ...
+
+    def standing(self, name: str, folder: Path, why: str) -> Json:
+        """How a run stands whose record cannot be shown, for the reason `why`."""
         ...
 
 
@@ -116,17 +120,15 @@ class Feed:
             "cost": self._cost,
             "tally": self._tally,
             "job": self.process.shown(run),
+            "since": at_work_since(run.folder),
         }
         return _sent(views, entries), json.dumps(state)
 
     def _unread(self, why: str) -> Json:
         """How a run stands that has no record which can be read."""
-        job = self.process.shown(self.run)
-        if job is not None and job["running"]:
-            return {"status": "starting", "begun": False, "job": job}
-        if job is not None and job["said"]:
-            return {"status": FAILED, "why": job["said"], "begun": False, "job": job}
-        return {"status": "unreadable", "why": why, "begun": False, "job": job}
+        run = self.run
+        standing = self.process.standing(run.id, run.folder, why)
+        return {**standing, "begun": False, "job": self.process.shown(run)}
 
     def _written(self) -> list[str]:
         place = self.process.output(self.run)
@@ -165,12 +167,20 @@ class Live:
         self._process = process
         self._version = version
         """Of the list of runs."""
+        self._over = asyncio.Event()
+        """Set when the server ends."""
         self._feeds: dict[str, Feed] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def follows(self, name: str) -> bool:
         """Whether a page looks at this run now."""
         return name in self._feeds
+
+    def close(self) -> None:
+        """End all streams, so that nothing keeps the server from ending."""
+        self._over.set()
+        for feed in self._feeds.values():
+            feed.changed.set()
 
     async def stream(self, run: OpenRun | None, after: int) -> AsyncIterator[str]:
         """Everything behind a position, as it comes; without a run, only changes of the list."""
@@ -186,8 +196,8 @@ class Live:
     async def _told(self, feed: Feed | None, after: int) -> AsyncIterator[str]:
         version, quiet = -1, 0
         page = None if feed is None else _Page(feed, after)
-        while True:
-            waking = asyncio.Event() if feed is None else feed.changed
+        while not self._over.is_set():
+            waking = self._over if feed is None else feed.changed
             texts = [] if page is None else await page.news()
             if (now := self._version()) != version:
                 version = now

@@ -12,6 +12,7 @@ from typing import Final, cast
 from skillopt.api import RunViews, proposals, text_to_edit
 from skillopt.app.step_views import StepView, title_of
 from skillopt.app.wording import became_words, spelt
+from skillopt.config.schema import Config
 from skillopt.config.sections import MOST_EPOCHS
 from skillopt.core.chat import Message
 from skillopt.core.events import Event, Fact, Finished, Prefetched, Started, Stopped, Timed, Warned
@@ -20,7 +21,7 @@ from skillopt.core.skill import Skill
 from skillopt.errors import SkilloptError, StoreError
 from skillopt.store.events import LoggedEvent
 from skillopt.store.reader import why_stopped
-from skillopt_webui.runs import Json, NotFound, OpenRun
+from skillopt_webui.runs import Json, NotFound, OpenRun, at_work_since, planned
 
 _TEXT: Final = 60_000
 """Characters of one message that are sent; the file in the run directory has all of it."""
@@ -64,6 +65,7 @@ def overview(run: OpenRun) -> Json:
         "begun": views.begun,
         "progress": plain(views.reader.progress()),
         "findings": list(views.findings()),
+        "since": at_work_since(run.folder),
     }
     if not views.begun:
         return told
@@ -332,11 +334,11 @@ def _said(event: Event) -> tuple[str, str]:
         case Warned(text):
             return "warning", text
         case Timed(move, phase, seconds):
-            return "timed", f"{spelt(move)}, {spelt(phase)}: {seconds:.1f} s"
+            return "time", f"{spelt(move)}, {spelt(phase)}: {seconds:.1f} s"
         case Prefetched(move, attempts):
-            return "prefetched", f"{spelt(move)}: {attempts} attempts started ahead"
+            return "ahead", f"{spelt(move)}: {attempts} attempts started ahead"
         case _:
-            return "fact", _told(event)
+            return "result", _told(event)
 
 
 def _told(fact: Fact) -> str:
@@ -345,14 +347,18 @@ def _told(fact: Fact) -> str:
 
 
 def settings_view(run: OpenRun) -> Json:
-    """The settings of the latest start, as they are kept: without secrets."""
-    reader = run.views.reader
-    config = run.views.config
+    """The settings of the latest start without secrets, and which of them are no defaults."""
     try:
-        kept = dict(reader.config)
-    except SkilloptError as error:
-        return {"problem": str(error)}
-    return {"kept": plain(kept), "yaml": "" if config is None else config.dump()}
+        config = run.views.config
+    except SkilloptError:  # it has not begun
+        config = planned(run.folder)
+    if config is None:
+        raise StoreError(f"{run.folder} has no settings that can be read")
+    defaults = Config().shown()
+    return {
+        "values": plain(config.shown()),
+        "changed": [key for key, value in config.shown().items() if defaults.get(key) != value],
+    }
 
 
 def proposals_view(run: OpenRun) -> Json:

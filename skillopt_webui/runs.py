@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
-import re
 import sys
 import time
 import traceback
@@ -19,17 +17,25 @@ from threading import Lock
 from typing import Final, TypeAlias, TypeVar
 
 from skillopt.analysis.report import Claim
-from skillopt.api import RunViews, describe_run, find_runs, view_run
-from skillopt.app.result import Run
-from skillopt.errors import OldFormat, SkilloptError, StoreError
+from skillopt.api import RunViews, describe_run, find_runs
+from skillopt.app.result import Result, Run, is_simulated
+from skillopt.config.load import load_config
+from skillopt.config.schema import Config
+from skillopt.core.events import Fact
+from skillopt.errors import ConfigError, OldFormat, SkilloptError, StoreError
 from skillopt.gates.statistics import Interval
+from skillopt.store.events import read_log
 from skillopt.store.layout import Layout
-from skillopt.store.lock import at_work
+from skillopt.store.lock import at_work, lock_holder
+from skillopt.store.reader import RunReader
+from skillopt_webui.logs import last_error, launched, log_of, run_id
 
 T = TypeVar("T")
 Json: TypeAlias = dict[str, object]
 
 FAILED: Final = "stopped by an error"
+NOT_BEGUN: Final = "not begun"
+"""The initial skill is not measured, and no process is at work."""
 _OPEN: Final = 6
 """Runs that are kept open at once."""
 _SLICE: Final = 0.3
@@ -38,16 +44,6 @@ _SLICE: Final = 0.3
 
 class NotFound(SkilloptError):
     """Nothing is known by this name; says what to do."""
-
-
-def run_id(root: Path, folder: Path) -> str:
-    """A name for addresses: readable, and never a path."""
-    try:
-        inside = folder.relative_to(root).as_posix()
-    except ValueError:
-        inside = folder.as_posix()
-    words = re.sub(r"[^a-z0-9]+", "-", inside.lower()).strip("-")[-40:].strip("-")
-    return f"{words or 'run'}-{hashlib.sha256(os.fsencode(inside)).hexdigest()[:8]}"
 
 
 def run_name(root: Path, folder: Path) -> str:
@@ -70,7 +66,7 @@ class Card:
     name: str
     folder: Path
     stamp: tuple[int, int] = (0, 0)
-    """Of the event log when its summary was read: time and size."""
+    """Of the event log when its summary was read."""
     modified: float = 0.0
     working: bool = False
     summary: Json | None = None
@@ -92,9 +88,9 @@ class Catalogue:
     """One line about a run."""
     version: int = 0
     """Rises when something in the list has changed."""
+    awaited: Callable[[Path], bool] = lambda _: False
+    """Whether a process was started for a run, which may not have written anything yet."""
     _cards: dict[str, Card] = field(default_factory=dict[str, Card])
-    _expected: dict[Path, None] = field(default_factory=dict[Path, None])
-    """Directories of runs that were launched and have not written anything yet."""
     _lock: Lock = field(default_factory=Lock)
 
     def cards(self) -> list[Card]:
@@ -109,17 +105,12 @@ class Catalogue:
             raise NotFound(f"no run is called {name!r} here; the list has those that there are")
         return card.folder
 
-    def expect(self, folder: Path) -> None:
-        """List a run that is about to begin."""
-        self._expected[folder] = None
-        self.scan()
-
     def scan(self) -> None:
         """Find what is new, what has gone, and which runs are being trained."""
         found: dict[str, Card] = {}
         changed = False
         known = {card.folder: card for card in self.cards()}
-        for folder in dict.fromkeys([*find_runs(self.root), *self._expected]):
+        for folder in dict.fromkeys([*find_runs(self.root), *self._launched()]):
             card = known.get(folder)
             if card is None:
                 name = run_id(self.root, folder)
@@ -129,17 +120,25 @@ class Catalogue:
             if working != card.working:
                 card.working, card.stamp = working, (0, 0)
             found[card.id] = card
-            card.modified = _modified(Layout(folder).events)
+            card.modified = _modified(folder)
         with self._lock:
             changed |= self._cards.keys() != found.keys()
             self._cards = found
             self.version += changed
 
+    def _launched(self) -> list[Path]:
+        """Runs that were launched from a page and are there, or were stopped by an error."""
+        return [
+            folder
+            for folder in launched(self.root)
+            if folder.is_dir() or self.awaited(folder) or last_error(log_of(self.root, folder))
+        ]
+
     def read_some(self) -> bool:
         """Read summaries for a moment; whether some are left."""
         end = time.monotonic() + _SLICE
         for card in sorted(self.cards(), key=lambda card: -card.modified):
-            stamp = _stamp(Layout(card.folder).events)
+            stamp = stamp_of(Layout(card.folder).events)
             if card.summary is not None and card.stamp == stamp:
                 continue
             if time.monotonic() > end:
@@ -161,11 +160,46 @@ def summary_of(folder: Path) -> Json:
     except OldFormat as error:
         return {"status": "old format", "why": str(error)}
     except StoreError as error:
+        told = _planned(folder)
         if at_work(folder):
-            return {"status": "running", "why": "the initial skill is being measured"}
-        if not Layout(folder).events.exists():
-            return {"status": "starting", "why": ""}
-        return {"status": "unreadable", "why": str(error)}
+            return told | {"status": "running", "why": "the initial skill is being measured"}
+        return told | {
+            "status": NOT_BEGUN if has_no_fact(folder) else "unreadable",
+            "why": str(error),
+        }
+
+
+def has_no_fact(folder: Path) -> bool:
+    """Whether a run has recorded nothing that it could go on from; False if that is damaged."""
+    log = Layout(folder).events
+    try:
+        if not log.exists() or not log.stat().st_size:
+            return True
+        events = read_log(log)
+    except (OSError, SkilloptError):
+        return False
+    return bool(events) and not any(isinstance(event, Fact) for event in events)
+
+
+def planned(folder: Path) -> Config | None:
+    """The settings with which a run was launched from a page; it keeps them once it has begun."""
+    made = folder.parent / "config.yaml"
+    with suppress(ConfigError):
+        if made.is_file() and (config := load_config(made)).env.out_root == str(folder):
+            return config
+    return None
+
+
+def _planned(folder: Path) -> Json:
+    if (config := planned(folder)) is None:
+        return {}
+    target, optimizer = (config.model.role(role).model for role in ("target", "optimizer"))
+    return {
+        "benchmark": config.env.name,
+        "target": target,
+        "optimizer": optimizer,
+        "simulated": is_simulated(target) or is_simulated(optimizer),
+    }
 
 
 def _told(run: Run) -> Json:
@@ -182,7 +216,7 @@ def _told(run: Run) -> Json:
         "seed": run.seed,
         "before": interval_json(result.before),
         "after": interval_json(result.after),
-        "claim": claim_json(result.claim),
+        "claim": None if _is_initial(result) else claim_json(result.claim),
         "steps": run.steps,
         "seconds": run.seconds,
         "calls": usage.calls,
@@ -191,6 +225,12 @@ def _told(run: Run) -> Json:
         "size": len(result.best_skill),
         "warnings": len(result.warnings),
     }
+
+
+def _is_initial(result: Result) -> bool:
+    """Whether there is nothing to compare: the best skill is the initial one, and not tested."""
+    best, initial = result.state.best.skill, result.state.initial.skill
+    return result.split == "val" and best.digest == initial.digest
 
 
 def interval_json(found: Interval) -> Json:
@@ -217,14 +257,23 @@ def _is_working(folder: Path) -> bool:
     return False
 
 
-def _modified(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
+def at_work_since(folder: Path) -> str:
+    """When the process that is at work on a run began; empty if none is."""
+    with suppress(OSError):
+        return (lock_holder(folder) or "").partition(" since ")[2].replace(" ", "T")
+    return ""
 
 
-def _stamp(path: Path) -> tuple[int, int]:
+def _modified(folder: Path) -> float:
+    """When a run has recorded something last; before that, when its folder was made."""
+    for path in (Layout(folder).events, folder, folder.parent):
+        with suppress(OSError):
+            return path.stat().st_mtime
+    return 0.0
+
+
+def stamp_of(path: Path) -> tuple[int, int]:
+    """By which a file is known to have been written anew: time and size."""
     try:
         found = path.stat()
     except OSError:
@@ -249,7 +298,7 @@ class OpenRun:
     def views(self) -> RunViews:
         """Opened when they are first needed; only to be used in its thread."""
         if self._views is None:
-            self._views = view_run(self.folder)
+            self._views = RunViews(RunReader(self.folder), planned(self.folder))
         return self._views
 
     def forget(self) -> None:

@@ -84,10 +84,20 @@ class Access:
 
     def link(self, base: str = "") -> str:
         """The address to open, with the token if one is needed."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        shown = "127.0.0.1" if self.host in {"0.0.0.0", "::"} else host  # noqa: S104 - compared
-        address = base.rstrip("/") or f"http://{shown}:{self.port}"
+        address = base.rstrip("/") or self._address("127.0.0.1" if self._anywhere else self.host)
         return f"{address}/?token={self.token}" if self.token else f"{address}/"
+
+    def link_elsewhere(self) -> str:
+        """The same for other machines; empty where the other link serves them, or none may come."""
+        return self.link(self._address(_outward(self.host))) if self._anywhere else ""
+
+    @property
+    def _anywhere(self) -> bool:
+        """Whether it is bound to all addresses of this machine."""
+        return self.host in {"0.0.0.0", "::"}  # noqa: S104 - compared
+
+    def _address(self, host: str) -> str:
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     def answers_for(self, name: str) -> bool:
         """Whether a request that names this host is meant for us.
@@ -103,6 +113,18 @@ class Access:
         except ValueError:
             return name in {socket.gethostname().lower(), socket.getfqdn().lower()}
         return True
+
+
+def _outward(host: str) -> str:
+    """The address by which others reach this machine, or its name where it has no network."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    test = "2001:db8::1" if family == socket.AF_INET6 else "192.0.2.1"  # nobody's, by convention
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((test, 9))  # sends nothing: only the way there is looked up
+            return str(probe.getsockname()[0])
+    except OSError:
+        return socket.gethostname().lower()
 
 
 class Guard:

@@ -25,8 +25,19 @@ from skillopt.errors import Outdated, SkilloptError
 from skillopt_webui import payloads
 from skillopt_webui.launching import Invalid, Launcher, Refused
 from skillopt_webui.live import Live
+from skillopt_webui.logs import LOGS, last_error, log_of
 from skillopt_webui.nights import Nights
-from skillopt_webui.runs import FAILED, Catalogue, Json, NotFound, OpenRun, Shelf, summary_of
+from skillopt_webui.runs import (
+    FAILED,
+    NOT_BEGUN,
+    Catalogue,
+    Json,
+    NotFound,
+    OpenRun,
+    Shelf,
+    has_no_fact,
+    summary_of,
+)
 from skillopt_webui.security import Access, Guard
 
 T = TypeVar("T")
@@ -36,6 +47,7 @@ _UPLOAD: Final = 64 << 20
 _BODY: Final = 2 << 20
 _DIGITS: Final = 16
 """Numbers with as many digits are no counts."""
+GONE: Final = "no longer there"
 _SCAN: Final = 2.0
 """Seconds between two looks at which runs there are, at least."""
 _TYPES: Final = {
@@ -58,10 +70,10 @@ class Dashboard:
 
     def __init__(self, root: Path, access: Access, place: Path, project: Path) -> None:
         self.access = access
-        self.catalogue = Catalogue(root, summary_of)
-        self.shelf = Shelf(self.catalogue)
         self.launcher = Launcher(root, place)
-        self.nights = Nights(project, root / ".skillopt-web" / "sleep.log")
+        self.catalogue = Catalogue(root, summary_of, awaited=self.launcher.awaits)
+        self.shelf = Shelf(self.catalogue)
+        self.nights = Nights(project, root / LOGS / "sleep.log")
         self.live = Live(self, lambda: self.catalogue.version)
         self.shelf.busy = self.live.follows
         self._assets: dict[str, tuple[bytes, str]] = {}
@@ -78,6 +90,24 @@ class Dashboard:
 
     def output(self, run: OpenRun) -> Path | None:
         return self.launcher.log(run.folder)
+
+    def standing(self, name: str, folder: Path, why: str) -> Json:
+        """How a run stands whose record cannot be shown, for the reason `why`."""
+        job = self.launcher.job(name)
+        if job is not None and job.running:
+            return {"status": "starting", "why": ""}
+        log = log_of(self.catalogue.root, folder)
+        said = last_error(log) if job is None else job.said if job.failed else ""
+        if not folder.is_dir() and not said:
+            return {"status": GONE, "why": f"{folder} was removed or renamed"}
+        if not has_no_fact(folder):
+            return {"status": "unreadable", "why": why}
+        if said:
+            return {"status": FAILED, "why": said}
+        return {
+            "status": NOT_BEGUN,
+            "why": "the process ended before the initial skill was measured",
+        }
 
     def app(self) -> Guard:
         """The server, behind what keeps others out."""
@@ -179,11 +209,12 @@ class Dashboard:
 
     async def runs(self, _: Request) -> Response:
         catalogue = self.catalogue
-        cards = [card.shown() for card in catalogue.cards()]
-        for card in cards:
-            job = self.launcher.job(str(card["id"]))
-            if card["status"] == "starting" and job is not None and job.failed:
-                card |= {"status": FAILED, "why": job.shown()["said"]}
+        cards = [
+            told | self.standing(card.id, card.folder, str(told["why"]))
+            if (told := card.shown())["status"] == NOT_BEGUN
+            else told
+            for card in catalogue.cards()
+        ]
         return JSONResponse({"version": catalogue.version, "runs": cards})
 
     async def overview(self, request: Request) -> Response:
@@ -194,11 +225,9 @@ class Dashboard:
         try:
             told = await run.ask(payloads.overview)
         except SkilloptError as error:
-            told = {"begun": False, "position": 0, "problem": str(error), "status": "unreadable"}
-            if job is not None and job["running"]:
-                told["status"] = "starting"
-            elif job is not None and job["said"]:
-                told |= {"status": FAILED, "problem": job["said"]}
+            told = {"begun": False, "position": 0, **self.standing(run.id, run.folder, str(error))}
+            told["again"] = self.launcher.source(run.folder) is not None
+            told["config"] = self.launcher.config_id(run.folder)
         finally:
             self._asked -= 1
             if not self._asked:
@@ -252,14 +281,14 @@ class Dashboard:
 
     async def compare(self, request: Request) -> Response:
         names = request.query_params.getlist("run")[:8]
-        told: list[Json] = []
-        for name in names:
-            run = self.shelf.run(name)
-            try:
-                told.append({"name": name, **await run.ask(payloads.compare_view)})
-            except SkilloptError as error:
-                told.append({"name": name, "id": name, "problem": str(error)})
-        return JSONResponse({"runs": told})
+        return JSONResponse({"runs": [await self._compared(name) for name in names]})
+
+    async def _compared(self, name: str) -> Json:
+        """One run of a comparison; one that cannot be read leaves the others as they are."""
+        try:
+            return {"name": name, **await self.shelf.run(name).ask(payloads.compare_view)}
+        except SkilloptError as error:
+            return {"name": name, "id": name, "problem": str(error)}
 
     async def compare_diff(self, request: Request) -> Response:
         """How the best skills of two runs differ."""
@@ -309,7 +338,9 @@ class Dashboard:
         if what not in {"estimate", "check", "doctor"}:
             raise NotFound(f"nobody knows how to {what!r}")
         body = await _json(request)
-        answer = await self.launcher.ask(what, _text(body, "config"), _settings(body))
+        answer = await self.launcher.ask(
+            what, _text(body, "config"), _settings(body), skill=_text(body, "skill")
+        )
         return JSONResponse(answer)
 
     async def data(self, request: Request) -> Response:
@@ -330,9 +361,7 @@ class Dashboard:
             told = await self.launcher.launch(
                 name, _text(body, "config"), _settings(body), skill=_text(body, "skill")
             )
-        job = self.launcher.job(str(told["id"]))
-        if job is not None:
-            await asyncio.to_thread(self.catalogue.expect, job.folder)
+        await asyncio.to_thread(self.catalogue.scan)
         return JSONResponse(told)
 
     async def stop(self, request: Request) -> Response:
@@ -370,6 +399,7 @@ class Dashboard:
                 if_better=body.get("if_better") is True,
                 as_best=body.get("as_best") is True,
                 base=_text(body, "base"),
+                by=_text(body, "by"),
             )
         )
 

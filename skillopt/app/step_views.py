@@ -350,10 +350,11 @@ def _proposals(fact: Fact) -> list[ProposalView]:
             fate = "missed" if unusable else "applied"
             found.append(_proposal(proposal, fate, unusable))
         else:
-            how = "" if placement.how == "exact" else f", {placement.how} match"
             fate = "applied" if placement.applied else "missed"
-            detail = placement.status.partition("_")[2].replace("_", " ")
-            found.append(_proposal(proposal, fate, f"{detail}{how}"))
+            how = "" if placement.how == "exact" else f"{placement.how} match"
+            place = placement.status.partition("_")[2].removeprefix(_texts(proposal.edit)[0])
+            detail = ", ".join(filter(None, (place.strip("_").replace("_", " "), how)))
+            found.append(_proposal(proposal, fate, detail))
     found += [_proposal(out.proposal, "left out", out.reason) for out in leading.chosen.dropped]
     repeat = "repeats an edit that was rejected"
     return found + [_proposal(proposal, "repeat", repeat) for proposal in fact.draft.repeats]

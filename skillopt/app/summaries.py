@@ -10,7 +10,7 @@ from skillopt.app.charts import score_chart
 from skillopt.app.cost_views import CostView
 from skillopt.app.step_views import ScoreView, StepView
 from skillopt.app.views import RunHead, RunViews
-from skillopt.app.wording import REPORT_MARK, duration, short, spelt
+from skillopt.app.wording import REPORT_MARK, count, duration, short, spelt
 from skillopt.core.controls import escaped
 from skillopt.core.skill import MAIN
 
@@ -126,7 +126,7 @@ def _unified(file: FileDiff) -> list[str]:
 
 def _cost(cost: CostView) -> str:
     total = cost.total
-    tokens = f"{total.calls:,} calls, {short(total.input)} + {short(total.output)} tokens"
+    tokens = f"{count(total.calls, 'call')}, {short(total.input)} + {short(total.output)} tokens"
     if cost.unpriced:
         return f"{tokens}, dollars unknown"
     return f"{tokens}, ${total.dollars:,.2f}" if total.dollars else tokens

@@ -162,8 +162,10 @@ class _Growing:
 class RunViews:
     """Everything that people are shown of a run; made once, `refresh` takes in what is new."""
 
-    def __init__(self, reader: RunReader) -> None:
+    def __init__(self, reader: RunReader, planned: Config | None = None) -> None:
         self.reader = reader
+        self._planned = planned
+        """The settings that it was started with: a run keeps its own once it has begun."""
         self._grown = _Growing()
         self._catch_up()
 
@@ -184,7 +186,7 @@ class RunViews:
         try:
             return load_kept(self.reader.config)
         except (StoreError, ConfigError):
-            return None
+            return None if self.begun else self._planned
 
     @property
     def metric(self) -> Metric:
@@ -283,7 +285,12 @@ class RunViews:
             return tuple(self.reader.warnings)
         facts, state = self.reader.facts, self._state
         val = state.initial.evaluation
-        few = few_to_decide(val.n + len(val.failures))
+        warned = self.reader.warnings
+        few = [  # unless it was said at the start, with what to do
+            text
+            for text in few_to_decide(val.n + len(val.failures))
+            if not any(each.startswith(text) for each in warned)
+        ]
         problem = useless(facts)
         answers = replies(facts)
         unusable = (
@@ -291,9 +298,7 @@ class RunViews:
             if answers.unusable and not problem
             else []
         )
-        return tuple(
-            dict.fromkeys([*self.reader.warnings, *few, *([problem] if problem else []), *unusable])
-        )
+        return tuple(dict.fromkeys([*warned, *few, *([problem] if problem else []), *unusable]))
 
     @cached_property
     def places(self) -> Mapping[str, str]:
@@ -323,6 +328,16 @@ class RunViews:
             if tested is None
             else (tested.initial, tested.best)
         )
+        if tested is None and shown.n and before.skill == after.skill:
+            return ClaimView(
+                f"{self._nothing_better()}{_mark(simulated=simulated)}",
+                shown.split,
+                n=shown.n,
+                failures=shown.failures,
+                simulated=simulated,
+                before=self._score(before),
+                after=self._score(after),
+            )
         figures = ClaimView(
             "",
             shown.split,
@@ -338,6 +353,12 @@ class RunViews:
             after=self._score(after),
         )
         return replace(figures, sentence=_sentence(figures))
+
+    def _nothing_better(self) -> str:
+        if not self.tally.candidates:
+            return "unknown: no candidate is measured yet"
+        tried = count(self.tally.candidates, "candidate")
+        return f"no gain: of {tried}, none became best, so the best skill is the initial one"
 
     def _score(self, evaluation: Evaluation) -> ScoreView:
         known = self._grown.scores.get(id(evaluation))
@@ -432,12 +453,16 @@ class RunViews:
 
 
 def _sentence(claim: ClaimView) -> str:
-    mark = " (simulated models)" if claim.simulated else ""
+    mark = _mark(simulated=claim.simulated)
     if claim.gain is None or claim.low is None or claim.high is None:
         return f"unknown: no item has a score with both skills{mark}"
     lost = f", {count(claim.failures, 'attempt')} failed" if claim.failures else ""
     figures = f"{claim.gain:+.2f} [{claim.low:.2f}, {claim.high:.2f}]"
     return f"{figures} on {claim.n} {claim.split} items, {_verdict(claim)}{lost}{mark}"
+
+
+def _mark(*, simulated: bool) -> str:
+    return " (simulated models)" if simulated else ""
 
 
 def _verdict(claim: ClaimView) -> str:

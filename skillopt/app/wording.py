@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from skillopt.core.chat import Usage
-from skillopt.core.events import Action, Decision, Fact
+from skillopt.core.events import Action, Begun, Decision, Fact, FinalTested
 from skillopt.core.facts import Drafted, EpochClosed, HumanReviewed, Pruned, Stepped
 from skillopt.gates.statistics import Interval
 
@@ -50,6 +50,8 @@ def became_words(fact: Fact) -> str:
             return "no rule removed"
         case EpochClosed():
             return "no guidance"
+        case Begun() | FinalTested():
+            return "measured"
         case _:
             return "done"
 

@@ -48,13 +48,16 @@ const axis = (colours, more) => ({ gridcolor: colours.line, zeroline: false, sho
 
 const CONFIG = { displayModeBar: false, responsive: true, scrollZoom: false, doubleClick: false, showTips: false };
 
-// At most so many whole numbers for the ticks of an axis.
-function ticks(steps, most = 10) {
+const SHORT = { "end of epoch": "epoch", "meta reflection": "meta", pruning: "prune", review: "review", "final test": "test" };
+
+// The number of each step, as far as there is room; what is no step by its kind where all have room.
+export function ticks(steps, most = 10) {
   const named = steps.filter((step) => step.kind === "step");
   const every = Math.max(1, Math.ceil(named.length / most));
   const nice = [1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000].find((each) => each >= every) || every;
   const kept = named.filter((step) => step.step % nice === 0);
-  return { tickvals: [0, ...kept.map((step) => step.position)], ticktext: ["start", ...kept.map((step) => String(step.step))] };
+  const others = steps.length <= most ? steps.filter((step) => SHORT[step.kind]) : [];
+  return { tickvals: [0, ...kept.map((step) => step.position), ...others.map((step) => step.position)], ticktext: ["start", ...kept.map((step) => String(step.step)), ...others.map((step) => SHORT[step.kind])] };
 }
 
 const at = (value) => (value && value.mean !== null && value.mean !== undefined ? value.mean : null);
@@ -76,20 +79,22 @@ export class ScoreChart {
     if (turn !== this.turn || !this.box.isConnected) return;
     const colours = palette();
     const moves = steps.filter((step) => step.kind !== "final test");
-    const test = steps.find((step) => step.kind === "final test");
+    const test = head.claim.split === "test" && head.claim.after ? steps.filter((step) => step.kind === "final test").at(-1) : null;
+    const few = steps.length <= 150;
+    const trained = few ? moves.filter((step) => at(step.train) !== null) : [];
     const x = moves.map((step) => step.position);
     const end = Math.max(1, (steps.at(-1) || { position: 1 }).position);
     const wide = x.length ? [...x, end + 0.5] : x;
     const held = (values) => (values.length ? [...values, values.at(-1)] : values);
     const line = { shape: "hv" };
-    const few = moves.length <= 150;
     const mobile = this.box.clientWidth < 520;
     const apart = (this.box.clientWidth - 130) / Math.max(1, end) >= 15;
     const most = end + Math.max(0.8, end * 0.012);
     const traces = [
       { x: wide, y: held(moves.map((step) => step.current.high)), mode: "lines", line: { ...line, width: 0 }, hoverinfo: "skip" },
       { x: wide, y: held(moves.map((step) => step.current.low)), mode: "lines", line: { ...line, width: 0 }, fill: "tonexty", fillcolor: faded(colours.accent, 0.13), hoverinfo: "skip" },
-      { x: !few ? [] : moves.filter((step) => at(step.train) !== null).map((step) => step.position), y: !few ? [] : moves.filter((step) => at(step.train) !== null).map((step) => at(step.train)), mode: "lines", line: { shape: "hv", color: colours.skipped, width: 1, dash: "dot" }, hoverinfo: "skip" },
+      // Each is of another batch: points, which nothing holds until the next.
+      { x: trained.map((step) => step.position), y: trained.map((step) => at(step.train)), mode: "markers", marker: { color: colours.surface, size: 6, symbol: "square", line: { color: colours.skipped, width: 1.2 } }, customdata: trained.map((step) => step.position), text: trained.map((step) => `<b>${plain(step.title)}</b><br>train batch ${ranged(step.train)}`), hovertemplate: "%{text}<extra></extra>" },
       { x: wide, y: held(moves.map((step) => at(step.best))), mode: "lines", line: { ...line, color: colours.ink, width: 1.2, dash: "4px,3px" }, hoverinfo: "skip" },
       { x: wide, y: held(moves.map((step) => at(step.current))), mode: "lines", line: { ...line, color: colours.accent, width: 2.2 }, hoverinfo: "skip" },
     ];
@@ -117,7 +122,7 @@ export class ScoreChart {
       });
     }
     for (const name of Object.keys(OUTCOMES)) {
-      const some = moves.filter((step) => step.outcome === name && step.position > 0);
+      const some = steps.filter((step) => step.outcome === name && step.position > 0);
       if (!some.length) continue;
       traces.push({
         x: some.map((step) => step.position), y: some.map(() => (apart ? 0 : { accepted: 0.7, inconclusive: 0.2, rejected: -0.3, skipped: -0.8 }[name] ?? 0)), yaxis: "y2", mode: apart ? "text" : "markers",
@@ -135,12 +140,11 @@ export class ScoreChart {
       if (at(last.current) !== null) ends.push({ y: at(last.current), text: `current ${score(at(last.current))}`, color: colours.accent });
       if (at(last.best) !== null && Math.abs(at(last.best) - at(last.current)) > 1e-9) ends.push({ y: at(last.best), text: `best ${score(at(last.best))}`, color: colours.ink });
     }
-    const trained = moves.filter((step) => at(step.train) !== null).at(-1);
-    if (trained && few) ends.push({ y: at(trained.train), text: "train", color: colours.muted });
-    if (test && head.claim.after) {
+    if (trained.length) ends.push({ y: at(trained.at(-1).train), text: `□ train ${score(at(trained.at(-1).train))}`, color: colours.muted });
+    if (test) {
       const after = head.claim.after;
-      traces.push({ x: [most - 0.3], y: [after.mean], mode: "markers", cliponaxis: false, marker: { color: colours.surface, size: 9, symbol: "diamond", line: { color: colours.ink, width: 1.6 } }, error_y: { type: "data", symmetric: false, array: [after.high - after.mean], arrayminus: [after.mean - after.low], color: colours.ink, thickness: 1, width: 3 }, text: [`<b>final test</b><br>${ranged(after)}`], hovertemplate: "%{text}<extra></extra>" });
-      ends.push({ y: after.mean, text: `test ${score(after.mean)}`, color: colours.ink });
+      traces.push({ x: [test.position], y: [after.mean], mode: "markers", cliponaxis: false, marker: { color: colours.surface, size: 9, symbol: "diamond", line: { color: colours.ink, width: 1.6 } }, error_y: { type: "data", symmetric: false, array: [after.high - after.mean], arrayminus: [after.mean - after.low], color: colours.ink, thickness: 1, width: 3 }, text: [`<b>final test</b><br>${ranged(after)}`], hovertemplate: "%{text}<extra></extra>" });
+      ends.push({ y: after.mean, text: `◇ test ${score(after.mean)}`, color: colours.ink });
     }
     // Labels at the end of lines stand apart from each other.
     ends.sort((one, other) => other.y - one.y);
@@ -153,11 +157,11 @@ export class ScoreChart {
     const n = moves.length ? moves[0].current.n : 0;
     labels.push({ x: 0, xref: "paper", xanchor: "left", xshift: -36, y: 1, yref: "paper", yanchor: "bottom", yshift: 4, text: `${plain(head.metric || "")} score on ${n} val items; band: 95 % interval`, showarrow: false, font: { size: 12, color: colours.muted } });
     if (allowed.length) labels.push({ x: 1, xref: "paper", xanchor: "left", xshift: 6, y: allowed.at(-1).budget, yref: "y3", yanchor: "middle", text: mobile ? "edits" : "edits allowed", showarrow: false, font: { size: 12, color: colours.muted } });
-    labels.push({ x: 1, xref: "paper", xanchor: "left", xshift: 6, y: 0, yref: "paper", yanchor: "top", yshift: -7, text: "step", showarrow: false, font: { size: 12, color: colours.muted } });
+    if (steps.length > 1) labels.push({ x: 1, xref: "paper", xanchor: "left", xshift: 6, y: 0, yref: "paper", yanchor: "top", yshift: -7, text: "step", showarrow: false, font: { size: 12, color: colours.muted } });
     const marks = ticks(steps, mobile ? 5 : 12);
     const figure = layout(colours, {
       margin: { l: 38, r: 92, t: 26, b: 24 },
-      xaxis: axis(colours, { ...marks, tickmode: "array", range: [-0.4, most], showgrid: false, anchor: "y2" }),
+      xaxis: axis(colours, { ...marks, tickmode: "array", range: [-0.4, most], showgrid: false, anchor: steps.length > 1 ? "y2" : "y" }),
       yaxis: axis(colours, { range: [-0.02, 1.04], domain: [allowed.length ? 0.28 : 0.14, 1], tickvals: [0, 0.25, 0.5, 0.75, 1], ticktext: ["0", "0.25", "0.5", "0.75", "1"] }),
       yaxis3: axis(colours, { range: [0, mostAllowed * 1.15], domain: [0.13, 0.22], tickvals: [0, mostAllowed], showgrid: true, visible: allowed.length > 0 }),
       yaxis2: axis(colours, { range: [-1, 1], domain: [0, 0.1], showticklabels: false, showgrid: false, ticks: "" }),
@@ -198,7 +202,7 @@ export async function lines(box, series, titles) {
   labels.push({ x: 1, xref: "paper", xanchor: "left", xshift: 20, y: 0, yref: "paper", yanchor: "top", yshift: -4, text: titles.x, showarrow: false, font: { size: 12, color: colours.muted } });
   await library.react(box, traces, layout(colours, {
     margin: { l: 44, r: titles.room || 120, t: 26, b: 24 },
-    xaxis: axis(colours, { showgrid: false, tickformat: "d", rangemode: "tozero", nticks: 8 }),
+    xaxis: axis(colours, { showgrid: false, tickformat: "d", rangemode: "tozero", nticks: 8, ...titles.ticks }),
     yaxis: axis(colours, { range: titles.range, rangemode: "tozero", nticks: 5 }),
     annotations: labels,
   }), CONFIG);

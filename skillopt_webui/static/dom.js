@@ -28,9 +28,17 @@ export function fill(node, ...children) {
   return put(node, children);
 }
 
-export const score = (value) => (value === null || value === undefined ? "unknown" : value.toFixed(2));
+// A number with so many digits as reports have it: of two that are equally near, the even one.
+export function fixed(value, digits) {
+  const tie = Number.isInteger(value * 2 ** (digits + 1)) && !Number.isInteger(value * 2 ** digits);
+  if (!tie) return value.toFixed(digits);
+  const low = Math.floor(value * 10 ** digits);
+  return ((low % 2 ? low + 1 : low) / 10 ** digits).toFixed(digits);
+}
 
-export const signed = (value) => (value === null || value === undefined ? "unknown" : (value < 0 ? "−" : "+") + Math.abs(value).toFixed(2));
+export const score = (value) => (value === null || value === undefined ? "unknown" : fixed(value, 2));
+
+export const signed = (value) => (value === null || value === undefined ? "unknown" : (value < 0 ? "−" : "+") + fixed(Math.abs(value), 2));
 
 export function count(number, noun) {
   if (number === null || number === undefined) return "unknown";
@@ -40,21 +48,21 @@ export function count(number, noun) {
 export function short(number) {
   if (number === null || number === undefined) return "unknown";
   if (number < 1000) return String(Math.round(number));
-  if (number < 10000) return `${(number / 1000).toFixed(1)}k`;
-  return number < 1e6 ? `${Math.round(number / 1000)}k` : `${(number / 1e6).toFixed(1)}M`;
+  if (number < 10000) return `${fixed(number / 1000, 1)}k`;
+  return number < 1e6 ? `${fixed(number / 1000, 0)}k` : `${fixed(number / 1e6, 1)}M`;
 }
 
 export function dollars(value) {
   if (value === null || value === undefined) return "unknown";
   if (value > 0 && value < 0.0001) return "< $0.0001";
-  return `$${value >= 0.1 || value === 0 ? value.toFixed(2) : value.toFixed(4)}`;
+  return `$${fixed(value, value >= 0.1 || value === 0 ? 2 : 4)}`;
 }
 
 export function duration(seconds) {
   if (seconds === null || seconds === undefined) return "unknown";
-  if (seconds < 10) return `${seconds.toFixed(1)} s`;
-  if (seconds < 90) return `${Math.round(seconds)} s`;
-  const minutes = Math.round(seconds / 60);
+  if (seconds < 10) return `${fixed(seconds, 1)} s`;
+  if (seconds < 90) return `${fixed(seconds, 0)} s`;
+  const minutes = Number(fixed(seconds / 60, 0));
   return minutes < 60 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")} min`;
 }
 
@@ -108,11 +116,24 @@ export function framed(work) {
   };
 }
 
+// One message at a time: the latest is what counts.
 export function toast(text, kind = "") {
-  const place = document.getElementById("toasts");
   const note = h("div", { class: `toast ${kind}` }, text, h("button", { class: "quiet", type: "button", ariaLabel: "Close", onclick: () => note.remove() }, "✕"));
-  place.append(note);
+  fill(document.getElementById("toasts"), note);
   setTimeout(() => note.remove(), kind === "bad" ? 15000 : 6000);
+}
+
+export function hush() { fill(document.getElementById("toasts")); }
+
+// On a phone, what was opened stands below what it was opened from.
+export function reveal(node) {
+  if (matchMedia("(max-width: 760px)").matches) node.scrollIntoView({ block: "start" });
+}
+
+// A long name by its beginning and its end, where names that are alike differ.
+export function middle(text, most) {
+  const half = Math.floor((most - 1) / 2);
+  return text.length <= most ? text : `${text.slice(0, half)}…${text.slice(-half)}`;
 }
 
 // A long list of rows of one height: only those in sight are in the document.

@@ -1,6 +1,6 @@
 // The frame: addresses, the rail, keys, the theme, and the one stream.
 import { Stream, enter, get, post, session } from "./api.js";
-import { Rows, ago, fill, framed, h, signed, toast } from "./dom.js";
+import { Rows, ago, fill, framed, h, hush, signed, toast } from "./dom.js";
 import { warm } from "./charts.js";
 import * as runs from "./view-runs.js";
 import * as launch from "./view-launch.js";
@@ -36,7 +36,7 @@ export const app = {
   async act(work, done) {
     try {
       const answer = await work();
-      if (done) toast(done);
+      if (done) toast(done); else hush();
       return answer;
     } catch (error) {
       toast(error.message, "bad");
@@ -48,20 +48,23 @@ export const app = {
 // The list of runs, read again when the server says that it has changed.
 
 let asked = 0;
+let listed;
+app.known = new Promise((done) => { listed = done; });
 
 async function load() {
   const turn = (asked += 1);
   let answer;
-  try { answer = await get("runs"); } catch { return; }
+  try { answer = await get("runs"); } catch { listed(); return; }
   if (turn !== asked) return;
   app.runs = answer.runs.sort((one, other) => other.modified - one.modified);
+  listed();
   drawRail();
   if (app.view && app.view.runsChanged) app.view.runsChanged();
 }
 
 let list = null;
 let search = null;
-const STATUS = { running: "running", starting: "running", finished: "finished", reading: "reading", crashed: "failed", "stopped by an error": "failed", unreadable: "failed", "old format": "failed" };
+const STATUS = { running: "running", starting: "running", finished: "finished", reading: "reading", crashed: "failed", "stopped by an error": "failed", "not begun": "stopped", unreadable: "failed", "old format": "failed" };
 
 function buildRail() {
   search = h("input", { type: "search", placeholder: "Search runs", ariaLabel: "Search runs", oninput: () => drawRail() });
@@ -76,13 +79,13 @@ function buildRail() {
       session.readOnly ? h("span", { class: "soft wide" }, "read-only") : h("a", { href: "/launch", class: "button primary" }, "+", h("span", { class: "wide" }, " New run")),
       h("a", { href: "/sleep", class: "button", title: "Sleep: what was learnt from sessions" }, "☾", h("span", { class: "wide" }, " Sleep")),
       h("button", { class: "button", type: "button", title: "Light or dark", ariaLabel: "Switch between light and dark", onclick: theme }, "◑"),
-      h("button", { class: "button wide", type: "button", title: "Keys (?)", ariaLabel: "Help with keys", onclick: help }, "?")));
+      h("button", { class: "button wide", type: "button", title: "Keys and words (?)", ariaLabel: "Help with keys and words", onclick: help }, "?")));
   list = new Rows(box, 44, (each) => {
     const lift = each.claim ? signed(each.claim.mean) : "";
     const status = STATUS[each.status] || "stopped";
     return h("a", { href: `/run/${each.id}`, class: `rail-run${location.pathname.startsWith(`/run/${each.id}`) ? " here" : ""}`, ariaCurrent: location.pathname.startsWith(`/run/${each.id}`) ? "page" : null, title: `${each.name}: ${each.status}` },
       h("span", { class: `dot ${status}`, role: "img", ariaLabel: each.status }),
-      h("span", { class: "wide rail-name" }, each.name, h("small", {}, each.status === "finished" ? "" : `${each.status}${each.modified ? ", " : ""}`, each.modified ? ago(each.modified) : "", each.simulated ? ", simulated" : "")),
+      h("span", { class: "wide rail-name" }, each.name, h("small", {}, each.simulated ? "simulated, " : "", each.status === "finished" ? "" : `${each.status}, `, ago(each.modified))),
       h("span", { class: `wide num lift${each.claim && each.claim.conclusive ? " sure" : ""}`, title: each.claim ? each.claim.words : "" }, lift));
   });
 }
@@ -116,6 +119,7 @@ const ROUTES = [
 ];
 
 function route() {
+  hush();
   document.body.classList.remove("drawer");
   veil.hidden = true;
   for (const [pattern, open] of ROUTES) {
@@ -146,9 +150,10 @@ addEventListener("popstate", route);
 // Keys.
 
 const KEYS = [["j / k", "next and previous row, step or item"], ["Enter", "open it"], ["/", "search"], ["1 – 8", "the tabs of a run"], ["g", "all runs"], ["n", "new run"], ["t", "light or dark"], ["Esc", "close"], ["?", "this help"]];
+const WORDS = [["move", "a step, the end of an epoch, a pruning or a review: what can change the skill"], ["operation", "one part of the plan: the baseline, a step, the end of an epoch, the final test"], ["val, test", "val decides which candidates are kept; test is measured once, at the end"], ["conclusive", "the 95 % interval of the gain on test excludes 0, and enough items changed"]];
 
 function help() {
-  const box = h("dialog", { class: "help", ariaLabel: "Keys" }, h("h2", {}, "Keys"), h("dl", {}, KEYS.map(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)])), h("form", { method: "dialog" }, h("button", { class: "button" }, "Close")));
+  const box = h("dialog", { class: "help", ariaLabel: "Help" }, h("h2", {}, "Keys"), h("dl", {}, KEYS.map(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)])), h("h2", {}, "Words"), h("dl", {}, WORDS.map(([word, what]) => [h("dt", {}, word), h("dd", {}, what)])), h("form", { method: "dialog" }, h("button", { class: "button" }, "Close")));
   box.addEventListener("close", () => box.remove());
   document.body.append(box);
   box.showModal();

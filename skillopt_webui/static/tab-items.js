@@ -1,6 +1,6 @@
 // Every task under every skill: a heat map, and the attempts behind one of its cells.
 import { get } from "./api.js";
-import { Rows, bytes, count, fill, folded, h, short } from "./dom.js";
+import { Rows, bytes, count, fill, folded, h, middle, reveal, short } from "./dom.js";
 import { spelt } from "./view-run.js";
 
 const CELLS = { 1: ["pass", "●", "passed"], 0: ["wrong", "✕", "wrong"], "~": ["partly", "◐", "partly right"], x: ["lost", "?", "failed by infrastructure, no score"], "!": ["own", "!", "failed only with this skill"], ".": ["none", "·", "not tried"] };
@@ -12,7 +12,7 @@ export function open(page, body, rest) {
   const tools = h("div", { class: "bar" });
   const head = h("div", { class: "heat-head", ariaHidden: "true" });
   const grid = h("div", { class: "heat", role: "grid", ariaLabel: "Outcome of each task with each skill", tabIndex: 0 });
-  const legend = h("p", { class: "legend soft" }, ["1", "0", "~", "x", "!", "."].map((sign) => h("span", {}, h("span", { class: `cell ${CELLS[sign][0]}`, ariaHidden: "true" }, CELLS[sign][1]), ` ${CELLS[sign][2]} `)));
+  const legend = h("p", { class: "legend soft" }, ["1", "0", "~", "x", "!", "."].map((sign) => h("span", {}, h("span", { class: `cell ${CELLS[sign][0]}`, ariaHidden: "true" }, CELLS[sign][1]), ` ${CELLS[sign][2]} `)), h("span", {}, h("span", { class: "cell flip", ariaHidden: "true" }), " other than with the skill before"));
   const side = h("section", { class: "attempt panel", hidden: true, ariaLabel: "Attempts" });
   const left = h("div", { class: "heat-side" }, head, grid, legend);
   fill(body, tools, chips, h("div", { class: "items-grid" }, left, side));
@@ -23,11 +23,12 @@ export function open(page, body, rest) {
     if (cell && grid.contains(cell)) select(cell.dataset.task, cell.dataset.skill);
   });
   grid.addEventListener("scroll", () => fitHead(), { passive: true });
-  function fitHead() { head.scrollLeft = grid.scrollLeft; rows.inner.style.width = columns.length * 18 > 500 ? `${210 + columns.length * parseInt(left.style.getPropertyValue("--cell"), 10)}px` : ""; }
+  function fitHead() { head.scrollLeft = grid.scrollLeft; rows.inner.style.width = columns.length * 18 > 500 ? `${label + 20 + columns.length * parseInt(left.style.getPropertyValue("--cell"), 10)}px` : ""; }
   let table = null;
   let columns = [];
   let shown = [];
   let size = -1;
+  let label = 190;
 
   async function load() {
     const turn = (state.turn += 1);
@@ -54,11 +55,15 @@ export function open(page, body, rest) {
     const had = document.activeElement === search;
     fill(tools, h("div", { class: "segments", role: "group", ariaLabel: "Split" }, ["", ...splits].map((name) => h("button", { type: "button", class: state.split === name ? "on" : "", ariaPressed: String(state.split === name), onclick: () => { state.split = name; page.app.setQuery({ split: name }); draw(); } }, name || "all splits"))),
       h("label", { class: "field" }, h("input", { type: "checkbox", checked: state.all, onchange: (event) => { state.all = event.target.checked; page.app.setQuery({ all: state.all ? "1" : "" }); load(); } }), " also candidates that were not kept"),
-      h("span", { class: "soft num" }, `${count(shown.length, "item")}, ${count(columns.length, "skill")}${cut ? ` (${count(table.left_out)} earlier ones left out)` : ""}`), h("span", { class: "spring" }), search);
+      h("span", { class: "soft num" }, `${count(shown.length, "item")}, ${count(columns.length, "skill")}${cut ? ` (${count(table.left_out)} earlier ones left out)` : ""}`), h("span", { class: "end" }, search));
     if (had) search.focus();
-    const room = (left.clientWidth || 700) - 210;
-    const wide = Math.max(18, Math.min(96, Math.floor(room / Math.max(1, columns.length))));
+    // Names get what the columns leave, within reason.
+    const room = (left.clientWidth || 700) - 20;
+    const least = matchMedia("(max-width: 760px)").matches ? 120 : 190;
+    const wide = Math.max(18, Math.min(128, Math.floor((room - least) / Math.max(1, columns.length))));
+    label = Math.max(least, Math.min(480, room - wide * columns.length));
     left.style.setProperty("--cell", `${wide}px`);
+    left.style.setProperty("--label", `${label}px`);
     const every10 = wide < 26 ? Math.ceil(26 / wide) * (columns.length > 60 ? 5 : 2) : 1;
     fill(head, h("span", { class: "heat-label soft" }, wide > 60 ? "" : "after step"), columns.map((column, index) => h("span", { class: "heat-title", title: spelt(column.name) }, index % every10 ? "" : wide > 60 ? spelt(column.name).replace("initial skill", "initial").replace("slow update epoch", "epoch") : `${column.step}`)));
     fitHead();
@@ -70,7 +75,7 @@ export function open(page, body, rest) {
     let before = null;
     const at = index === state.at;
     return h("div", { class: `heat-row${at ? " at" : ""}`, role: "row" },
-      h("button", { type: "button", class: "heat-label quiet", role: "rowheader", tabIndex: -1, title: `${each.task}${table.places[each.task] ? ` (${table.places[each.task]})` : ""}: ${each.course}`, onclick: () => select(each.task) }, table.places[each.task] || each.task, h("small", { class: "soft" }, ` ${each.split}`)),
+      h("button", { type: "button", class: "heat-label quiet", role: "rowheader", tabIndex: -1, title: `${each.task}${table.places[each.task] ? ` (${table.places[each.task]})` : ""}: ${each.course}`, onclick: () => select(each.task) }, middle(table.places[each.task] || each.task, Math.floor(label / 7) - each.split.length - 2), h("small", { class: "soft" }, ` ${each.split}`)),
       columns.map((column) => {
         const sign = each.cells[column.index] || ".";
         const [kind, glyph, words] = CELLS[sign];
@@ -109,6 +114,7 @@ export function open(page, body, rest) {
       h("div", { class: "bar" }, old ? pick("before", old, (name) => select(item.task, now.name, name)) : null, pick(old ? "after" : "with", now, (name) => select(item.task, name))),
       h("div", { class: `sides${told.sides.length > 1 ? " two" : ""}` }, told.sides.map((each, index) => oneSide(each, told.sides.length > 1 && index === 0 ? old : now))));
     side.scrollTop = 0;
+    reveal(side);
   }
 
   function oneSide(told, column) {

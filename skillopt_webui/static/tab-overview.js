@@ -25,7 +25,7 @@ export function open(page, body) {
       const numbers = page.data.tally;
       fill(tally, ["accepted", "rejected", "inconclusive", "skipped"].map((name) => (numbers[name] ? h("a", { href: `${page.address("steps")}?outcome=${name}` }, outcome(name, `${numbers[name]} ${name}`)) : null)));
       const last = steps.at(-1);
-      sum.textContent = `${count(numbers.steps + numbers.others, "move")}; the current skill scores ${last.current.mean} on ${last.current.n} val items, the best ${last.best.mean}.`;
+      sum.textContent = `${count(numbers.steps + numbers.others, "step")}, with ends of epochs and reviews; the current skill scores ${last.current.mean} on ${last.current.n} val items, the best ${last.best.mean}.`;
     }
     drawCost();
     drawStages();
@@ -36,9 +36,9 @@ export function open(page, body) {
     const cost = page.data.cost;
     const total = cost.total;
     const most = Math.max(1, ...cost.roles.map((role) => role.input + role.output));
-    fill(costs, h("header", { class: "panel-head" }, h("h2", {}, "Cost so far"), h("span", { class: "num" }, total.dollars === null ? h("span", { class: "soft" }, "dollars unknown,") : h("strong", {}, dollars(total.dollars)), h("span", { class: "soft" }, ` ${count(total.calls)} calls, ${short(total.input + total.output)} tokens`))),
+    fill(costs, h("header", { class: "panel-head" }, h("h2", {}, "Cost so far"), h("span", { class: "num" }, total.dollars === null ? h("span", { class: "soft" }, "dollars unknown,") : h("strong", {}, dollars(total.dollars)), h("span", { class: "soft" }, ` ${count(total.calls, "call")}, ${short(total.input + total.output)} tokens`))),
       cost.limits.length ? cost.limits.map((limit) => h("div", { class: "meter-row" }, h("span", {}, "limit ", limit.name), limit.used === null ? h("span", { class: "soft" }, "counted in the running process") : h("span", { class: "bar-track", role: "meter", ariaLabel: `${limit.name} used`, ariaValueMin: "0", ariaValueMax: String(limit.most), ariaValueNow: String(Math.min(limit.most, limit.used)) }, h("span", { class: `bar-fill used${limit.used > 0.9 * limit.most ? " near" : ""}`, style: { width: `${Math.min(100, (100 * limit.used) / limit.most)}%` } })), h("span", { class: "num soft" }, limit.used === null ? `at most ${limit.most}` : limit.name === "dollars" ? `${dollars(limit.used)} of ${dollars(limit.most)}` : `${short(limit.used)} of ${short(limit.most)}`))) : null,
-      h("div", { class: "roles" }, cost.roles.map((role) => h("div", { class: "role-row" }, h("span", {}, role.name), h("span", { class: "bar-track", ariaHidden: "true" }, h("span", { class: "bar-fill", style: { width: `${(100 * (role.input + role.output)) / most}%` } })), h("span", { class: "num soft" }, `${short(role.input + role.output)} tokens, ${count(role.calls)} calls`, role.dollars === null ? "" : `, ${dollars(role.dollars)}`)))),
+      h("div", { class: "roles" }, cost.roles.map((role) => h("div", { class: "role-row" }, h("span", {}, role.name), h("span", { class: "bar-track", ariaHidden: "true" }, h("span", { class: "bar-fill", style: { width: `${(100 * (role.input + role.output)) / most}%` } })), h("span", { class: "num soft" }, `${short(role.input + role.output)} tokens, ${count(role.calls, "call")}`, role.dollars === null ? "" : `, ${dollars(role.dollars)}`)))),
       cost.limits.length ? null : h("p", { class: "soft small" }, "No limit is set (limits.dollars, limits.tokens, limits.calls)."));
   }
 
@@ -64,9 +64,9 @@ export function open(page, body) {
     if (page.status !== "running" || !report) { stages.hidden = true; return; }
     stages.hidden = false;
     const last = page.data.steps.at(-1);
-    fill(stages, h("header", { class: "panel-head" }, h("h2", {}, "Going on now"), h("span", { class: "soft num" }, report.total ? `${report.done} of ${report.total} operations done` : "")),
+    fill(stages, h("header", { class: "panel-head" }, h("h2", {}, "Going on now"), h("span", { class: "soft num" }, report.total ? `${report.done} of ${report.total} planned operations done` : "")),
       report.phases.length ? report.phases.map((phase) => h("div", { class: "stage" }, h("span", { class: "stage-name" }, spelt(phase.operation), h("strong", {}, ` ${spelt(phase.phase)}`)), h("progress", phase.total ? { max: phase.total, value: phase.done, ariaLabel: phase.phase } : { ariaLabel: phase.phase }), h("span", { class: "num soft" }, phase.total ? `${phase.done} of ${phase.total}` : `${phase.done} done`, phase.reused ? `, ${phase.reused} reused` : "", phase.failed ? `, ${phase.failed} failed` : ""))) : h("p", { class: "soft" }, "Between two operations."),
-      h("p", { class: "soft small num" }, `last: ${last.title}, ${last.words}, took ${duration(last.seconds)}; skill ${count(last.tokens)} tokens`),
+      h("p", { class: "soft small num" }, `last: ${last.title}, ${last.words}, took ${duration(last.seconds)}; skill ${count(last.tokens, "token")}`),
       again(report).length ? h("p", { class: "soft small num" }, `Asked again: ${again(report).join("; ")}.`) : null,
       Object.entries(report.waiting || {}).map(([server, seconds]) => h("p", { class: "bad" }, `Waiting for ${server}, down for ${duration(seconds)}. The run goes on by itself when it is back.`)));
   }

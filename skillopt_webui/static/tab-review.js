@@ -1,10 +1,14 @@
 // A person's word on proposals: what it makes is measured on val before it becomes current.
 import { get, post, session } from "./api.js";
-import { fill, h, outcome, signed } from "./dom.js";
+import { fill, h, outcome, reveal, signed, toast } from "./dom.js";
 import { tested } from "./tab-overview.js";
 import { diff } from "./text.js";
 
-const STANDS = { in: "It is in the skill already. ", "in part": "It is in the skill in part. ", out: "" };
+const STANDS = { in: "It is in the skill already", "in part": "It is in the skill in part", out: "" };
+const NAME = "skillopt-reviewer";
+
+// A candidate that was not kept may be in the skill all the same.
+const standing = (item) => (STANDS[item.stands] ? `${STANDS[item.stands]}${item.outcome === "accepted" ? "" : ": another step or a review brought the same lines"}. ` : "");
 
 export function open(page, body, rest) {
   // Kept with the page: what was typed is there again when the tab is.
@@ -32,6 +36,7 @@ export function open(page, body, rest) {
     const { form, value } = state.sent;
     state.sent = null;
     if (page.job.code === 0 && form.value() === value) form.clear();
+    if (page.job.code === 0) toast("Recorded.");
     load();
   }
 
@@ -52,7 +57,7 @@ export function open(page, body, rest) {
     else show(state.items.find((item) => item.id === state.at));
   }
 
-  function choose(id) { state.at = id; history.replaceState(null, "", page.address("review", id)); draw(); }
+  function choose(id) { state.at = id; history.replaceState(null, "", page.address("review", id)); draw(); reveal(detail); }
 
   function show(item) {
     const evidence = item.evidence;
@@ -70,12 +75,13 @@ export function open(page, body, rest) {
   // Where a decision about one proposal is written; the proposal may change meanwhile.
   function form(id) {
     const comment = h("textarea", { rows: 2, placeholder: "Why (recorded; the optimizer reads it when training goes on)", ariaLabel: "Why" });
+    const name = h("input", { value: localStorage.getItem(NAME) || "", maxLength: 80, placeholder: "dashboard", autocomplete: "name", onchange: () => localStorage.setItem(NAME, name.value.trim()) });
     const gate = h("input", { type: "checkbox" });
     const best = h("input", { type: "checkbox" });
     const editor = h("div", { hidden: true });
     const note = h("p", {});
     const verdict = (title, style, onclick) => h("button", { type: "button", class: style, onclick }, title);
-    const decide = (verdict, edited) => act(made, verdict, { comment: comment.value, ...edited, if_better: gate.checked, as_best: best.checked });
+    const decide = (verdict, edited) => act(made, verdict, { comment: comment.value, by: name.value, ...edited, if_better: gate.checked, as_best: best.checked });
     const offered = [["accept", "Accept", "button primary", () => decide("accept")], ["reject", "Reject", "button", () => decide("reject")], ["edit", "Edit by hand…", "button", () => edit(id, editor, decide)]];
     const buttons = offered.map(([name, ...rest]) => [name, verdict(...rest)]);
     const options = [h("label", { class: "field" }, best, " make it the best skill whatever it scores"), h("label", { class: "field" }, gate, " an edit must pass the gate")];
@@ -88,10 +94,10 @@ export function open(page, body, rest) {
       shown = String(item.open);
       for (const [, button] of buttons) button.disabled = locked() || state.busy;
       note.className = locked() ? "now stopped" : "soft";
-      note.textContent = locked() ? "This run is being trained. Stop it first; then decide." : `${STANDS[item.stands]}The skill that a decision makes is measured on val with the models of the run before it becomes current. Attempts that are kept cost nothing.`;
+      note.textContent = locked() ? "This run is being trained. Stop it first; then decide." : `${standing(item)}The skill that a decision makes is measured on val with the models of the run before it becomes current. Attempts that are kept cost nothing.`;
     };
     const made = {
-      about: id, refresh, node: h("section", { class: "decide" }, h("h3", {}, "Your decision"), note, comment, bar, editor),
+      about: id, refresh, node: h("section", { class: "decide" }, h("h3", {}, "Your decision"), note, comment, h("label", { class: "field" }, "your name, for the record ", name), bar, editor),
       typed: () => comment.value.trim() !== "" || !editor.hidden,
       value: () => JSON.stringify([comment.value, editor.hidden ? null : editor.querySelector("textarea").value]),
       clear() { comment.value = ""; editor.hidden = true; fill(editor); },

@@ -1,33 +1,33 @@
-// The settings of the latest start, without secrets.
+// The settings of the latest start, without secrets: first those that differ from the defaults.
 import { get } from "./api.js";
-import { fill, h } from "./dom.js";
+import { count, fill, h } from "./dom.js";
 
 export function open(page, body) {
   let dead = false;
-  let text = "";
+  let told = null;
   const shown = h("div", {});
   const search = h("input", { type: "search", placeholder: "Find a setting", ariaLabel: "Find a setting", oninput: () => draw() });
   fill(body, h("div", { class: "bar" }, search, h("span", { class: "soft" }, "As they were at the latest start; secrets are hidden.")), shown);
+
+  const written = (value) => (value === null ? h("span", { class: "soft" }, "not set") : value === "" ? h("span", { class: "soft" }, "empty") : h("code", {}, typeof value === "string" ? value : JSON.stringify(value)));
+  const listed = (keys) => h("dl", { class: "settings-list" }, keys.map((key) => [h("dt", {}, h("code", {}, key)), h("dd", {}, written(told.values[key]))]));
+
   function draw() {
     const words = search.value.trim().toLowerCase();
-    const sections = [];
-    let section = null;
-    for (const line of text.split("\n")) {
-      if (/^\S.*:\s*$/.test(line)) { section = { name: line.replace(/:\s*$/, ""), lines: [] }; sections.push(section); } else if (section && line.trim()) section.lines.push(line.trim());
-    }
-    fill(shown, sections.map((each) => {
-      const kept = each.lines.filter((line) => !words || `${each.name}.${line}`.toLowerCase().includes(words));
-      if (!kept.length) return null;
-      return h("section", { class: "panel settings-section" }, h("h2", {}, each.name), h("dl", { class: "settings-list" }, kept.map((line) => { const split = line.indexOf(":"); return split < 0 ? h("dd", { class: "full" }, h("code", {}, line)) : [h("dt", {}, h("code", {}, line.slice(0, split))), h("dd", {}, h("code", {}, line.slice(split + 1).trim() || "—"))]; })));
-    }));
-    if (!shown.childElementCount) fill(shown, h("p", { class: "empty" }, "No setting fits."));
+    const fits = Object.keys(told.values).filter((key) => !words || `${key} ${told.values[key]}`.toLowerCase().includes(words));
+    const changed = fits.filter((key) => told.changed.includes(key));
+    const usual = fits.filter((key) => !told.changed.includes(key));
+    fill(shown,
+      changed.length ? h("section", { class: "panel settings-section" }, h("h2", {}, "Other than the defaults"), listed(changed)) : null,
+      usual.length ? h("details", { class: "panel settings-section", open: Boolean(words) || !changed.length }, h("summary", {}, h("h2", { class: "in-line" }, "As the defaults"), h("span", { class: "soft num" }, ` ${count(usual.length, "setting")}`)), listed(usual)) : null,
+      fits.length ? null : h("p", { class: "empty" }, "No setting fits."));
   }
+
   (async () => {
     try {
-      const told = await get(`runs/${encodeURIComponent(page.id)}/settings`);
+      const answer = await get(`runs/${encodeURIComponent(page.id)}/settings`);
       if (dead) return;
-      if (told.problem) { fill(shown, h("p", { class: "problem" }, told.problem)); return; }
-      text = told.yaml || Object.entries(told.kept).map(([key, value]) => `${key}: ${JSON.stringify(value)}`).join("\n");
+      told = answer;
       draw();
     } catch (error) { if (!dead) fill(shown, h("p", { class: "problem" }, error.message)); }
   })();

@@ -1,7 +1,7 @@
 // The skill: as a document, raw, where each line is from, and how two versions differ.
 import { get } from "./api.js";
 import { count, fill, h, interval, signed } from "./dom.js";
-import { lines } from "./charts.js";
+import { lines, ticks } from "./charts.js";
 import { spelt } from "./view-run.js";
 import { diff, markdown } from "./text.js";
 
@@ -41,9 +41,9 @@ export function open(page, body) {
       h("div", { class: "segments", role: "group", ariaLabel: "How to show it" }, WAYS.map(([key, title]) => h("button", { type: "button", class: state.way === key ? "on" : "", ariaPressed: String(state.way === key), onclick: () => change({ way: key }) }, title))),
       state.way === "diff" ? pick("from", state.against, told.versions, (name) => change({ against: name })) : null,
       pick(state.way === "diff" ? "to" : "version", state.name, told.versions, (name) => change({ name })),
-      h("span", { class: "spring" }),
-      h("a", { class: "button", href: `/api/runs/${encodeURIComponent(page.id)}/skill.md?name=${encodeURIComponent(state.name)}`, download: "SKILL.md" }, "Download"),
-      h("a", { class: "button", href: `/api/runs/${encodeURIComponent(page.id)}/skill.zip?name=${encodeURIComponent(state.name)}`, download: "skill.zip", title: "A folder with SKILL.md and its references" }, "Export package"));
+      h("span", { class: "end" },
+        h("a", { class: "button", href: `/api/runs/${encodeURIComponent(page.id)}/skill.md?name=${encodeURIComponent(state.name)}`, download: "SKILL.md" }, "Download"),
+        h("a", { class: "button", href: `/api/runs/${encodeURIComponent(page.id)}/skill.zip?name=${encodeURIComponent(state.name)}`, download: "skill.zip", title: "A folder with SKILL.md and its references" }, "Export package")));
     const files = Object.entries(told.files);
     if (state.way === "diff") fill(shown, diff(told.diff || []));
     else if (state.way === "raw") fill(shown, files.map(([path, text]) => [files.length > 1 ? h("h3", {}, path) : null, h("pre", { class: "raw", tabIndex: 0 }, text)]));
@@ -62,28 +62,37 @@ export function open(page, body) {
 
   function blame(told) {
     const found = told.blame;
-    let before = null;
+    let before = "";
+    let behind = "";
     const rows = found.lines.map((line) => {
       const origin = line.origin;
       const from = origin ? spelt(origin.move).replace("initial skill", "initial").replace("slow update epoch", "end of epoch") : "";
       const same = from === before;
-      before = from;
-      const tasks = origin ? origin.failures.length + origin.successes.length : 0;
-      const why = origin ? [origin.reason ? `gate: ${origin.reason}` : "", ...(origin.why || [])].filter(Boolean).join("\n") : "";
+      if (origin) before = from;
+      const tasks = origin ? [...origin.failures, ...origin.successes] : [];
+      const evidence = origin ? JSON.stringify([origin.move, origin.by, tasks, origin.why]) : behind;
+      const told = evidence === behind;
+      behind = evidence;
       const step = origin && page.data.steps.find((each) => each.move === origin.move);
-      return h("div", { class: `bl${line.protected ? " protected" : ""}${from && from !== "initial" ? " learnt" : ""}`, role: "row" },
-        h("span", { class: "from", role: "cell", title: why }, same ? "" : step ? h("a", { href: page.address("steps", step.position) }, from) : from),
-        h("span", { class: "by soft", role: "cell", title: why }, same || !tasks ? "" : `${(origin.by || []).join(", ")} ${count(tasks, "task")}`),
+      const more = h("div", { class: "bl-more", hidden: true, role: "row" });
+      const open = h("button", { type: "button", class: "link", ariaExpanded: "false", onclick: () => {
+        if (!more.childElementCount) fill(more, h("div", { role: "cell" }, origin.reason ? h("p", {}, `The gate: ${origin.reason}`) : null, origin.why.map((text) => h("p", {}, text)), h("p", { class: "task-list" }, tasks.slice(0, 60).map((task) => [h("a", { class: "task", href: page.address("items", task) }, task), " "]), tasks.length > 60 ? `and ${tasks.length - 60} more` : null)));
+        more.hidden = !more.hidden;
+        open.setAttribute("aria-expanded", String(!more.hidden));
+      } }, `${origin ? origin.by.join(", ") : ""} ${count(tasks.length, "task")}`);
+      return [h("div", { class: `bl${line.protected ? " protected" : ""}${from && from !== "initial" ? " learnt" : ""}`, role: "row" },
+        h("span", { class: "from", role: "cell" }, same ? "" : step ? h("a", { href: page.address("steps", step.position) }, from) : from),
+        h("span", { class: "by", role: "cell" }, told || !tasks.length ? "" : open),
         h("span", { class: "worth num", role: "cell" }, line.worth ? [signed(line.worth.gain), h("span", { class: "soft" }, ` [${signed(line.worth.low)}, ${signed(line.worth.high)}]`)] : ""),
         h("span", { class: "no", role: "cell" }, line.number),
-        h("span", { class: "words", role: "cell" }, line.text || " ", line.protected ? h("span", { class: "sr" }, ` (protected: ${line.protected})`) : null));
+        h("span", { class: "words", role: "cell" }, line.text || " ", line.protected ? h("span", { class: "sr" }, ` (protected: ${line.protected})`) : null)), more];
     });
     return [found.measured ? null : h("p", { class: "soft small" }, "The effect of each rule is not measured yet: ", h("code", {}, `skillopt attribute ${page.data.head.folder}`), found.is_best ? "" : " (measures the best skill)"), h("div", { class: `blame${found.measured ? " measured" : ""}`, role: "table", ariaLabel: "Origin of each line", tabIndex: 0 }, rows)];
   }
 
   function versions(told) {
-    fill(side, h("h2", {}, "Versions"), h("ol", { class: "versions", reversed: true }, [...told.versions].reverse().map((version) => h("li", {}, h("button", { type: "button", class: `version${version.name === state.name || (state.name === "best" && version.is_best) || version.digest === told.digest ? " here" : ""}`, onclick: () => change({ name: version.name }) }, h("strong", {}, version.title), version.is_best ? h("span", { class: "tag" }, "best") : null, version.is_current && !version.is_best ? h("span", { class: "tag" }, "current") : null, h("span", { class: "line" }, interval(version.score)), h("span", { class: "soft num line" }, `${count(version.tokens)} tokens, ${count(version.lines)} lines`))))), h("h2", {}, "Size over time"), chart);
-    lines(chart, [{ name: "tokens", x: page.data.steps.map((step) => step.position), y: page.data.steps.map((step) => step.tokens) }], { x: "move", y: "tokens", room: 56 }).catch(() => {});
+    fill(side, h("h2", {}, "Versions"), h("ol", { class: "versions", reversed: true }, [...told.versions].reverse().map((version) => h("li", {}, h("button", { type: "button", class: `version${version.name === state.name || (state.name === "best" && version.is_best) || version.digest === told.digest ? " here" : ""}`, onclick: () => change({ name: version.name }) }, h("strong", {}, version.title), version.is_best ? h("span", { class: "tag" }, "best") : null, version.is_current && !version.is_best ? h("span", { class: "tag" }, "current") : null, h("span", { class: "line" }, interval(version.score)), h("span", { class: "soft num line" }, `${count(version.tokens, "token")}, ${count(version.lines, "line")}`))))), h("h2", {}, "Size over time"), chart);
+    lines(chart, [{ name: "tokens", x: page.data.steps.map((step) => step.position), y: page.data.steps.map((step) => step.tokens) }], { x: "step", y: "tokens", room: 56, ticks: ticks(page.data.steps, 5) }).catch(() => {});
   }
 
   load();

@@ -1,6 +1,6 @@
 // The timeline, and one move of it with all that is known of it.
 import { get } from "./api.js";
-import { Rows, count, duration, fill, folded, h, interval, outcome, signed } from "./dom.js";
+import { Rows, count, duration, fill, folded, h, interval, outcome, reveal, score, signed } from "./dom.js";
 import { because, tested } from "./tab-overview.js";
 import { diff } from "./text.js";
 
@@ -8,7 +8,7 @@ export function open(page, body, rest) {
   const query = new URLSearchParams(location.search);
   const state = { wanted: query.get("outcome") || "", at: -1, turn: 0, dead: false };
   const chips = h("div", { class: "chips", role: "group", ariaLabel: "Outcome" });
-  const list = h("div", { class: "timeline", role: "list", ariaLabel: "Moves" });
+  const list = h("div", { class: "timeline", role: "list", ariaLabel: "Steps, epochs and reviews" });
   const detail = h("div", { class: "step-detail" });
   fill(body, chips, h("div", { class: "split" }, list, detail));
   const rows = new Rows(list, 60, row);
@@ -19,7 +19,7 @@ export function open(page, body, rest) {
     const evidence = step.evidence;
     return h("a", { role: "listitem", href: page.address("steps", step.position) + location.search, class: `step-row${step.position === state.at ? " here" : ""}`, ariaCurrent: step.position === state.at ? "true" : null },
       h("span", { class: "step-top" }, outcome(step.outcome, ""), h("strong", {}, step.title), h("span", { class: "soft" }, step.new_best ? "new best" : step.words.replace(/^(accepted|rejected|skipped)[,:]?\s*/, "")), h("span", { class: "spring" }), evidence && evidence.gain !== null ? h("span", { class: "num" }, signed(evidence.gain)) : null),
-      h("span", { class: "step-low soft" }, h("span", { class: "cut" }, step.gist || (step.train ? `train ${step.train.mean === null ? "unknown" : step.train.mean.toFixed(2)}` : step.kind)), h("span", { class: "spring" }), evidence ? `${evidence.better} better, ${evidence.worse} worse` : ""));
+      h("span", { class: "step-low soft" }, h("span", { class: "cut" }, step.gist || (step.train ? `train ${score(step.train.mean)}` : `current skill ${score(step.current.mean)} on val`)), h("span", { class: "spring" }), evidence ? `${evidence.better} better, ${evidence.worse} worse` : ""));
   }
 
   function update() {
@@ -34,7 +34,7 @@ export function open(page, body, rest) {
     rows.set(shown);
   }
 
-  async function show(position) {
+  async function show(position, chosen = true) {
     state.at = position;
     const turn = (state.turn += 1);
     drawn = "";
@@ -45,6 +45,7 @@ export function open(page, body, rest) {
     try { told = await get(`runs/${encodeURIComponent(page.id)}/steps/${position}`); } catch (error) { if (turn === state.turn) fill(detail, h("p", { class: "problem" }, error.message)); return; }
     if (state.dead || turn !== state.turn) return;
     draw(told);
+    if (chosen) reveal(detail);
   }
 
   function draw(told) {
@@ -95,7 +96,7 @@ export function open(page, body, rest) {
   if (first !== null) show(first);
   else {
     const last = [...page.data.steps].reverse().find((step) => (state.wanted ? step.outcome === state.wanted : step.evidence)) || page.data.steps.at(-1);
-    if (last) show(last.position);
+    if (last) show(last.position, false);
   }
   return {
     update,

@@ -100,7 +100,7 @@ export function page(app, main) {
       const button = h("button", { class: "button primary", type: "button", onclick: () => launch({ kind: "config", name: name.value, config: "", settings: settings(), skill: skill.value }, button) }, "Start");
       fill(rest, h("p", {}, h("strong", { class: "num" }, count(told.rows, "row")), `, columns ${told.columns.join(", ")}`), h("div", { class: "scroller", tabIndex: 0, role: "region", ariaLabel: "First rows" }, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, told.columns.map((column) => h("th", { scope: "col" }, column)))), h("tbody", {}, told.sample.map((row) => h("tr", {}, told.columns.map((column) => h("td", {}, String(row[column] ?? "").slice(0, 160)))))))),
         labelled("input-column", "shown to the agent", input), labelled("answer-column", "right answer", answer), labelled("scorer", "scored by", scorer), labelled("backend", "model", backend), labelled("model", "its name", [model, names], hint), urlRow, labelled("skill", "first skill", skill, "Markdown; empty: it starts from a blank one."),
-        h("div", { class: "bar" }, button, asking("estimate", "Estimate", () => ["", settings()], out), asking("check", "Check the data", () => ["", settings()], out)), out);
+        h("div", { class: "bar" }, button, asking("estimate", "Estimate", () => ({ settings: settings(), skill: skill.value }), out), asking("check", "Check the data", () => ({ settings: settings(), skill: skill.value }), out)), out);
       about();
     }
   }
@@ -114,7 +114,7 @@ export function page(app, main) {
     if (view.dead || state.way !== "config") return;
     const name = nameField(fresh("run"));
     const pick = h("select", { id: "config", onchange: () => { state.config = pick.value; app.setQuery({ config: pick.value }); state.settings = {}; keys(); } }, h("option", { value: "" }, "the defaults"), found.configs.map((config) => h("option", { value: config.id, selected: config.id === state.config }, config.path)));
-    const search = h("input", { type: "search", id: "find", placeholder: "Find a setting: epochs, gate, limit, price …", ariaLabel: "Find a setting", oninput: () => drawKeys() });
+    const search = h("input", { type: "search", id: "find", placeholder: "Find a setting: epochs, gate, limit", ariaLabel: "Find a setting", oninput: () => drawKeys() });
     const list = h("div", { class: "keys" });
     const problems = h("div", { role: "alert" });
     const resolved = h("pre", { class: "output", tabIndex: 0 });
@@ -122,10 +122,10 @@ export function page(app, main) {
     const button = h("button", { class: "button primary", type: "button", onclick: () => launch({ kind: "config", name: name.value, config: state.config, settings: state.settings }, button) }, "Start");
     const changed = h("p", { class: "soft small" });
     fill(form, h("div", { class: "panel" }, labelled("config", "based on", pick, found.configs.length ? null : "No configuration file was found near the dashboard."), labelled("run-name", "name", name, `A folder of this name below ${session.root}; it gets the configuration and the run.`), problems,
-      h("div", { class: "bar" }, button, asking("estimate", "Estimate", () => [state.config, state.settings], out), asking("check", "Check data and scorer", () => [state.config, state.settings], out), asking("doctor", "Doctor", () => [state.config, state.settings], out)), out),
+      h("div", { class: "bar" }, button, asking("estimate", "Estimate", () => ({ config: state.config, settings: state.settings }), out), asking("check", "Check data and scorer", () => ({ config: state.config, settings: state.settings }), out), asking("doctor", "Doctor", () => ({ config: state.config, settings: state.settings }), out)), out),
     h("div", { class: "panel" }, h("header", { class: "panel-head" }, h("h2", {}, "Settings"), search), changed, list), h("details", { class: "panel" }, h("summary", {}, h("h2", { class: "in-line" }, "The whole configuration"), h("span", { class: "soft" }, " what it is based on merged, secrets hidden")), resolved));
     let entries = [];
-    let values = {};
+    let base = {};  // by key, without what is changed here
     let given = new Set();
     let faults = {};
     let turn = 0;
@@ -139,7 +139,7 @@ export function page(app, main) {
       faults = told.problems;
       const own = Object.keys(state.settings);
       fill(problems, Object.entries(faults).filter(([key]) => !own.includes(key)).map(([key, text]) => h("p", { class: "problem" }, key ? `${key}: ${text}` : text)), (told.warnings || []).map((text) => h("p", { class: "soft small" }, text)));
-      if (told.values) { values = told.values; given = new Set(told.given); resolved.textContent = told.yaml; }
+      if (told.values) { given = new Set(told.given); resolved.textContent = told.yaml; }
       button.disabled = Object.keys(faults).length > 0;
       changed.textContent = own.length ? `Changed here: ${own.map((key) => `${key}=${state.settings[key]}`).join("  ")}` : "Nothing is changed here yet.";
       for (const row of list.querySelectorAll(".key")) mark(row, row.dataset.key);
@@ -165,7 +165,8 @@ export function page(app, main) {
 
     async function keys() {
       const told = await resolve();
-      const env = told && told.values ? told.values["env.name"] : "";
+      base = (told && told.values) || {};
+      const env = base["env.name"] || "";
       try { entries = (await get("keys", { env })).keys; } catch { entries = []; }
       if (!view.dead) drawKeys();
     }
@@ -182,7 +183,7 @@ export function page(app, main) {
     const written = (value) => (value === null || value === undefined ? "" : Array.isArray(value) ? JSON.stringify(value) : String(value));
 
     function keyRow(entry) {
-      const now = entry.key in state.settings ? state.settings[entry.key] : written(values[entry.key] ?? entry.default);
+      const now = entry.key in state.settings ? state.settings[entry.key] : written(base[entry.key] ?? entry.default);
       const id = `key-${entry.key}`;
       let field;
       if (entry.kind === "flag" || entry.kind === "choice") {
@@ -193,7 +194,7 @@ export function page(app, main) {
         if (entry.choices.length) field.setAttribute("list", `${id}-list`);
       }
       const range = [entry.least !== null ? `at least ${entry.least}` : "", entry.above !== null ? `above ${entry.above}` : "", entry.most !== null ? `at most ${entry.most}` : ""].filter(Boolean).join(", ");
-      const row = h("div", { class: "key" }, h("label", { htmlFor: id }, h("code", {}, entry.key)), h("div", { class: "key-field" }, field, entry.choices.length && entry.kind === "text" ? h("datalist", { id: `${id}-list` }, entry.choices.map((each) => h("option", { value: each }))) : null, h("button", { type: "button", class: "quiet undo", title: "Back to what the configuration says", ariaLabel: `Undo ${entry.key}`, onclick: () => { set(entry.key, null); field.value = written(values[entry.key] ?? entry.default); } }, "↺")),
+      const row = h("div", { class: "key" }, h("label", { htmlFor: id }, h("code", {}, entry.key)), h("div", { class: "key-field" }, field, entry.choices.length && entry.kind === "text" ? h("datalist", { id: `${id}-list` }, entry.choices.map((each) => h("option", { value: each }))) : null, h("button", { type: "button", class: "quiet undo", title: "Back to what the configuration says", ariaLabel: `Undo ${entry.key}`, onclick: () => { set(entry.key, null); const fresh = keyRow(entry); row.replaceWith(fresh); fresh.querySelector("input, select").focus(); } }, "↺")),
         h("p", { class: "soft small" }, entry.meaning, range ? ` (${entry.kind}, ${range})` : entry.kind === "text" ? "" : ` (${entry.kind})`, entry.may_change ? " · may change when a run is resumed" : ""), h("p", { class: "fault problem" }));
       row.dataset.key = entry.key;
       mark(row, entry.key);
@@ -210,9 +211,8 @@ export function page(app, main) {
     button.onclick = async () => {
       button.disabled = true;
       fill(out, h("p", { class: "empty" }, what === "doctor" ? "Asking the models…" : "Working…"));
-      const [config, settings] = from();
       try {
-        const told = await post(`ask/${what}`, { config, settings });
+        const told = await post(`ask/${what}`, from());
         if (!view.dead) fill(out, told.error ? h("p", { class: "problem" }, told.error) : what === "estimate" ? estimated(told) : findings(told));
       } catch (error) { if (!view.dead) fill(out, h("p", { class: "problem" }, error.message)); }
       button.disabled = false;
@@ -231,6 +231,8 @@ export function page(app, main) {
     return h("ul", { class: "findings" }, told.findings.map((each) => h("li", {}, h("span", { class: `outcome ${kinds[each.verdict] || "skipped"}` }, { accepted: "●", inconclusive: "◐", rejected: "✕" }[kinds[each.verdict]] || "–", ` ${each.verdict}`), h("strong", {}, ` ${each.name} `), each.found, each.advice ? h("p", { class: "soft" }, each.advice) : null, each.examples.map((text) => h("p", { class: "soft small" }, text)))));
   }
 
-  choose(state.way || (app.runs.length ? "config" : "simulated"));
+  // Whoever has no run yet begins with one that costs nothing.
+  if (state.way) choose(state.way);
+  else app.known.then(() => { if (!view.dead) choose(app.runs.length ? "config" : "simulated"); });
   return view;
 }

@@ -1,6 +1,6 @@
 // One run: its head, its tabs, and what comes in while it goes on.
 import { get, post, session } from "./api.js";
-import { count, dollars, duration, fill, framed, h, short, signed } from "./dom.js";
+import { count, dollars, duration, fill, framed, h, score, short, signed } from "./dom.js";
 import { menu } from "./view-runs.js";
 import * as overview from "./tab-overview.js";
 import * as steps from "./tab-steps.js";
@@ -12,6 +12,9 @@ import * as settings from "./tab-settings.js";
 import * as review from "./tab-review.js";
 
 const TABS = [["overview", "Overview", overview], ["steps", "Steps", steps], ["skill", "Skill", skill], ["items", "Items", items], ["cost", "Cost", cost], ["log", "Log", log], ["settings", "Settings", settings], ["review", "Review", review]];
+
+const ACTIVE = ["running", "starting"];
+const GONE = "no longer there";
 
 let open = null;
 
@@ -33,6 +36,7 @@ class RunPage {
     fill(main, this.box);
     this.drawHead = framed(() => { if (!this.dead) this.heading(); });
     this.drawTab = framed(() => { if (!this.dead && this.tab && this.tab.update) this.tab.update(); });
+    this.clock = setInterval(() => { for (const node of this.head.querySelectorAll(".elapsed")) node.textContent = this.elapsed(); }, 1000);
   }
 
   async load(name, rest) {
@@ -61,7 +65,9 @@ class RunPage {
     this.head_ = data.head || null;
     this.status = data.head ? data.head.status : data.status;
     this.job = data.job;
+    this.why = data.why;
     this.progress = data.progress;
+    this.since = data.since;
     this.lines = [];
     this.output = [];
   }
@@ -80,9 +86,11 @@ class RunPage {
   }
 
   stated(state) {
+    if (state.status === GONE) { this.leave(state.why); return; }
     const begins = state.begun && this.data && !this.data.begun;
-    const ended = this.status === "running" && state.status !== "running";
+    const ended = ACTIVE.includes(this.status) && !ACTIVE.includes(state.status);
     this.status = state.status;
+    this.since = state.since;
     this.job = state.job;
     this.why = state.why;
     this.progress = state.progress;
@@ -94,6 +102,17 @@ class RunPage {
     this.drawTab();
   }
 
+  // Its folder was removed or renamed while the page was open.
+  leave(why) {
+    if (this.tab && this.tab.close) this.tab.close();
+    this.tab = null;
+    this.status = GONE;
+    fill(this.tabs);
+    fill(this.head, h("div", { class: "run-title" }, menu(this.app), h("h1", {}, this.data.name)));
+    fill(this.body, h("div", { class: "hello" }, h("h2", {}, "This run is no longer there"), h("p", {}, `${why}.`), h("p", {}, h("a", { class: "button primary", href: "/" }, "All runs"))));
+    this.app.follow(null, 0, {});
+  }
+
   // What follows from the record and is not sent with it: the last change, findings, versions.
   async reread() {
     const turn = (this.turn = (this.turn || 0) + 1);
@@ -103,7 +122,8 @@ class RunPage {
     const begins = data.begun && !this.data.begun;
     this.data = data;
     this.head_ = data.head || this.head_;
-    if (data.head) this.status = data.head.status;
+    this.status = data.head ? data.head.status : data.status;
+    this.why = data.why;
     if (begins) this.show(this.name, this.rest);
     this.drawHead();
     if (this.tab && this.tab.reread) this.tab.reread();
@@ -130,7 +150,7 @@ class RunPage {
     if (this.drawnTab === this.name && this.tabs.childElementCount) return;
     this.drawnTab = this.name;
     this.tabsAt = at;
-    fill(this.tabs, TABS.map(([key, title]) => h("a", { href: this.address(key), class: key === this.name ? "here" : "", ariaCurrent: key === this.name ? "page" : null }, title)));
+    fill(this.tabs, TABS.map(([key, title]) => h("a", { href: this.address(key), class: key === this.name ? "here" : "", ariaCurrent: key === this.name ? "page" : null, "data-title": title }, title)));
     this.tabs.querySelector(".here").scrollIntoView({ block: "nearest", inline: "center" });
   }
 
@@ -140,22 +160,35 @@ class RunPage {
     const name = this.data ? this.data.name : this.id;
     const claim = head && head.claim;
     const kind = { running: "running", starting: "running", finished: "finished", crashed: "failed", "stopped by an error": "failed", unreadable: "failed" }[run] || "stopped";
-    const key = JSON.stringify([head, run, this.job, this.progress && this.progress.phases && this.progress.phases.map((phase) => [phase.operation, phase.phase])]);
+    const key = JSON.stringify([head, run, this.job, this.why, this.since, this.data && this.data.again, this.progress && this.progress.phases && this.progress.phases.map((phase) => [phase.operation, phase.phase])]);
     if (key === this.headKey) { this.moving(); return; }
     this.headKey = key;
     const stop = this.job && this.job.stopping;
-    const actions = session.readOnly ? [] : run === "running" || run === "starting"
+    const begun = this.data && this.data.begun;
+    const actions = session.readOnly ? [] : ACTIVE.includes(run)
       ? [h("button", { class: "button", type: "button", disabled: stop, onclick: () => this.stop() }, stop ? "Stopping…" : "Stop in order")]
-      : this.data && this.data.begun ? [run === "finished" ? null : h("button", { class: "button primary", type: "button", onclick: () => this.resume() }, "Resume"), h("button", { class: "button", type: "button", onclick: () => this.extend() }, "More epochs")] : [];
+      : begun ? [run === "finished" ? null : h("button", { class: "button primary", type: "button", onclick: () => this.resume() }, "Resume"), h("button", { class: "button", type: "button", onclick: () => this.extend() }, "More epochs")]
+      : [this.data && this.data.config ? h("a", { class: "button", href: `/launch?as=config&config=${encodeURIComponent(this.data.config)}` }, "Change settings") : null, this.data && this.data.again ? h("button", { class: "button primary", type: "button", onclick: () => this.begin("resume", {}, "Started again.") }, "Try again") : null];
     fill(this.head,
       h("div", { class: "run-title" }, menu(this.app), h("h1", {}, name),
         h("span", { class: `pill ${kind}` }, h("span", { class: `dot ${kind}`, ariaHidden: "true" }), run || "reading"),
         head && head.simulated ? h("span", { class: "tag", title: "Scores say nothing about a real model" }, "simulated") : null,
         h("span", { class: "spring" }), h("span", { class: "offline-note" }, "No connection; trying again…"), h("span", { class: "actions" }, actions)),
-      claim ? h("p", { class: "claim" }, sentence(claim)) : h("p", { class: "claim soft" }, run === "starting" ? "Starting…" : run === "running" ? "The initial skill is being measured." : (this.data && this.data.problem) || this.why || ""),
-      head ? h("p", { class: "facts" }, fact("target", head.target), fact("optimizer", head.optimizer), fact("data", head.data || "given in Python", head.benchmark), fact("steps", count(head.steps)), fact("took", duration(head.seconds)), head.seed === null ? null : fact("seed", head.seed)) : null,
+      h("p", { class: claim && begun ? "claim" : "claim soft" }, claim && begun ? sentence(claim) : { starting: "Starting…", running: "The initial skill is being measured.", unreadable: "Its record cannot be read." }[run] || "It has not begun: the initial skill is not measured."),
+      head && (begun || head.benchmark) ? h("p", { class: "facts" }, fact("target", head.target), fact("optimizer", head.optimizer), fact("data", head.benchmark ? head.data || "given in Python" : "", head.benchmark), begun ? fact("steps", count(head.steps)) : null, run === "running" ? this.since ? fact("running for", h("span", { class: "elapsed num" }, this.elapsed())) : null : begun ? fact("took", duration(head.seconds)) : null, head.seed === null ? null : fact("seed", head.seed)) : null,
       (this.strip = h("div", { class: "strip" })));
     this.moving();
+  }
+
+  elapsed() {
+    const seconds = Math.max(0, Math.round((Date.now() - Date.parse(this.since)) / 1000));
+    return seconds < 90 ? `${seconds} s` : duration(seconds);
+  }
+
+  // What the process said before it began, until there are steps to tell it by.
+  foreseen() {
+    const line = this.output.findLast((each) => each.startsWith("estimate for the whole run: "));
+    return line ? `, estimated ${line.split(": ")[1].split(",")[0]} in all` : "";
   }
 
   // One line about what is going on, or why nothing is.
@@ -170,15 +203,16 @@ class RunPage {
       const text = phase ? `${spelt(phase.operation)}: ${spelt(phase.phase)}` : "between two operations";
       const waits = Object.entries(report.waiting || {});
       fill(this.strip, h("div", { class: "now" }, h("span", { class: "tick-dot", ariaHidden: "true" }), h("strong", {}, text), phase ? h("span", { class: "num" }, phase.total ? `${phase.done} of ${phase.total}` : `${phase.done} done`, phase.reused ? h("span", { class: "soft" }, `, ${phase.reused} reused`) : null, phase.failed ? h("span", { class: "bad" }, `, ${phase.failed} failed`) : null) : null,
-        h("progress", { max: 1, value: share, ariaLabel: "Operations of the plan" }), h("span", { class: "soft num" }, report.total ? `${report.done} of ${report.total} operations` : "", left !== null ? `, about ${duration(left)} left` : ""),
+        h("progress", { max: 1, value: share, ariaLabel: "Operations of the plan" }), h("span", { class: "soft num" }, report.total ? h("span", { title: "The baseline, steps, ends of epochs and the final test" }, `${report.done} of ${report.total} planned operations`) : "", left !== null ? `, about ${duration(left)} left` : this.foreseen()),
         waits.map(([server, seconds]) => h("span", { class: "bad" }, `waiting for ${server} for ${duration(seconds)}`)), again(report).map((text) => h("span", { class: "soft num" }, text))));
       return;
     }
     const why = (this.head_ && this.head_.why) || this.why;
     const findings = (this.data && this.data.findings) || [];
     const failed = this.job && this.job.said;
-    if (failed && this.status !== "running") fill(this.strip, h("div", { class: "now stopped", role: "alert" }, h("strong", {}, `The last command failed (code ${this.job.code}): `), failed, " ", h("a", { href: this.address("log") }, "What it said")));
-    else if (why && this.status !== "finished" && this.status !== "running") fill(this.strip, h("div", { class: "now stopped" }, h("strong", {}, `${this.status}: `), why, session.readOnly ? null : h("span", { class: "soft" }, " Finished work is saved; Resume goes on from there.")));
+    const saved = session.readOnly || !this.data || !this.data.begun ? null : h("span", { class: "soft" }, " Finished work is saved; Resume goes on from there.");
+    if (failed && this.status !== "running") fill(this.strip, h("div", { class: "now stopped", role: "alert" }, h("strong", {}, this.job.code < 0 ? "The last command did not end by itself: " : `The last command failed (code ${this.job.code}): `), failed, this.job.code < 0 ? "." : "", this.status === "finished" ? null : saved, " ", h("a", { href: this.address("log") }, "What it said")));
+    else if (why && this.status !== "finished" && !ACTIVE.includes(this.status)) fill(this.strip, h("div", { class: "now stopped" }, h("strong", {}, `${this.status}: `), why, saved ? /[.!]$/.test(why) ? "" : "." : "", saved));
     else if (this.data && this.data.untested && this.status === "finished") fill(this.strip, h("div", { class: "now notice" }, h("span", {}, h("strong", {}, "Not tested: "), "the final test was of the skills before a review."), session.readOnly ? null : [h("span", { class: "spring" }), h("span", { class: "soft num" }, `at most ${count(this.data.untested.attempts, "attempt")}`), h("button", { class: "button", type: "button", disabled: Boolean(this.job && this.job.running), onclick: () => this.test() }, `Test on ${count(this.data.untested.items, "item")}`)]));
     else if (findings.length) fill(this.strip, h("details", { class: "now doubt" }, h("summary", {}, h("strong", {}, count(findings.length, "reason"), " to look twice: "), findings[0]), h("ul", {}, findings.slice(1).map((text) => h("li", {}, text)))));
     else fill(this.strip);
@@ -212,7 +246,7 @@ class RunPage {
     if (/^[1-8]$/.test(key)) { this.app.go(this.address(TABS[Number(key) - 1][0])); return true; }
     return this.tab && this.tab.key ? this.tab.key(key) : false;
   }
-  close() { this.dead = true; if (this.tab && this.tab.close) this.tab.close(); }
+  close() { this.dead = true; clearInterval(this.clock); if (this.tab && this.tab.close) this.tab.close(); }
 }
 
 const fact = (name, value, more) => h("span", { class: "fact" }, h("span", { class: "soft" }, name, " "), value === 0 ? "0" : value || "unknown", more ? h("span", { class: "soft" }, ` (${more})`) : null);
@@ -224,19 +258,20 @@ export const spelt = (name) => name.replace(/_0*(\d+)/g, " $1").replace(/_/g, " 
 
 function sentence(claim) {
   if (claim.gain === null || claim.gain === undefined) return h("span", { class: "soft" }, claim.sentence);
-  const from = claim.before && claim.after ? ` from ${claim.before.mean === null ? "unknown" : claim.before.mean.toFixed(2)} to ${claim.after.mean === null ? "unknown" : claim.after.mean.toFixed(2)}` : "";
-  const rest = claim.sentence.replace(/^[+−-]?[\d.]+\s*/, "");
-  return [h("span", { class: "figure num" }, signed(claim.gain)), " ", h("span", {}, rest), h("span", { class: "soft" }, from)];
+  const from = claim.before && claim.after ? ` from ${score(claim.before.mean)} to ${score(claim.after.mean)}` : "";
+  const rest = claim.sentence.replace(/^[^\]]*\]/, "");
+  return [h("span", { class: "figure num" }, signed(claim.gain)), " ", h("span", { class: "num" }, `[${signed(claim.low)}, ${signed(claim.high)}]`, rest), h("span", { class: "soft" }, from)];
 }
 
 function waiting(page) {
   const said = h("pre", { class: "output", tabIndex: 0 });
   const words = h("p", {});
-  fill(page.body, h("div", { class: "hello" }, h("h2", {}, page.status === "unreadable" ? "The record cannot be read" : page.job && page.job.said ? "It did not begin" : "Not begun yet"), words, said));
+  const title = h("h2", {});
+  fill(page.body, h("div", { class: "hello" }, title, words, said));
   function update() {
-    const job = page.job;
-    const ended = job && !job.running;
-    words.textContent = ended ? `The process ended with code ${job.code} before the initial skill was measured. What it said:` : page.status === "unreadable" ? (page.data.problem || page.why || "") : "The initial skill is being measured on val; scores appear when that is done.";
+    const active = ACTIVE.includes(page.status);
+    title.textContent = active ? "Not begun yet" : page.status === "unreadable" ? "The record cannot be read" : "It did not begin";
+    words.textContent = active ? "The initial skill is being measured on val; scores appear when that is done." : page.output.length ? "What its process said:" : "";
     said.textContent = page.output.join("\n");
     said.hidden = !page.output.length;
     said.scrollTop = said.scrollHeight;

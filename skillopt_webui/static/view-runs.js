@@ -14,7 +14,7 @@ const COLUMNS = [
   ["modified", "last change", (run) => run.modified, true],
 ];
 
-const GROUPS = { running: ["running", "starting"], finished: ["finished"], stopped: ["stopped by a limit", "interrupted", "waiting for answers"], failed: ["crashed", "stopped by an error", "unreadable", "old format"] };
+const GROUPS = { running: ["running", "starting"], finished: ["finished"], stopped: ["stopped by a limit", "interrupted", "waiting for answers", "not begun"], failed: ["crashed", "stopped by an error", "unreadable", "old format"] };
 
 export function menu(app) {
   return h("button", { class: "quiet menu", type: "button", ariaLabel: "Show the list of runs", onclick: () => app.drawer() }, "☰");
@@ -42,8 +42,8 @@ export function list(app, main) {
     const kind = Object.keys(GROUPS).find((name) => GROUPS[name].includes(run.status)) || "reading";
     return h("div", { class: `run-row ${kind}${index === state.at ? " at" : ""}`, role: "row" },
       h("span", { role: "cell", class: "tick" }, mark),
-      h("span", { role: "cell", class: "c-name" }, h("a", { href: `/run/${run.id}` }, run.name), run.simulated ? h("span", { class: "tag" }, "simulated") : null, h("small", { class: "soft", title: `target ${run.target || "unknown"}, optimizer ${run.optimizer || "unknown"}` }, run.target ? `${run.benchmark}: ${run.target}, ${run.optimizer}` : run.why || "")),
-      h("span", { role: "cell", class: "c-status", title: run.why || "" }, h("span", { class: `dot ${kind}`, ariaHidden: "true" }), run.status),
+      h("span", { role: "cell", class: "c-name" }, h("a", { href: `/run/${run.id}` }, run.name), h("small", { class: "soft", title: `target ${run.target || "unknown"}, optimizer ${run.optimizer || "unknown"}` }, run.target ? `${run.benchmark}: ${run.target}, ${run.optimizer}` : run.why || "")),
+      h("span", { role: "cell", class: "c-status", title: run.why || "" }, h("span", { class: "state" }, h("span", { class: `dot ${kind}`, ariaHidden: "true" }), run.status), run.simulated ? h("small", { class: "soft", title: "Scores say nothing about a real model" }, "simulated") : null),
       h("span", { role: "cell", class: "c-score" }, run.after ? interval(run.after) : "", run.before ? h("small", { class: "soft num" }, `from ${score(run.before.mean)}`) : null),
       h("span", { role: "cell", class: "c-lift num", title: run.claim ? run.claim.words : "" }, run.claim ? [h("strong", {}, signed(run.claim.mean)), h("span", { class: "soft" }, ` [${signed(run.claim.low)}, ${signed(run.claim.high)}]`), h("small", { class: "soft" }, `${run.claim.n} ${run.claim.split} items${run.claim.split === "test" ? (run.claim.conclusive ? ", conclusive" : ", not conclusive") : ", not tested"}`)] : ""),
       h("span", { role: "cell", class: "c-cost num" }, run.calls === undefined ? "" : [run.dollars ? dollars(run.dollars) : "unknown", h("small", { class: "soft" }, `${short(run.tokens)} tokens`)]),
@@ -98,6 +98,10 @@ export function compare(app, main) {
   fill(main, h("div", { class: "page wide-page" }, h("header", { class: "page-head" }, menu(app), h("h1", {}, "Runs side by side"), h("span", { class: "spring" }), h("a", { href: "/", class: "button" }, "All runs")), body));
   app.title("Compare");
   app.follow(null, 0, {});
+  if (!names.length) {
+    fill(body, h("div", { class: "hello" }, h("h2", {}, "No runs are chosen"), h("p", {}, "Mark two or more in the list of runs, then Compare."), h("p", {}, h("a", { href: "/", class: "button primary" }, "All runs"))));
+    return view;
+  }
   (async () => {
     let answer;
     try { answer = await get("compare", { run: names }); } catch (error) { if (!view.dead) fill(body, h("p", { class: "problem" }, error.message)); return; }
@@ -109,7 +113,7 @@ export function compare(app, main) {
         ? h("tr", {}, h("th", { scope: "row" }, run.name), h("td", { colSpan: 7, class: "problem" }, run.problem))
         : h("tr", {}, h("th", { scope: "row" }, h("a", { href: `/run/${run.id}` }, title(app, run)), run.head.simulated ? h("span", { class: "tag" }, "simulated") : null),
           h("td", { class: "right" }, interval(run.head.claim.after)),
-          h("td", { class: "right num" }, signed(run.head.claim.gain), h("span", { class: "soft" }, ` [${signed(run.head.claim.low)}, ${signed(run.head.claim.high)}]`, run.head.claim.conclusive ? "" : " not conclusive")),
+          h("td", { class: "right num" }, run.head.claim.gain === null ? h("span", { class: "soft" }, run.head.claim.sentence) : [signed(run.head.claim.gain), h("span", { class: "soft" }, ` [${signed(run.head.claim.low)}, ${signed(run.head.claim.high)}]`, run.head.claim.conclusive ? "" : " not conclusive")]),
           h("td", { class: "right num" }, `${run.head.claim.split}, ${run.head.claim.n}`),
           h("td", { class: "right num" }, count(run.total.calls)),
           h("td", { class: "right num" }, short(run.total.input + run.total.output)),
@@ -117,7 +121,7 @@ export function compare(app, main) {
           h("td", { class: "right num" }, `${short(run.tokens)} tokens`))))));
     const pair = h("div", {});
     fill(body, chart, table, known.length > 1 ? [h("h2", {}, "How the best skills differ"), pair] : null);
-    if (known.length) lines(chart, known.map((run) => ({ name: title(app, run), x: run.steps.map((step) => step.position), y: run.steps.map((step) => step.best.mean), low: run.steps.map((step) => step.best.low), high: run.steps.map((step) => step.best.high) })), { x: "move", y: `best score on val (n ${[...new Set(known.map((run) => run.steps[0].best.n))].join(", ")})`, range: [0, 1.03], room: 150 }).catch(() => {});
+    if (known.length) lines(chart, known.map((run) => ({ name: title(app, run), x: run.steps.map((step) => step.position), y: run.steps.map((step) => step.best.mean), low: run.steps.map((step) => step.best.low), high: run.steps.map((step) => step.best.high) })), { x: "steps, epochs, reviews", y: `best score on val (n ${[...new Set(known.map((run) => run.steps[0].best.n))].join(", ")})`, range: [0, 1.03], room: 150 }).catch(() => {});
     if (known.length > 1) {
       const picks = [0, 1].map((index) => h("select", { ariaLabel: index ? "New skill" : "Old skill", onchange: differ }, known.map((run, place) => h("option", { value: String(place), selected: place === index }, title(app, run)))));
       const shown = h("div", {});

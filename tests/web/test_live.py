@@ -252,8 +252,8 @@ def test_a_process_that_fails_at_once_shows_what_it_said(root: Path, site: Site)
     until(lambda: "nowhere.csv" in json.dumps(site_output(site, run)) or None)
     told = site.get(f"runs/{run}")
     assert told["status"] == "stopped by an error"
-    assert "nowhere.csv" in told["problem"]
-    assert told["job"]["said"] == told["problem"]
+    assert "nowhere.csv" in told["why"]
+    assert told["job"]["said"] == told["why"]
     listed = until(
         lambda: next(
             (

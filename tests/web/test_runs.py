@@ -72,7 +72,7 @@ def test_every_run_is_listed_with_how_it_stands(site: Site) -> None:
         "torn": "crashed",
         "changed": "unreadable",
         "old": "old format",
-        "empty": "unreadable",
+        "empty": "not begun",
         "huge": "unreadable",
     }
     assert "line 7" in str(cards(site)["changed"]["why"])
@@ -97,8 +97,9 @@ def test_a_run_in_the_list_tells_models_scores_with_intervals_and_cost(site: Sit
 def test_what_cannot_be_read_says_why_when_it_is_opened(site: Site) -> None:
     for name in ("changed", "old", "empty", "huge"):
         told = site.get(f"runs/{site.run(name)}")
-        assert (told["begun"], told["status"]) == (False, "unreadable")
-        assert told["problem"]
+        status = "not begun" if name == "empty" else "unreadable"
+        assert (told["begun"], told["status"]) == (False, status)
+        assert told["why"]
 
 
 def test_a_torn_last_line_is_left_out(site: Site) -> None:
@@ -181,7 +182,9 @@ def test_runs_are_compared_and_one_that_cannot_be_read_does_not_hide_the_others(
 
 def test_settings_are_told_without_secrets(root: Path, site: Site) -> None:
     told = site.get(f"runs/{site.run('trained')}/settings")
-    assert told["kept"]["target_model"] == "simulated-target"
+    assert told["values"]["model.target"] == "simulated-target"
+    assert "model.target" in told["changed"]
+    assert "train.use_meta_skill" not in told["changed"]
     config = root / "story" / "config.json"
     config.write_text(
         json.dumps(
@@ -189,7 +192,7 @@ def test_settings_are_told_without_secrets(root: Path, site: Site) -> None:
         ),
         encoding="utf-8",
     )
-    shown = json.dumps(site.get(f"runs/{site.run('story')}/settings")["yaml"])
+    shown = json.dumps(site.get(f"runs/{site.run('story')}/settings"))
     assert "sk-abcdefgh12345678" not in shown
     assert "hidden!" not in shown
 
