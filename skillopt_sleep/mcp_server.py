@@ -260,8 +260,12 @@ def _arguments(tool: Tool, given: Mapping[str, Any]) -> list[str]:
     if not isinstance(further, dict):
         raise MCPError(INVALID_PARAMS, f"{tool.name}: settings are names with values")
     named = cast("dict[str, Any]", further)
+    if "project" in named:
+        raise MCPError(
+            INVALID_PARAMS, f"{tool.name}: project is an argument of its own, not one of settings"
+        )
     # Also those with an argument of their own: what they mean is clear.
-    _check_names(tool.name, named, [key for key in Settings.model_fields if key != "project"])
+    _check_names(tool.name, named, Settings.model_fields)
     for key, value in {**values, **named}.items():
         if isinstance(value, dict):
             raise MCPError(INVALID_PARAMS, f"{tool.name}: {key} is not of the right type")

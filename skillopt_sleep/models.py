@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from shutil import which
 from typing import Final
 
 from skillopt.app.costs import prices_of
@@ -28,6 +29,8 @@ _PROGRAMS: Final[Mapping[str, tuple[str, str, str]]] = {
     "qwen": ("qwen_chat", "qwen_exec", ""),
 }
 """Agent programs: as a text model, as an agent with tools, and the model if none is named."""
+_CALLED: Final = {"cursor": "cursor-agent"}
+"""Programs that are not called as their backend."""
 _NAMED: Final = {"openai": "gpt-5.5", "openai_chat": "gpt-5.5", "handoff": "you"}
 """Models of backends, if none is named; `local` chooses its own."""
 
@@ -119,6 +122,18 @@ def model_settings(settings: Settings, models: NightModels) -> dict[str, object]
             raise ConfigError("replay: agent cannot be combined with backend handoff")
         chosen["env.harness"] = "tools"
     return chosen
+
+
+def doubts(settings: Settings) -> list[str]:
+    """Why nights with these settings would be in vain, as far as that can be seen now."""
+    if not settings.backend:
+        return ["no model is configured (--backend): nights look at sessions and practise nothing"]
+    if settings.backend not in _PROGRAMS:
+        return []
+    program = str(settings.program_path or _CALLED.get(settings.backend, settings.backend))
+    if which(program):
+        return []
+    return [f"the program {program} was not found; --program-path says where it is"]
 
 
 def told_models(settings: Settings) -> str:

@@ -329,18 +329,22 @@ def from_variables(backend: str) -> dict[str, tuple[str, str | list[str]]]:
 
 def _read(path: Path) -> dict[str, object]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
         data: object = (
             json.loads(text, object_pairs_hook=different_keys)
             if path.suffix == ".json"
             else yaml.load(text, StrictLoader)  # noqa: S506 - a safe loader
         )
     except (OSError, ValueError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
+        told = "it is not UTF-8; save it as UTF-8" if isinstance(error, UnicodeError) else error
+        raise ConfigError(f"{path} cannot be read: {told}") from error
     if data is None:
         return {}
     if not isinstance(data, dict):
-        raise ConfigError(f"{path} holds {type(data).__name__}; settings are keys with values")
+        kind = "a list" if isinstance(data, list) else "a single value"
+        raise ConfigError(
+            f"{path} holds {kind}; settings are names with values, as in max_tasks: 20"
+        )
     # YAML reads `1:` and `on:` as a number and a truth value.
     named = {str(key): value for key, value in cast(dict[object, object], data).items()}
     try:

@@ -130,8 +130,9 @@ def read_tasks(path: Path) -> TaskFile:
     try:
         row = _FileRow.model_validate(data, strict=True)
     except ValidationError as errors:
-        error = errors.errors()[0]
-        raise _at(path, text, error["loc"], _message(dict(error))) from None
+        # A field that is written wrongly is missing by its right name, too.
+        found = sorted(errors.errors(), key=lambda each: each["type"] != "extra_forbidden")
+        raise _at(path, text, *_told(dict(found[0]))) from None
     tasks: dict[str, MinedTask] = {}
     for number, task in enumerate(row.tasks):
         if task.id in tasks:
@@ -245,13 +246,19 @@ def _divided(tasks: Sequence[MinedTask]) -> Iterator[tuple[int, str]]:
                 )
 
 
-def _message(error: Mapping[str, Any]) -> str:
+def _told(error: Mapping[str, Any]) -> tuple[Sequence[str | int], str]:
+    """Which field is wrong, and what is."""
+    place: tuple[str | int, ...] = error["loc"]
     if error["type"] == "extra_forbidden":
-        name = str(error["loc"][-1])
+        name = str(place[-1])
         known = (_FileRow, _TaskRow, _JudgeRow, _CheckRow)
         fields = [field for model in known for field in model.model_fields]
-        return f"unknown field{did_you_mean(name, fields) and '; ' + did_you_mean(name, fields)}"
-    return str(error["msg"])
+        near = did_you_mean(name, fields)
+        return place, f"unknown field{near and '; ' + near}"
+    if place[-1] in ("str", "int"):  # one of the types that it may have
+        return place[:-1], "should be a text or a whole number"
+    told = str(error["msg"]).replace("Input should", "should")
+    return place, "is missing" if error["type"] == "missing" else told
 
 
 def _at(path: Path, text: str, place: Sequence[str | int], problem: str) -> DataError:

@@ -15,7 +15,8 @@ from skillopt.errors import ConfigError
 from skillopt.store.files import json_bytes
 from skillopt_sleep import schedule as scheduling
 from skillopt_sleep.cli.options import as_arguments, settings_of, with_settings
-from skillopt_sleep.settings import from_variables, home_of
+from skillopt_sleep.models import doubts
+from skillopt_sleep.settings import from_variables, home_of, told_command
 from skillopt_sleep.sources.fields import FURTHER_VARIABLES, VARIABLES, home_folder, variable_of
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -78,18 +79,23 @@ def schedule(
             "command": job.command,
             "log": str(job.log),
             "files": texts,
+            "warnings": doubts(settings),
         }
         screen.show(json_bytes(document).decode().rstrip())
     elif show:
         for name, text in texts.items():
             screen.show(f"# {name}\n{text.rstrip()}")
     else:
-        adopts = "adopted at once" if settings.auto_adopt else "waits for your adoption"
+        adopts = "is adopted at once" if settings.auto_adopt else "waits for your adoption"
         screen.show(
-            f"every day at {job.at} by {made.system}; what is accepted {adopts}\n"
+            f"every day at {job.at} by {made.system}; what a night accepts {adopts}\n"
             f"  {shlex.join(job.command)}"
         )
-        screen.tell(f"What it says goes to {job.log}. No more of it: skillopt-sleep unschedule")
+        screen.tell(f"What nights say goes to {job.log}. To end the schedule:")
+        screen.tell(f"  {told_command(settings, 'unschedule')}")
+    if not as_json:
+        for doubt in doubts(settings):
+            screen.warn(doubt)
 
 
 @click.command()
@@ -98,13 +104,16 @@ def schedule(
 @with_settings
 def unschedule(every: bool, as_json: bool, **given: Any) -> None:  # noqa: FBT001, ANN401 - as above
     """Run no more nights for this project."""
-    removed = scheduling.unschedule(settings_of(given), every=every)
+    settings = settings_of(given)
+    removed = scheduling.unschedule(settings, every=every)
     screen = Screen()
     if as_json:
         rows = [{"scheduler": system, "key": key} for system, key in removed]
         screen.show(json_bytes({"ok": True, "removed": rows}).decode().rstrip())
     elif removed:
-        screen.show("\n".join(f"removed from {system}: {key}" for system, key in removed))
+        of = "of all projects" if every else f"of {settings.project.resolve()}"
+        systems = ", ".join(dict.fromkeys(system for system, _ in removed))
+        screen.show(f"no more nights {of}: removed from {systems}")
     else:
         screen.show("nothing was scheduled")
 

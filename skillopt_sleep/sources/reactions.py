@@ -67,6 +67,10 @@ class Reactions:
             for reaction in self._in(prompt, turn)
         )
 
+    def reacts(self, prompt: str) -> bool:
+        """Whether a prompt says that an answer was right or wrong."""
+        return any(self._in(prompt, 0))
+
     def _in(self, prompt: str, turn: int) -> Iterable[Reaction]:
         text = _CODE.sub(" \u2026 ", prompt[:_LONGEST].replace("\u2019", "'"))
         text = _HARMLESS.sub(" \u2026 ", text)

@@ -120,7 +120,7 @@ async def test_a_setting_that_is_written_wrongly_is_told_with_the_nearest_name(
     async with connected(settings) as session:
         with pytest.raises(MCPError, match="did you mean 'max_tasks'"):
             await called(session, "sleep_dry_run", settings={"max_taks": 1})
-        with pytest.raises(MCPError, match="no argument 'project'"):
+        with pytest.raises(MCPError, match="project is an argument of its own"):
             await called(session, "sleep_dry_run", settings={"project": "/"})
         content, _ = await called(session, "sleep_dry_run", settings={"max_tasks": 1})
     assert content["status"] == "ok", content

@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import plistlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -356,8 +357,13 @@ def test_the_commands_keep_every_flag(programs: Path, settings: Settings) -> Non
     assert f"--target-skill-path={settings.project}/s/SKILL.md" in command
     assert f"--tasks-file={settings.project.parent}/elsewhere/project/t.json" in command
     told = run(settings, "schedule", "--auto-adopt")
-    assert "adopted at once" in told.stdout
+    assert "is adopted at once" in told.stdout
     assert "waits" not in told.stdout
+    assert "no model is configured" in told.stderr
+    assert "program claude was not found" in run(settings, "schedule", "--backend=claude").stderr
+    assert "scheduled every day by cron" in run(settings, "status").stdout
+    (end,) = re.findall(r"^  skillopt-sleep (unschedule .*)$", told.stderr, re.MULTILINE)
+    assert f"--project {settings.project}" in end
     removed = json.loads(run(settings, "unschedule", "--json").stdout)["removed"]
     assert [row["scheduler"] for row in removed] == ["cron"]
     (programs / "crontab").unlink()

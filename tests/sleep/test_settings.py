@@ -37,6 +37,16 @@ def test_a_setting_that_is_there_twice_is_refused(name: str, text: str, tmp_path
         load({"state_dir": tmp_path})
 
 
+@pytest.mark.parametrize(
+    ("name", "text"), [("config.json", '{"max_tasks": 7}'), ("config.yaml", "max_tasks: 7\n")]
+)
+def test_a_byte_order_mark_of_an_editor_is_no_obstacle(
+    name: str, text: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8-sig")
+    assert load({"state_dir": tmp_path}).max_tasks == 7
+
+
 def test_two_configuration_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}", encoding="utf-8")
     (tmp_path / "config.yaml").write_text("redact: false\n", encoding="utf-8")

@@ -165,6 +165,19 @@ def test_a_damaged_line_costs_only_itself(tmp_path: Path) -> None:
     assert found.notices == (f"{path}: 2 damaged lines were passed over",)
 
 
+def test_a_correction_is_no_first_prompt_although_the_record_before_it_is_damaged(
+    tmp_path: Path,
+) -> None:
+    turns = (Turn(user="Write the notes"), Turn(user="No, that is wrong"), Turn(user="Add a date"))
+    path = write_as("claude", tmp_path, Story(turns=turns))
+    rows = path.read_text("utf-8").splitlines()
+    asked = next(at for at, row in enumerate(rows) if "Write the notes" in row)
+    path.write_text("\n".join(['{"type": "us', *rows[asked + 1 :]]))
+    (session,) = read("claude", tmp_path).sessions
+    assert session.prompts == ("Add a date",)
+    assert len(session.answers) <= 1
+
+
 def test_a_pipe_in_the_place_of_a_transcript_is_not_waited_for(tmp_path: Path) -> None:
     path = write_as("claude", tmp_path, Story())
     os.mkfifo(path.with_name("pipe.jsonl"))

@@ -84,11 +84,17 @@ def test_a_file_of_the_original_is_read(tmp_path: Path) -> None:
     ("task", "line", "problem"),
     [
         ({**GOOD, "intnet": "x"}, 8, "tasks[0].intnet: unknown field; did you mean 'intent'?"),
-        ({"id": "a"}, 5, "tasks[0].intent: Field required"),
-        ({**GOOD, "split": "vall"}, 8, "tasks[0].split: Input should be 'train', 'val'"),
+        ({"id": "a"}, 5, "tasks[0].intent: is missing"),
+        ({"id": "a", "intnt": "x"}, 7, "tasks[0].intnt: unknown field; did you mean 'intent'?"),
+        (
+            {**RULE, "judge": {"checks": [{"op": "contains", "arg": None}]}},
+            13,
+            "tasks[0].judge.checks[0].arg: should be a text or a whole number",
+        ),
+        ({**GOOD, "split": "vall"}, 8, "tasks[0].split: should be 'train', 'val'"),
         (RULE, 8, "tasks[0].reference_kind: rule needs checks, in judge.checks"),
         ({**GOOD, "reference_kind": "exact"}, 8, "tasks[0].reference_kind: exact needs a text"),
-        ({**GOOD, "pain": -1}, 8, "tasks[0].pain: Input should be greater than or equal to 0"),
+        ({**GOOD, "pain": -1}, 8, "tasks[0].pain: should be greater than or equal to 0"),
         (
             {**RULE, "judge": {"checks": [{"op": "regex", "arg": "("}]}},
             11,
@@ -113,7 +119,7 @@ def test_a_wrong_field_is_named_with_its_line(
 def test_other_errors_name_the_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="a second task with the id 'a'"):
         read_tasks(write(tmp_path / "t.json", GOOD, GOOD))
-    with pytest.raises(DataError, match=r"line 2: format: Input should be"):
+    with pytest.raises(DataError, match=r"line 2: format: should be"):
         read_tasks(write(tmp_path / "t.json", GOOD, format="v2"))
     with pytest.raises(DataError, match="cannot be read: No such file"):
         read_tasks(tmp_path / "none.json")
