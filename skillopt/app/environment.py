@@ -13,6 +13,7 @@ from typing import Protocol, TypeGuard, cast, runtime_checkable
 
 from skillopt.app.harness import NO_SANDBOX, fitted, make_sandbox, setting_names
 from skillopt.app.parts import NoSettings, blamed
+from skillopt.app.wording import count
 from skillopt.config.registry import Registry
 from skillopt.config.schema import Config, Role, settings_for
 from skillopt.core.chat import Model
@@ -155,7 +156,7 @@ def _dropped(faults: Sequence[str]) -> list[str]:
         return []
     more = len(faults) - _SHOWN
     lines = [*faults[:_SHOWN], *([f"and {more} more"] if more > 0 else [])]
-    return ["\n  ".join([f"dropped {len(faults)} bad rows (env.drop_bad_rows)", *lines])]
+    return ["\n  ".join([f"dropped {count(len(faults), 'bad row')} (env.drop_bad_rows)", *lines])]
 
 
 def asked_roles(environment: Environment) -> tuple[Role, ...]:
@@ -194,48 +195,49 @@ def size_warnings(config: Config, splits: Splits, train: int, val: int) -> list[
     if size not in {0, train}:
         warnings.insert(
             0,
-            f"train.train_size is {size}, but the train split has {train} items; all {train} are "
+            f"train.train_size is {size}, but the train split has {count(train, 'item')}; all are "
             "used (env.limit uses fewer)",
         )
     return warnings
 
 
-def few_to_decide(count: int, advice: str = "") -> list[str]:
-    """A warning where val is too small to decide anything; `count`: its items."""
-    if count >= _FEW:
+def few_to_decide(val: int, advice: str = "") -> list[str]:
+    """A warning where val is too small to decide anything; `val`: its items."""
+    if val >= _FEW:
         return []
     return [
-        f"val has only {count} items: one item changes the score by {1 / max(1, count):.2f}, so "
-        f"the gate accepts noise and misses gains. Use at least {_FEW} val items"
-        + (f": {advice}" if advice else "")
+        f"val has only {count(val, 'item')}: one item changes the score by "
+        f"{1 / max(1, val):.2f}, so the gate accepts noise and misses gains. Use at least {_FEW} "
+        "val items" + (f": {advice}" if advice else "")
     ]
 
 
-def more_val(config: Config, splits: Splits, count: int) -> str:
-    """What would give val enough items; `count`: those that it has now."""
+def more_val(config: Config, splits: Splits, val: int) -> str:
+    """What would give val enough items; `val`: those that it has now."""
     sizes = {split: len(splits[split]) for split in SPLITS}
     for key, most in (
         ("evaluation.sel_env_num", config.evaluation.sel_env_num),
         ("env.limit", config.env.limit),
     ):
-        if most and count == most and (key == "env.limit" or sizes["val"] > count):
+        if most and val == most and (key == "env.limit" or sizes["val"] > val):
             return f"raise {key}, which is {most}, or remove it"
-    missing = _FEW - count
+    missing = _FEW - val
     if not splits.ratio:
-        spare = f" or move {missing} items there from train or test"
+        spare = f" or move {count(missing, 'item')} there from train or test"
         room = sizes["train"] + sizes["test"] >= missing + 2 * _FEW
-        return f"add {missing} rows to the val split{spare if room else ''}"
+        return f"add {count(missing, 'row')} to the val split{spare if room else ''}"
     rows = sum(sizes.values())
-    if rows // len(SPLITS) > count:
+    if rows // len(SPLITS) > val:
         return f"add rows, or give val a larger share: env.split_ratio={THIRDS}"
-    return f"add about {ceil(missing * rows / max(1, count))} rows (of which val gets its share)"
+    more = count(ceil(missing * rows / max(1, val)), "row")
+    return f"add about {more} (of which val gets its share)"
 
 
 def describe_cut(splits: Splits) -> str:
     """How the rows of one file were cut; empty where they came as splits."""
     if not splits.ratio:
         return ""
-    sizes = "/".join(str(len(splits[split])) for split in SPLITS)
+    sizes = "/".join(map(str, splits.cut))
     return f"data split {splits.ratio} into {sizes} train/val/test items (env.split_ratio)"
 
 

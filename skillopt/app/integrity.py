@@ -33,6 +33,7 @@ from skillopt.app.models import unwatched
 from skillopt.app.reach import needs, reach
 from skillopt.app.resources import open_resources
 from skillopt.app.run_spec import RunSpec, SuppliedParts, at_fault, prepare
+from skillopt.app.wording import count
 from skillopt.config.load import load_kept
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
@@ -270,9 +271,10 @@ class _Uninstructed:
         self.workspace, self.limits = workspace_of(episode), limits_of(episode)
 
 
-def _val_size(spec: RunSpec, count: int) -> CheckFinding:
-    name, decides = "val size", f"{count} items decide what is kept"
-    few = few_to_decide(count, more_val(spec.config, spec.splits, count))
+def _val_size(spec: RunSpec, val: int) -> CheckFinding:
+    decide = "decides" if val == 1 else "decide"
+    name, decides = "val size", f"{count(val, 'item')} {decide} what is kept"
+    few = few_to_decide(val, more_val(spec.config, spec.splits, val))
     return CheckFinding(name, "look" if few else "ok", decides, "".join(few))
 
 

@@ -108,7 +108,7 @@ def _tally(attribution: Attribution) -> str:
     counted = ", ".join(f"{verdicts[name]} {name}" for name in _COLOURS if verdicts[name])
     tally = f"{count(len(attribution.rules), 'rule')}: {counted}"
     if verdicts["unclear"] or verdicts["no effect"]:
-        tally += f" (on {len(attribution.tasks)} tasks; use --tasks N for more)"
+        tally += f" (on {count(len(attribution.tasks), 'task')}; use --tasks N for more)"
     return tally
 
 

@@ -23,6 +23,8 @@ from skillopt.errors import DataError
 
 _CELLS = 10_000_000
 """Cells of a spreadsheet, empty ones included."""
+_DIGITS = 4_000
+"""Of a whole number; Python reads few more."""
 SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".xlsx")
 
 
@@ -87,7 +89,7 @@ def shape(value: object) -> str:
         case int() | float():
             return "a number"
         case list() | tuple():
-            return "a list"
+            return "a list" if value else "an empty list"
         case Mapping():
             return "an object"
         case _:
@@ -331,7 +333,9 @@ def _header(cells: Sequence[str], where: str) -> list[str]:
 
 def _parse(text: str, where: str, *, lines: bool = True) -> object:
     try:
-        return json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
+        return json.loads(
+            text, object_pairs_hook=_object, parse_constant=_no_constant, parse_int=_whole
+        )
     except json.JSONDecodeError as error:
         place = f"{where}:{error.lineno}" if lines else where
         raise DataError(f"{place}: not valid JSON ({error.msg}, column {error.colno})") from error
@@ -347,6 +351,13 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
         message = f"the key {twice!r} stands twice in one object"
         raise ValueError(message)
     return fields
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _DIGITS:
+        message = f"a number has {len(digits):,} digits; write it as text, in quotes"
+        raise ValueError(message)
+    return int(digits)
 
 
 def _no_constant(name: str) -> NoReturn:

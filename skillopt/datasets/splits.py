@@ -42,6 +42,8 @@ class Splits:
     test: tuple[Row, ...] = ()
     ratio: str = ""
     """How they were cut from one file; empty where they came as they are."""
+    cut: tuple[int, ...] = ()
+    """Rows of each split when they were cut; some may have been left out since."""
     root: Path | None = None
     """The folder that paths in their rows are relative to; None: they came from memory."""
 
@@ -151,7 +153,8 @@ def by_ratio(rows: Sequence[Row], ratio: str = AUTO, seed: int = 42) -> Splits:
         ratio = _USUAL if len(rows) >= _FEW_ROWS else THIRDS
     train, val, _ = _sizes(len(rows), _shares(ratio), ratio)
     order = tuple(shuffled(rows, seed))
-    return Splits(order[:train], order[train : train + val], order[train + val :], ratio)
+    cut = (order[:train], order[train : train + val], order[train + val :])
+    return Splits(*cut, ratio, tuple(map(len, cut)))
 
 
 def _shares(ratio: str) -> list[Fraction]:
@@ -186,13 +189,18 @@ def _sizes(count: int, shares: Sequence[Fraction], ratio: str) -> list[int]:
     return sizes
 
 
+def _by_number(text: str) -> list[str | int]:
+    """For an order in which `t.csv:9` comes before `t.csv:10`."""
+    return [int(part) if part.isdecimal() else part for part in re.split("([0-9]+)", text)]
+
+
 class BadRows(DataError):
     """Rows that cannot be used, all of them, each with its place."""
 
     def __init__(self, faults: Sequence[tuple[Row, str]], others: Sequence[str] = ()) -> None:
         """Name rows that could be left out, and what would be wrong without them as well."""
-        self.faults = tuple(faults)
-        problems = [*others, *(text for _, text in faults)]
+        self.faults = tuple(sorted(faults, key=lambda fault: _by_number(fault[0].where)))
+        problems = [*others, *(text for _, text in self.faults)]
         more = len(problems) - _SHOWN
         self.listed = "\n".join([*problems[:_SHOWN], *([f"and {more} more"] if more > 0 else [])])
         hint = "\nenv.drop_bad_rows=true leaves such rows out" if faults else ""
@@ -211,27 +219,26 @@ def check_apart(splits: Splits, id_column: str = "id") -> list[str]:
     Raises:
         BadRows: Of rows that are the same, all but the first; every id that stands twice.
     """
-    ids: dict[str, _RowPlace] = {}
+    ids: dict[str, list[_RowPlace]] = {}
     contents: dict[str, _RowPlace] = {}
     gists: dict[str, _RowPlace] = {}
     near_pairs: list[str] = []
     repeated: list[tuple[Row, str]] = []
-    clashes: list[str] = []
     for split in SPLITS:
         for row in splits[split]:
             place = _RowPlace(split, row.where)
             same = contents.setdefault(content_digest(row, id_column), place)
             name = row_id(row, id_column)
-            taken = ids.setdefault(name, place)
-            if same.split != split or (same is not place and taken is same):
+            named = ids.setdefault(name, [])
+            if same.split != split or (same is not place and named[:1] == [same]):
                 what = _REMOVE if same.split == split else _SHARED
                 repeated.append((row, f"the same row is in {same} and in {place}; {what}"))
                 continue
-            if taken is not place:
-                clashes.append(f"the id {name!r} is in {taken} and in {place}; {_RENAME}")
+            named.append(place)
             near = gists.setdefault(gist_digest(row, id_column), place)
             if near.split != split:
                 near_pairs.append(f"almost the same row is in {near} and in {place}")
+    clashes = _clashes(ids)
     if repeated or clashes:
         raise BadRows(repeated, clashes)
     if len(near_pairs) > 1:
@@ -249,15 +256,19 @@ def check_ids(tasks: Mapping[Split, Sequence[Task]]) -> None:
     for split, of_split in tasks.items():
         for task in of_split:
             places.setdefault(task.id, []).append(_RowPlace(split, task.where))
-    clashes = [
-        f"the id {name!r} is in {first} and in {second}"
-        + (f" and in {len(more)} more; {_RENAME}" if more else f"; {_RENAME}")
-        for name, (first, second, *more) in (
-            (name, found) for name, found in places.items() if len(found) > 1
-        )
-    ]
-    if clashes:
+    if clashes := _clashes(places):
         raise BadRows([], clashes)
+
+
+def _clashes(places: Mapping[str, Sequence[_RowPlace]]) -> list[str]:
+    """A line for each id that stands several times."""
+    shared = ((name, found) for name, found in places.items() if len(found) > 1)
+    lines: list[str] = []
+    for name, found in shared:
+        first, second, *more = sorted(found, key=lambda place: _by_number(place.where))
+        rest = f" and in {len(more)} more" if more else ""
+        lines.append(f"the id {name!r} is in {first} and in {second}{rest}; {_RENAME}")
+    return lines
 
 
 _REMOVE = "remove one"

@@ -108,6 +108,8 @@ def test_a_row_knows_its_place(tmp_path: Path):
         ("a.json", "[" * 100_000, "a.json", "JSON"),
         ("a.jsonl", '{"x": 1}\n{"x"', "a.jsonl:2", "not valid JSON"),
         ("a.jsonl", '{"x": 1}\n\n[1]', "a.jsonl:3", "found a list"),
+        ("a.jsonl", '{"x": 1}\n[]', "a.jsonl:2", "found an empty list"),
+        ("a.jsonl", f'{{"x": {"1" * 5000}}}', "a.jsonl:1", "5,000 digits; write it as text"),
         ("a.csv", "", "a.csv:1", "no header"),
         ("a.csv", "x,,y\n1,2,3", "a.csv:1", "has no name"),
         ("a.csv", "x,x\n1,2", "a.csv:1", "two columns are named 'x'"),

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skillopt.app.environment import describe_cut
 from skillopt.core.task import Split
 from skillopt.datasets.manifests import write_manifest
 from skillopt.datasets.rows import Row, read_rows, rows_of
 from skillopt.datasets.splits import (
     SPLITS,
+    BadRows,
     Splits,
     by_ratio,
     check_apart,
@@ -305,3 +307,24 @@ def test_a_row_without_an_id_is_named_after_its_content(data: dict[str, int]):
     assert name == row_id(Row({"id": None, **dict(reversed(data.items()))}, "there"))
     assert name == row_id(Row({"id": " ", **data}, "there"))
     assert name != row_id(Row({**data, "d": 0}, "here"))
+
+
+def test_an_id_that_many_rows_share_takes_one_line():
+    rows = rows_of([{"id": "x", "input": str(n)} for n in range(30)], "data")
+    with pytest.raises(BadRows) as caught:
+        check_apart(by_ratio(rows))
+    (line,) = str(caught.value).splitlines()
+    assert line.count(" and in 28 more; ids must be unique") == 1
+    assert "(data[0]) and in" in line
+
+
+def test_bad_rows_are_told_in_the_order_of_their_file():
+    rows = rows_of([{"input": str(n)} for n in range(12)], "data")
+    faults = [(row, row.where) for split in SPLITS for row in by_ratio(rows)[split]]
+    assert [row.where for row, _ in BadRows(faults).faults] == [f"data[{n}]" for n in range(12)]
+
+
+def test_a_cut_is_told_as_it_was_whatever_is_used_of_it():
+    rows = rows_of([{"input": str(n)} for n in range(60)], "data")
+    told = describe_cut(limit(by_ratio(rows), 1))
+    assert told == "data split 1:1:1 into 20/20/20 train/val/test items (env.split_ratio)"

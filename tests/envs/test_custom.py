@@ -184,11 +184,11 @@ def test_a_setting_that_cannot_work_is_refused_by_name(settings: dict[str, objec
             "no field 'answer' (found: input); name the right column in env.answer",
         ),
         ({"input": 5, "answer": "x"}, {}, "'input' must be text, found a number"),
-        ({"input": " ", "answer": "x"}, {}, "'input' must be text, found empty text"),
+        ({"input": " ", "answer": "x"}, {}, "'input' is empty; fill it in"),
         ({"input": "?", "answer": None}, {}, "'answer' must be text, a number or a list"),
         ({"input": "?", "answer": {}}, {}, "found an object"),
         ({"input": "?", "answer": []}, {}, "'answer' is an empty list"),
-        ({"input": "?", "answer": ["a", " "]}, {}, "found empty text"),
+        ({"input": "?", "answer": ["a", " "]}, {}, "'answer' is empty; fill it in"),
         ({"input": "?", "answer": "x", "kind": ["k"]}, {}, "'kind' must be text, found a list"),
         ({"input": "?", "answer": "x", "id": "a/b"}, {}, "the id 'a/b' holds a slash"),
         ({"input": "?", "answer": "x"}, {"template": "{q}"}, "no field 'q'"),
@@ -206,7 +206,7 @@ def test_a_setting_that_cannot_work_is_refused_by_name(settings: dict[str, objec
         (
             {"input": "?", "answer": "A", "o": "x"},
             {"scorer": "choice", "choices": "o"},
-            "1 options",
+            "1 option to choose",
         ),
     ],
 )

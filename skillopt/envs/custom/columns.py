@@ -55,8 +55,10 @@ class Settings:
 
 def question(row: Row, column: str) -> str:
     value = present(row, column, "; name the right column in env.input")
-    if not isinstance(value, str) or not value.strip():
+    if not isinstance(value, str):
         raise DataError(f"{row.where}: {column!r} must be text, found {shape(value)}")
+    if not value.strip():
+        raise DataError(f"{row.where}: {column!r} is empty; fill it in")
     return value
 
 
@@ -66,7 +68,9 @@ def answers(row: Row, column: str) -> tuple[str, ...]:
     if not many:
         raise DataError(f"{row.where}: {column!r} is an empty list; give at least one answer")
     for item in many:
-        if not isinstance(item, str | int | float) or not str(item).strip():
+        if isinstance(item, str) and not item.strip():
+            raise DataError(f"{row.where}: {column!r} is empty; fill it in")
+        if not isinstance(item, str | int | float):
             raise DataError(
                 f"{row.where}: {column!r} must be text, a number or a list of them, "
                 f"found {shape(item)}"
@@ -86,7 +90,8 @@ def options(row: Row, choices: str | Sequence[str]) -> tuple[str, ...]:
     """The options of a question: given for all rows, or the row's own."""
     listed = _own_options(row, choices) if isinstance(choices, str) else tuple(choices)
     if not 2 <= len(listed) <= _MOST_OPTIONS:
-        raise DataError(f"{row.where}: {len(listed)} options to choose from; give 2 to 26")
+        one = "1 option" if len(listed) == 1 else f"{len(listed)} options"
+        raise DataError(f"{row.where}: {one} to choose from; give 2 to {_MOST_OPTIONS}")
     return listed
 
 
