@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -195,6 +196,29 @@ def test_a_skill_is_measured_on_rows(tmp_path: Path) -> None:
     told = json.loads((tmp_path / "eval_summary.json").read_text(encoding="utf-8"))
     assert (told["hard"], told["n_items"], told["split"]) == (1.0, 4, "test")
     assert (tmp_path / "results.jsonl").read_text(encoding="utf-8").count("\n") == 4
+
+
+def test_a_result_is_printed_as_its_scores_and_files(tmp_path: Path) -> None:
+    verdict = skillopt.evaluate("Double it.", rows=VAL, target=pupil, out=tmp_path)
+    assert str(verdict) == f"test: hard 1.000, soft 1.000, 4 items\nfiles: {tmp_path}"
+
+
+def test_a_table_of_pandas_is_refused_with_what_to_give(tmp_path: Path) -> None:
+    @dataclass
+    class DataFrame:
+        columns: tuple[str, ...] = ("input", "answer")
+
+    table: Any = DataFrame()
+    with pytest.raises(ConfigError, match=r'not a DataFrame; .*\.to_dict\("records"\)'):
+        skillopt.evaluate("Double it.", rows=table, target=pupil, out=tmp_path)
+
+
+def test_an_error_names_a_row_from_python_by_its_place(tmp_path: Path) -> None:
+    def scorer(answer: str, row: Mapping[str, object]) -> float:
+        raise ValueError(answer)
+
+    with pytest.raises(Unmeasurable, match=r"rows\[\d\]: scorer"):
+        skillopt.evaluate("Double it.", rows=VAL, scorer=scorer, target=pupil, out=tmp_path)
 
 
 def test_a_split_cannot_be_named_beside_rows(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from skillopt.app.run_spec import (
     prepare_parts,
     short,
 )
+from skillopt.app.wording import count
 from skillopt.config.schema import Config
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Usage
@@ -54,6 +55,15 @@ class EvalResult:
     warnings: tuple[str, ...] = ()
     groups: Mapping[str, Evaluation] = field(default_factory=dict[str, Evaluation])
     """The same by groups of tasks, where the environment tells any."""
+
+    def __str__(self) -> str:
+        """The scores of each split in a line, and where the files are."""
+        lines = [
+            f"{split}: hard {found.hard:.3f}, soft {found.soft:.3f}, {count(found.n, 'item')}"
+            + (f", {len(found.failures)} without a score" if found.failures else "")
+            for split, found in self.evaluations.items()
+        ]
+        return "\n".join([*lines, f"files: {self.out}"])
 
     @property
     def whole(self) -> Evaluation:

@@ -236,6 +236,11 @@ def _rows(rows: object, name: str) -> tuple[Row, ...]:
             f"{name} should be a list of rows, not {str(rows)!r}; to read a file: "
             f'settings={{"data_path": {str(rows)!r}}}'
         )
+    if hasattr(rows, "columns"):
+        raise ConfigError(
+            f"{name} should be a list of rows, not a {type(rows).__name__}; of a pandas table, "
+            'give .to_dict("records")'
+        )
     return tuple(rows_of(cast("Rows", rows), name))
 
 

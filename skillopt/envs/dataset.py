@@ -120,8 +120,8 @@ def id_column(splits: Splits, otherwise: str) -> str:
 
 
 def row_of(task: Task) -> Row:
-    """The row that a task was made from, named after the task."""
-    return Row(task.data, f"task {task.id!r}")
+    """The row that a task was made from, named after its place, or else after the task."""
+    return Row(task.data, task.where or f"task {task.id!r}")
 
 
 def text_field(row: Row, column: str, hint: str = "") -> str:
