@@ -105,7 +105,7 @@ def show_evaluation(report: EvaluationReport, screen: Screen) -> None:
         if (more := len(report.groups) - _GROUPS) > 0:
             screen.show(f"and {more} more: eval_summary.json")
     if report.failed:
-        columns = ("failed item", "hard", "reason")
+        columns = ("item without full marks", "hard", "reason")
         screen.show("", Table(*columns, right=["hard"], wrap=["reason"], rows=_failed_rows(report)))
         if (more := len(report.failed) - _SHOWN) > 0:
             screen.show(f"and {more} more: {RolloutFolder(report.out).results}")

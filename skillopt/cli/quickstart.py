@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
+from shutil import which
 from tempfile import TemporaryDirectory
 
 from rich.text import Text
@@ -263,6 +264,9 @@ def _show_learnt(out: Path, screen: Screen, seconds: float | None = None) -> Non
         f"\n{job}, edit the places (1) to (3) in\n  {config}\nand run\n"
         f"  skillopt train {quoted(config)} env.out_root={quoted(mine)}",
     )
+    if which("skillopt") is None:
+        program = f"{quoted(Path(sys.executable))} -m skillopt"
+        screen.show(f"\nskillopt is not on your PATH; write this instead:\n  {program}")
 
 
 def choose(

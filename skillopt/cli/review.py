@@ -271,7 +271,8 @@ class _Desk:
         """Offer the final test, where it was of other skills than those that there are now."""
         if (lacking := self._lacking()) is None:
             return
-        cost = f"{count(lacking.items, 'test item')}, at most {count(lacking.attempts, 'attempt')}"
+        most = f"at most {count(lacking.attempts, 'attempt')}" if lacking.attempts else "all cached"
+        cost = f"{count(lacking.items, 'test item')}, {most}"
         told = f"the test score was that of the skills before; to measure them again: {cost}"
         if self.options.test:
             self.screen.tell(told)

@@ -169,7 +169,7 @@ def test_items_without_a_score_come_first_with_the_failure(call: Call, tmp_path:
     )
     done = call("show", "ev", cwd=tmp_path)
     assert len(found.whole.failures) == 1
-    listed = done.out.partition("failed item")[2].splitlines()[1:4]
+    listed = done.out.partition("item without full marks")[2].splitlines()[1:4]
     assert [line.split()[0] for line in listed] == ["two", "one", "three"]
     assert "no score" in listed[0]
     assert "no such unit" in listed[0]
@@ -187,7 +187,7 @@ def test_items_without_an_id_are_listed_by_file_and_line(call: Call, tmp_path: P
         progress=False,
     )
     done = call("show", "ev", cwd=tmp_path)
-    item = done.out.partition("failed item")[2].splitlines()[1].split()[0]
+    item = done.out.partition("item without full marks")[2].splitlines()[1].split()[0]
     assert re.fullmatch(r".*/rows\.jsonl:[123]", item)
     assert "row-" not in done.out
 

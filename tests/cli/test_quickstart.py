@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,15 +20,18 @@ async def test_quickstart_trains_offline_labels_it_simulated_and_is_done_at_once
     tmp_path: Path,
 ) -> None:
     command = ("quickstart", "--sim", "--out", "my first: run", "--seed", "3")
-    first = await skillopt(*command, cwd=tmp_path)
+    (tmp_path / "bin").mkdir()
+    found = {"PATH": str(tmp_path / "bin")}
+    first = await skillopt(*command, cwd=tmp_path, **found)
     assert first.code == 0, first.err
     assert first.err.startswith("SIMULATED models")
     for text in ("what was learnt (simulated)", "result (simulated)", "\n+- "):
         assert text in first.out
+    assert f"not on your PATH; write this instead:\n  {sys.executable} -m skillopt" in first.out
     made = tmp_path / "my first: run"
     for name in ("config.yaml", "skill.md", "data/test/items.jsonl", "run/best_skill.md"):
         assert (made / name).is_file()
-    second = await skillopt(*command[:-2], cwd=tmp_path)
+    second = await skillopt(*command[:-2], cwd=tmp_path, **found)
     assert second.code == 0
     assert "this run is already finished" in second.err
     assert second.out == first.out
