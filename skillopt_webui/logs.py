@@ -39,7 +39,8 @@ def launched(root: Path) -> list[Path]:
 
 def last_error(log: Path) -> str:
     """The error that ended the last command; empty if it told none."""
-    return next((line for line in reversed(_said(log)) if line.startswith("error: ")), "")[:400]
+    errors = [line for line in _said(log) if line.startswith("error: ")]
+    return errors[-1].removeprefix("error: ")[:400] if errors else ""
 
 
 def last_words(log: Path) -> str:

@@ -50,14 +50,20 @@ const CONFIG = { displayModeBar: false, responsive: true, scrollZoom: false, dou
 
 const SHORT = { "end of epoch": "epoch", "meta reflection": "meta", pruning: "prune", review: "review", "final test": "test" };
 
-// The number of each step, as far as there is room; what is no step by its kind where all have room.
-export function ticks(steps, most = 10) {
+// The number of each step, as far as there is room.
+export function numbered(steps, most) {
   const named = steps.filter((step) => step.kind === "step");
   const every = Math.max(1, Math.ceil(named.length / most));
   const nice = [1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000].find((each) => each >= every) || every;
   const kept = named.filter((step) => step.step % nice === 0);
+  return { tickvals: [0, ...kept.map((step) => step.position)], ticktext: ["0", ...kept.map((step) => String(step.step))] };
+}
+
+// The same, and what is no step by its kind where there is room for all.
+function ticks(steps, most) {
+  const { tickvals, ticktext } = numbered(steps, most);
   const others = steps.length <= most ? steps.filter((step) => SHORT[step.kind]) : [];
-  return { tickvals: [0, ...kept.map((step) => step.position), ...others.map((step) => step.position)], ticktext: ["start", ...kept.map((step) => String(step.step)), ...others.map((step) => SHORT[step.kind])] };
+  return { tickvals: [...tickvals, ...others.map((step) => step.position)], ticktext: ["start", ...ticktext.slice(1), ...others.map((step) => SHORT[step.kind])] };
 }
 
 const at = (value) => (value && value.mean !== null && value.mean !== undefined ? value.mean : null);

@@ -125,9 +125,11 @@ export function toast(text, kind = "") {
 
 export function hush() { fill(document.getElementById("toasts")); }
 
+export const onPhone = () => matchMedia("(max-width: 760px)").matches;
+
 // On a phone, what was opened stands below what it was opened from.
 export function reveal(node) {
-  if (matchMedia("(max-width: 760px)").matches) node.scrollIntoView({ block: "start" });
+  if (onPhone()) node.scrollIntoView({ block: "start" });
 }
 
 // A long name by its beginning and its end, where names that are alike differ.

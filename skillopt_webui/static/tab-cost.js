@@ -1,6 +1,6 @@
 // What a run has spent: by role and stage, by move, and against its limits.
 import { count, dollars, fill, h, short } from "./dom.js";
-import { lines, ticks } from "./charts.js";
+import { lines, numbered } from "./charts.js";
 import { spelt } from "./view-run.js";
 
 export function open(page, body) {
@@ -27,7 +27,7 @@ export function open(page, body) {
     let sum = 0;
     const priced = cost.total.dollars !== null && cost.total.dollars > 0;
     const y = cost.moves.map((move) => (sum += priced ? move.dollars || 0 : move.input + move.output));
-    lines(chart, [{ name: priced ? dollars(sum) : `${short(sum)} tokens`, x: cost.moves.map((_, index) => index), y: y.length ? y : [0] }], { x: "step", y: priced ? "dollars" : "tokens", room: 92, ticks: ticks(cost.moves.map((move, position) => ({ position, kind: move.name.split("_")[0], step: Number(move.name.split("_")[1]) })), 8) }).catch(() => {});
+    lines(chart, [{ name: priced ? dollars(sum) : `${short(sum)} tokens`, x: cost.moves.map((_, index) => index), y: y.length ? y : [0] }], { x: "step", y: priced ? "dollars" : "tokens", room: 92, ticks: numbered(cost.moves.map((move, position) => ({ position, kind: move.name.split("_")[0], step: Number(move.name.split("_")[1]) })), 8) }).catch(() => {});
   }
 
   update();

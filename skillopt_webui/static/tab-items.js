@@ -1,6 +1,6 @@
 // Every task under every skill: a heat map, and the attempts behind one of its cells.
 import { get } from "./api.js";
-import { Rows, bytes, count, fill, folded, h, middle, reveal, short } from "./dom.js";
+import { Rows, bytes, count, fill, folded, h, middle, onPhone, reveal, short } from "./dom.js";
 import { spelt } from "./view-run.js";
 
 const CELLS = { 1: ["pass", "●", "passed"], 0: ["wrong", "✕", "wrong"], "~": ["partly", "◐", "partly right"], x: ["lost", "?", "failed by infrastructure, no score"], "!": ["own", "!", "failed only with this skill"], ".": ["none", "·", "not tried"] };
@@ -12,7 +12,7 @@ export function open(page, body, rest) {
   const tools = h("div", { class: "bar" });
   const head = h("div", { class: "heat-head", ariaHidden: "true" });
   const grid = h("div", { class: "heat", role: "grid", ariaLabel: "Outcome of each task with each skill", tabIndex: 0 });
-  const legend = h("p", { class: "legend soft" }, ["1", "0", "~", "x", "!", "."].map((sign) => h("span", {}, h("span", { class: `cell ${CELLS[sign][0]}`, ariaHidden: "true" }, CELLS[sign][1]), ` ${CELLS[sign][2]} `)), h("span", {}, h("span", { class: "cell flip", ariaHidden: "true" }), " other than with the skill before"));
+  const legend = h("p", { class: "legend soft" }, ["1", "0", "~", "x", "!", "."].map((sign) => h("span", {}, h("span", { class: `cell ${CELLS[sign][0]}`, ariaHidden: "true" }, CELLS[sign][1]), ` ${CELLS[sign][2]} `)), h("span", {}, h("span", { class: "cell flip", ariaHidden: "true" }, "\u00a0"), " other than with the skill before"));
   const side = h("section", { class: "attempt panel", hidden: true, ariaLabel: "Attempts" });
   const left = h("div", { class: "heat-side" }, head, grid, legend);
   fill(body, tools, chips, h("div", { class: "items-grid" }, left, side));
@@ -57,13 +57,15 @@ export function open(page, body, rest) {
       h("label", { class: "field" }, h("input", { type: "checkbox", checked: state.all, onchange: (event) => { state.all = event.target.checked; page.app.setQuery({ all: state.all ? "1" : "" }); load(); } }), " also candidates that were not kept"),
       h("span", { class: "soft num" }, `${count(shown.length, "item")}, ${count(columns.length, "skill")}${cut ? ` (${count(table.left_out)} earlier ones left out)` : ""}`), h("span", { class: "end" }, search));
     if (had) search.focus();
-    // Names get what the columns leave, within reason.
+    // Names get what they need and the columns leave.
     const room = (left.clientWidth || 700) - 20;
-    const least = matchMedia("(max-width: 760px)").matches ? 120 : 190;
+    const least = onPhone() ? 120 : 190;
     const wide = Math.max(18, Math.min(128, Math.floor((room - least) / Math.max(1, columns.length))));
-    label = Math.max(least, Math.min(480, room - wide * columns.length));
+    const longest = table.rows.reduce((most, each) => Math.max(most, (table.places[each.task] || each.task).length + each.split.length), 0);
+    label = Math.max(least, Math.min(480, longest * 7 + 24, room - wide * columns.length));
     left.style.setProperty("--cell", `${wide}px`);
     left.style.setProperty("--label", `${label}px`);
+    grid.style.width = `${Math.min(room + 20, label + wide * columns.length + 32)}px`;
     const every10 = wide < 26 ? Math.ceil(26 / wide) * (columns.length > 60 ? 5 : 2) : 1;
     fill(head, h("span", { class: "heat-label soft" }, wide > 60 ? "" : "after step"), columns.map((column, index) => h("span", { class: "heat-title", title: spelt(column.name) }, index % every10 ? "" : wide > 60 ? spelt(column.name).replace("initial skill", "initial").replace("slow update epoch", "epoch") : `${column.step}`)));
     fitHead();

@@ -1,6 +1,6 @@
 // The record line by line, and what the process that was launched from here says.
 import { get } from "./api.js";
-import { Rows, count, fill, h } from "./dom.js";
+import { Rows, count, fill, h, onPhone } from "./dom.js";
 
 export function open(page, body) {
   const state = { kinds: "all", dead: false, held: true };
@@ -11,7 +11,7 @@ export function open(page, body) {
   const output = h("section", { class: "panel" }, h("header", { class: "panel-head" }, h("h2", {}, "What the process says")), said);
   fill(body, bar, list, whole, output);
   // Lines are cut to one height; the one that is clicked is shown whole.
-  const rows = new Rows(list, matchMedia("(max-width: 760px)").matches ? 56 : 24, (line) => h("div", { class: `log-line ${line.kind}`, title: line.text, onclick: () => { whole.textContent = line.text; whole.hidden = false; } }, h("span", { class: "soft num at" }, line.position), h("span", { class: "kind" }, line.kind), h("span", { class: "words" }, line.text)));
+  const rows = new Rows(list, onPhone() ? 44 : 24, (line) => h("div", { class: `log-line ${line.kind}`, title: line.text, onclick: () => { whole.textContent = line.text; whole.hidden = false; } }, h("span", { class: "soft num at" }, line.position), h("span", { class: "kind" }, line.kind), h("span", { class: "words" }, line.text)));
   let lines = [];
   let known = 0;
   let wrote = 0;

@@ -1,7 +1,7 @@
 // The skill: as a document, raw, where each line is from, and how two versions differ.
 import { get } from "./api.js";
 import { count, fill, h, interval, signed } from "./dom.js";
-import { lines, ticks } from "./charts.js";
+import { lines, numbered } from "./charts.js";
 import { spelt } from "./view-run.js";
 import { diff, markdown } from "./text.js";
 
@@ -92,7 +92,7 @@ export function open(page, body) {
 
   function versions(told) {
     fill(side, h("h2", {}, "Versions"), h("ol", { class: "versions", reversed: true }, [...told.versions].reverse().map((version) => h("li", {}, h("button", { type: "button", class: `version${version.name === state.name || (state.name === "best" && version.is_best) || version.digest === told.digest ? " here" : ""}`, onclick: () => change({ name: version.name }) }, h("strong", {}, version.title), version.is_best ? h("span", { class: "tag" }, "best") : null, version.is_current && !version.is_best ? h("span", { class: "tag" }, "current") : null, h("span", { class: "line" }, interval(version.score)), h("span", { class: "soft num line" }, `${count(version.tokens, "token")}, ${count(version.lines, "line")}`))))), h("h2", {}, "Size over time"), chart);
-    lines(chart, [{ name: "tokens", x: page.data.steps.map((step) => step.position), y: page.data.steps.map((step) => step.tokens) }], { x: "step", y: "tokens", room: 56, ticks: ticks(page.data.steps, 5) }).catch(() => {});
+    lines(chart, [{ name: "tokens", x: page.data.steps.map((step) => step.position), y: page.data.steps.map((step) => step.tokens) }], { x: "step", y: "tokens", room: 56, ticks: numbered(page.data.steps, 5) }).catch(() => {});
   }
 
   load();

@@ -87,7 +87,7 @@ export function open(page, body, rest) {
   }
   function again(next) {
     const place = Number(next[0]);
-    if (next[0] !== undefined && next[0] !== "" && Number.isInteger(place)) { if (place !== state.at) show(place); return true; }
+    if (next[0] !== undefined && next[0] !== "" && Number.isInteger(place)) { if (place !== state.at) show(place); else reveal(detail); return true; }
     return false;
   }
 

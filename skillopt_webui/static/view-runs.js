@@ -1,6 +1,6 @@
 // All runs in a table; and several of them side by side.
 import { get, session } from "./api.js";
-import { Rows, ago, count, dollars, duration, fill, h, interval, score, short, signed } from "./dom.js";
+import { Rows, ago, count, dollars, duration, fill, h, interval, onPhone, score, short, signed } from "./dom.js";
 import { lines } from "./charts.js";
 import { diff } from "./text.js";
 
@@ -34,7 +34,7 @@ export function list(app, main) {
     h("header", { class: "page-head" }, menu(app), h("h1", {}, "Runs"), h("span", { class: "soft" }, session.root), h("span", { class: "spring" }), button, filter),
     chips, table, nothing));
   app.title("Runs");
-  const rows = new Rows(box, 52, row);
+  const rows = new Rows(box, onPhone() ? 68 : 52, row);
   let shown = [];
 
   function row(run, index) {
