@@ -103,6 +103,20 @@ async def test_a_decision_is_measured_recorded_and_told(own_copy: Path) -> None:
         assert (fact.reviewer, fact.comment, fact.about) == ("Ann", "too special", about)
 
 
+async def test_skills_that_were_tested_before_are_tested_again_from_the_cache(
+    own_copy: Path,
+) -> None:
+    with open_run(own_copy / "run") as reader:
+        initial = reader.skill("initial").render()
+    (own_copy / "initial.md").write_text(initial, encoding="utf-8")
+    async with Simulator() as simulator:
+        url = f"model.base_url={simulator.url}"
+        edit = ("--edit", "current", "--file", "initial.md")
+        done = await skillopt("review", "run", *edit, url, cwd=own_copy)
+    assert done.code == 0, done.err
+    assert "test items, all cached: skillopt review run --test" in " ".join(done.err.split())
+
+
 EDITOR = """\
 import sys
 from pathlib import Path
