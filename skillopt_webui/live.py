@@ -78,7 +78,8 @@ class Feed:
             events, state = await self.run.ask(self._read)
         except LogRewritten:
             await self.run.ask(OpenRun.forget)
-            self.rewritten, state = True, self.state
+            self.rewritten = self.run.folder.is_dir()
+            state = self.state if self.rewritten else json.dumps(self._unread(""))
         except SkilloptError as error:
             state = json.dumps(self._unread(str(error)))
         lines = self._written()

@@ -50,6 +50,7 @@ class RunPage {
     if (this.dead) return;
     this.take(data);
     this.app.title(data.name);
+    if (data.status === GONE) { this.leave(data.why); return; }
     this.heading();
     this.show(name, rest);
     this.app.follow(this.id, data.position, {

@@ -10,9 +10,11 @@ from support_store import FIRST, INITIAL, REJECTED, VAL, evaluation, measured, s
 
 from skillopt.api import write_report
 from skillopt.app.charts import budget_chart
+from skillopt.app.environment import few_to_decide
 from skillopt.app.step_views import tally_of
 from skillopt.app.summaries import run_markdown
 from skillopt.app.views import RunViews
+from skillopt.config.load import load_config
 from skillopt.core.edits import Append, apply_edits
 from skillopt.core.events import (
     Begun,
@@ -23,6 +25,7 @@ from skillopt.core.events import (
     Measured,
     Started,
     Stopped,
+    Warned,
 )
 from skillopt.core.facts import HumanReviewed, Stepped
 from skillopt.core.rollout import Evaluation
@@ -165,6 +168,64 @@ def test_a_gain_on_the_items_that_chose_the_skill_is_not_called_tested(tmp_path:
     with recorded(tmp_path, begun(0.0, 1.0), edited(1, ACCEPTED)) as views:
         assert "on 2 val items, not tested" in views.head.claim.sentence
         assert not views.head.claim.conclusive
+
+
+REFUSED = replace(ACCEPTED, action="reject", new_best=False)
+
+
+@pytest.mark.parametrize(
+    ("events", "words"),
+    [
+        ([], "unknown: no candidate is measured yet"),
+        (
+            [edited(1, REFUSED)],
+            "no gain: of 1 candidate, none became best, so the best skill is the initial one",
+        ),
+    ],
+)
+def test_a_skill_is_not_compared_with_itself(
+    tmp_path: Path, events: list[Event], words: str
+) -> None:
+    with recorded(tmp_path, begun(0.0, 1.0), *events) as views:
+        claim = views.head.claim
+        assert (claim.sentence, claim.gain, claim.low, claim.n) == (words, None, None, 2)
+        assert claim.after is not None
+        assert claim.after.mean == 0.5
+
+
+def test_that_val_is_small_is_said_once_with_what_to_do(tmp_path: Path) -> None:
+    (plain,) = few_to_decide(2)
+    warned = f"{plain}: add rows"
+    with recorded(tmp_path, begun(0.0, 1.0), Warned(warned)) as views:
+        assert views.findings() == (warned,)
+        assert run_markdown(views).count("val has only") == 1
+
+
+def test_how_an_edit_was_placed_does_not_repeat_what_it_is(tmp_path: Path) -> None:
+    with recorded(tmp_path, *story()) as views:
+        details = [
+            (proposal.op, proposal.detail)
+            for step in views.steps
+            for proposal in views.step(step.position).proposals
+            if proposal.fate == "applied"
+        ]
+    assert ("append", "") in details
+    assert not any(op in detail for op, detail in details)
+
+
+def test_the_settings_of_a_run_that_has_not_begun_are_those_it_was_started_with(
+    tmp_path: Path,
+) -> None:
+    planned = load_config(None, overrides=["env.name=custom", "model.target=simulated-target"])
+    with RunLock(tmp_path):
+        recorded(tmp_path, Started("2026-01-01T00:00:00+00:00", "1"))
+        with RunViews(RunReader(tmp_path), planned) as views:
+            head = views.head
+            assert (head.target, head.benchmark, head.simulated) == (
+                "simulated-target",
+                "custom",
+                True,
+            )
 
 
 def test_a_run_whose_first_skill_is_being_measured_has_a_head_and_nothing_else(

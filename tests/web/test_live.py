@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,8 +12,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from support_runs import ROOT
 from support_web import Site, dashboard, until, write_story
 
+from skillopt.core.events import Started
 from skillopt.core.facts import HumanReviewed
 from skillopt.store.events import EventFile, read_log
 from skillopt.store.lock import RunLock, at_work
@@ -268,6 +271,104 @@ def test_a_process_that_fails_at_once_shows_what_it_said(root: Path, site: Site)
     assert "nowhere.csv" in listed["why"]
 
 
+def test_a_run_that_failed_before_its_first_score_is_kept_explained_and_tried_again(
+    tmp_path: Path,
+) -> None:
+    write_story(tmp_path / "story")
+    with dashboard(tmp_path) as site:
+        site.run("story")
+        settings = {"env.name": "custom", "env.data_path": "nowhere.csv", "model.backend": "local"}
+        told = site.post("launch", {"kind": "config", "name": "lost", "settings": settings})
+        ended(site, str(told.json["id"]))
+    with dashboard(tmp_path) as site:  # a later one, which has not started it
+        run = site.run("lost")
+        card = next(each for each in site.get("runs")["runs"] if each["id"] == run)
+        assert card["status"] == "stopped by an error"
+        assert card["modified"] >= (tmp_path / "story" / "events.jsonl").stat().st_mtime
+        told = site.get(f"runs/{run}")
+        assert "nowhere.csv" in told["why"]
+        assert site.get(f"runs/{run}/settings")["values"]["env.data_path"] == "nowhere.csv"
+        listed = {each["id"]: each["path"] for each in site.get("configs")["configs"]}
+        assert listed[told["config"]] == "lost/config.yaml"
+        assert told["again"]
+        again = site.post(f"runs/{run}/resume")
+        assert again.status == 200, again.body
+        assert "lost/config.yaml" in again.json["job"]["command"]
+        ended(site, run)
+
+
+def test_while_the_first_skill_is_measured_the_head_has_the_settings_it_was_launched_with(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "new" / "run"
+    folder.mkdir(parents=True)
+    config = {
+        "env": {"name": "custom", "data_path": "rows.csv", "out_root": str(folder)},
+        "model": {"target": "simulated-target", "optimizer": "o", "backend": "openai_compatible"},
+    }
+    (folder.parent / "config.yaml").write_text(json.dumps(config), encoding="utf-8")
+    with RunLock(folder), dashboard(tmp_path) as site:
+        EventFile(folder / "events.jsonl").append(Started("2026-01-01T00:00:00Z", "1"))
+        run = site.run("new")
+        told = site.get(f"runs/{run}")
+        head = told["head"]
+        assert not told["begun"]
+        assert (head["target"], head["data"], head["simulated"]) == (
+            "simulated-target",
+            "rows.csv",
+            True,
+        )
+        assert told["since"]
+        card = next(each for each in site.get("runs")["runs"] if each["id"] == run)
+        assert (card["status"], card["simulated"]) == ("running", True)
+
+
+def test_more_epochs_are_not_forgotten_when_the_process_ends_before_it_has_kept_them(
+    root: Path, site: Site
+) -> None:
+    folder = write_story(root / "forgetful")
+    kept = "env: {name: custom}\ntrain: {num_epochs: 6}\n"
+    (folder / "config.yaml").write_text(kept, encoding="utf-8")
+    run = site.run("forgetful")
+    assert site.post(f"runs/{run}/resume", {"epochs": "12"}).status == 200
+    ended(site, run)  # no model answers
+    told = site.post(f"runs/{run}/resume").json
+    assert told["job"]["command"].endswith(" train.num_epochs=12")
+    ended(site, run)
+    (folder / "config.json").write_text("{}", encoding="utf-8")  # as by a process that got further
+    assert "num_epochs" not in site.post(f"runs/{run}/resume").json["job"]["command"]
+    ended(site, run)
+
+
+def test_a_run_that_is_removed_is_said_to_be_gone(root: Path, site: Site) -> None:
+    folder = write_story(root / "removed")
+    with site.stream(run=site.run("removed")) as events:
+        next(data for kind, _, data in events if kind == "state")
+        shutil.rmtree(folder)
+        told = next(data for kind, _, data in events if kind == "state")
+    assert told["status"] == "no longer there"
+    assert str(folder) in told["why"]
+
+
+def test_a_process_that_was_killed_is_not_said_to_have_given_a_reason(site: Site) -> None:
+    told = site.post("launch", {"kind": "simulated", "name": "killed", "seed": "3"}).json
+    os.kill(told["job"]["pid"], signal.SIGKILL)
+    ended(site, told["id"])
+    job = site.get(f"runs/{told['id']}")["job"]
+    assert (job["code"], job["said"]) == (-9, "it was killed (signal 9)")
+
+
+def test_a_decision_is_recorded_with_the_name_of_who_made_it(root: Path, site: Site) -> None:
+    run = finished(site, "named")
+    edit = edited(site, run, "- Mine.")
+    assert site.post(f"runs/{run}/review", {**edit, "by": "x" * 81}).status == 422
+    assert site.post(f"runs/{run}/review", {**edit, "by": " Ann "}).status == 200
+    ended(site, run)
+    record = read_log(root / "named" / "run" / "events.jsonl")
+    (fact,) = (event for event in record if isinstance(event, HumanReviewed))
+    assert fact.reviewer == "Ann"
+
+
 def test_a_run_with_a_hidden_password_goes_on_with_what_it_was_started_with(
     root: Path, site: Site
 ) -> None:
@@ -313,6 +414,12 @@ def site_root(site: Site) -> str:
     return str(site.get("session")["root"])
 
 
+def test_the_extra_of_the_dashboard_brings_what_reads_every_file_that_it_offers() -> None:
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
+    extra = next(line for line in text.splitlines() if line.startswith("webui = "))
+    assert "openpyxl" in extra  # for .xlsx
+
+
 def test_every_setting_is_offered_with_type_range_and_meaning(site: Site) -> None:
     keys = {each["key"]: each for each in site.get("keys", env="custom")["keys"]}
     epochs = keys["train.num_epochs"]
@@ -344,6 +451,10 @@ def test_rows_are_uploaded_estimated_and_checked(root: Path, site: Site) -> None
     check = site.post("ask/check", {"config": "", "settings": settings}).json
     assert {each["verdict"] for each in check["findings"]} <= {"ok", "look", "bad", "left out"}
     assert check["findings"]
+    del settings["env.skill_init"]
+    with_skill = {"config": "", "settings": settings, "skill": "# Rules\n\n- Be brief.\n"}
+    assert site.post("ask/estimate", with_skill).json["calls"] == estimate["calls"]
+    assert site.post("ask/check", with_skill).json["findings"]
     refused = site.post("data?name=other&filename=rows.exe", raw=b"MZ")
     assert refused.status == 409
     broken = site.post("data?name=other&filename=rows.json", raw=b"{")
@@ -459,3 +570,5 @@ def test_ctrl_c_ends_the_dashboard_also_while_pages_are_open(tmp_path: Path) -> 
         next(events)
         site.process.send_signal(signal.SIGINT)
         assert site.process.wait(10) == 0
+        assert site.process.stderr is not None
+        assert site.process.stderr.read() == ""

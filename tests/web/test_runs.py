@@ -13,8 +13,11 @@ from pathlib import Path
 
 import pytest
 from support_runs import Job, make_data
+from support_store import INITIAL, measured
 from support_web import Site, dashboard, until, write_story
 
+from skillopt.core.events import Begun
+from skillopt.store.events import EventFile
 from skillopt.testing.records import LargeRecord
 from skillopt.testing.simulator import Simulator
 from skillopt_webui.runs import Catalogue, summary_of
@@ -102,6 +105,14 @@ def test_what_cannot_be_read_says_why_when_it_is_opened(site: Site) -> None:
         assert told["why"]
 
 
+def test_a_run_without_a_candidate_has_a_score_and_no_lift(tmp_path: Path) -> None:
+    folder = tmp_path / "first"
+    folder.mkdir()
+    EventFile(folder / "events.jsonl").append(Begun(measured(INITIAL, "initial_skill", 0, 1.0)))
+    told = summary_of(folder)
+    assert (told["claim"], told["after"] is None) == (None, False)
+
+
 def test_a_torn_last_line_is_left_out(site: Site) -> None:
     whole, torn = (site.get(f"runs/{site.run(name)}") for name in ("story", "torn"))
     assert [step["move"] for step in torn["steps"]] == [
@@ -172,9 +183,9 @@ def test_items_tell_each_outcome_and_an_attempt_all_that_was_said(site: Site) ->
 
 
 def test_runs_are_compared_and_one_that_cannot_be_read_does_not_hide_the_others(site: Site) -> None:
-    runs = [site.run(name) for name in ("trained", "story", "changed")]
+    runs = [*(site.run(name) for name in ("trained", "story", "changed")), "gone"]
     told = site.get("compare", run=runs)["runs"]
-    assert [bool(each.get("problem")) for each in told] == [False, False, True]
+    assert [bool(each.get("problem")) for each in told] == [False, False, True, True]
     assert told[0]["steps"][0]["best"]["n"] == 30
     files = site.get("compare/diff", run=runs[:2])["files"]
     assert files[0]["path"] == "SKILL.md"

@@ -6,6 +6,7 @@ import json
 import stat
 from collections.abc import Generator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from support_web import Site, dashboard, write_story
@@ -109,6 +110,16 @@ def test_the_printed_link_is_taken_once_and_then_a_cookie_is_enough(locked: Site
     token = query.removeprefix("token=")
     assert token not in cookie
     assert locked.ask("/api/runs", headers={"Cookie": cookie.partition(";")[0]}).status == 200
+
+
+def test_a_server_for_other_machines_prints_the_link_that_they_need(locked: Site) -> None:
+    query = locked.link.rpartition("?")[2]
+    (line,) = (line for line in locked.said if line.startswith("from other machines: "))
+    address = urlsplit(line.rpartition(" ")[2])
+    assert (address.port, address.query) == (locked.port, query)
+    assert not is_loopback(address.hostname or "")
+    host = {"Host": address.netloc}
+    assert locked.ask(f"/?{query}", headers=host).status == 303
 
 
 def test_the_link_cannot_be_made_to_lead_to_another_host(locked: Site) -> None:
