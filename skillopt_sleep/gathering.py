@@ -34,6 +34,7 @@ from skillopt_sleep.models import Allowance, NightModels, has_models, model_sett
 from skillopt_sleep.settings import Settings
 from skillopt_sleep.task_file import read_tasks, require_reviewed
 from skillopt_sleep.values import MinedTask, Session
+from skillopt_sleep.wording import counted, in_our_words
 
 _HARVEST: Final = TypeAdapter(Harvest)
 
@@ -85,7 +86,7 @@ async def gather(
     counts = Counter(session.source for session in found.sessions)
     notices = list(found.notices)
     if found.left:
-        notices.append(f"{found.left} sessions were too many for tonight; later nights take them")
+        notices.append(f"left for later nights: {counted(found.left, 'session')} (max_sessions)")
     if miner is not None:
         miner.check([name for name, _ in counts.most_common()])
     tasks, spent, told = await _mined(found.sessions, settings, miner)
@@ -168,10 +169,10 @@ async def _mined(
                 )
                 tasks = result.tasks
                 if result.unusable:
-                    told.append(f"{result.unusable} answers of the miner could not be used")
+                    told.append(f"not usable: {counted(result.unusable, 'answer')} of the miner")
             except BudgetSpent as error:
                 tasks = mine(sessions, settings)
-                told.append(f"tasks were mined without a model: {error}")
+                told.append(f"tasks were mined without a model: {in_our_words(str(error))}")
             spent = sum(resources.cache.spent().values(), Usage())
     return tasks, spent, told
 

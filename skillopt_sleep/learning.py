@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,6 +29,7 @@ from skillopt_sleep.redacting import new_text_redacted, redaction, without_secre
 from skillopt_sleep.settings import Settings
 from skillopt_sleep.state import DocumentMemory
 from skillopt_sleep.values import MinedTask
+from skillopt_sleep.wording import in_our_words
 
 _KIND: Final = {
     "skill": "a skill: how work of this kind is done",
@@ -197,13 +197,13 @@ async def _trained(
     except (Pending, ConfigError, asyncio.CancelledError):
         raise
     except BudgetSpent as error:
-        stopped = _in_our_limits(str(error))
+        stopped = in_our_words(str(error))
         try:
             result = load_run(what.folder)
         except StoreError:  # the first evaluation did not fit
             return replace(blank, stopped=stopped, spent=_spent(what.folder))
     except SkilloptError as error:
-        return replace(blank, failed=str(error), spent=_spent(what.folder))
+        return replace(blank, failed=in_our_words(str(error)), spent=_spent(what.folder))
     return replace(_lesson(blank, what, result), stopped=stopped)
 
 
@@ -330,25 +330,10 @@ def _lesson(blank: Lesson, what: DocumentTask, result: Result) -> Lesson:
         tasks=tuple(_changes(what.tasks, before, after, state, last)),
         failures=len(before.failures) + (after is not before) * len(after.failures),
         spent=result.spent,
-        warnings=tuple(map(_in_our_words, result.warnings)),
-        failed=result.problem,
+        warnings=tuple(map(in_our_words, result.warnings)),
+        failed=in_our_words(result.problem),
         memory=memory,
     )
-
-
-def _in_our_limits(reason: str) -> str:
-    """Which limit was reached, by its name here; how a single run is resumed is no advice."""
-    told = reason.partition(". Finished work is saved")[0]
-    told = told.replace("limits.dollars", "max_usd_per_night")
-    return re.sub(r"\blimits\.(tokens|minutes)\b", r"max_\1_per_night", told)
-
-
-def _in_our_words(warning: str) -> str:
-    """A warning without advice on settings that a night does not have."""
-    if few := re.match(r"val has only (\d+) items", warning):
-        return f"only {few[1]} held-out tasks: a small gain cannot be proven with them"
-    told = warning.partition(" What helps:")[0].replace("evaluation.gate paired", "gate")
-    return told.replace("evaluation.", "")
 
 
 def _compared(state: RunState) -> tuple[Evaluation, Evaluation]:
@@ -427,7 +412,7 @@ def _trials(facts: Sequence[Fact], state: RunState) -> list[Trial]:
                 move=fact.move,
                 action=decision.action,
                 accepted=decision.accepted,
-                reason=decision.reason,
+                reason=in_our_words(decision.reason),
                 before=current,
                 after=decision.candidate.value,
                 bounded=decision.bounded,

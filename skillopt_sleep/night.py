@@ -10,6 +10,7 @@ import hashlib
 import json
 import shutil
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -31,7 +32,7 @@ from skillopt_sleep.learning import Lesson, learn, run_inputs
 from skillopt_sleep.models import Allowance, check_prices, has_models, told_models
 from skillopt_sleep.planning import Bench, NightPlan, document_task, plan_night
 from skillopt_sleep.rendering import render_html, render_markdown
-from skillopt_sleep.report import Night, SkillGroup
+from skillopt_sleep.report import Night, SkillGroup, called
 from skillopt_sleep.settings import Settings, home_of, located, told_command
 from skillopt_sleep.staging import PAIR, check_staging, slug, stage
 from skillopt_sleep.state import (
@@ -48,6 +49,7 @@ from skillopt_sleep.targets import resolve_targets
 from skillopt_sleep.task_file import TaskFile, task_bytes
 from skillopt_sleep.transaction import half_way, records_of, stopped_half_way
 from skillopt_sleep.values import ProposedFile
+from skillopt_sleep.wording import counted, told_in_our_words
 
 _PINNED: Final = TypeAdapter(Gathered)
 _LOOSE: Final = frozenset(
@@ -57,12 +59,11 @@ _LOOSE: Final = frozenset(
     )
 )
 """Settings that a night may go on with although they were others when it began."""
-NO_BACKEND: Final = (
-    "Nothing was practised: no model is configured (--backend). Sessions and tasks were looked at."
-)
+NO_BACKEND: Final = "Nothing was practised: no model is configured (--backend)."
 NO_DOCUMENT: Final = "Nothing was practised: evolve_skill and evolve_memory are both off."
 TOO_FEW: Final = (
-    "Nothing was practised: there are too few tasks, some to learn from and some to decide by."
+    "Nothing was practised: there are too few tasks. It takes at least one to learn from and one "
+    "to decide by."
 )
 AGAIN: Final = (
     "Nothing could be learnt from these sessions tonight; the next night takes them up again."
@@ -88,7 +89,8 @@ async def run_night_async(settings: Settings, bench: Bench | None = None) -> Nig
         project = state.project(settings.project)
         number, place = _place(nights / slug(settings.project), settings, state)
         try:
-            night = await _practised(settings, state, bench, number, place)
+            with told_in_our_words():
+                night = await _practised(settings, state, bench, number, place)
         except Pending:
             raise
         except SkilloptError as error:
@@ -155,7 +157,8 @@ async def look_async(settings: Settings, bench: Bench | None = None) -> Night:
     half = stopped_half_way(records_of(settings))
     night = replace(night, notes=(*night.notes, *(half_way(each) for each in half)))
     if plan.documents and has_models(settings, bench.models):
-        night = replace(night, estimate=await _estimated(plan, settings, project, bench))
+        with told_in_our_words():
+            night = replace(night, estimate=await _estimated(plan, settings, project, bench))
     return night
 
 
@@ -314,7 +317,7 @@ async def _learnt(
         )
         spent += lesson.spent
         lessons.append(lesson)
-        notes += [note for note in lesson.warnings if note not in notes]
+    notes += _warnings(lessons)
     if not any(lesson.conclusive for lesson in lessons):
         notes.append(AGAIN)
     by_name = {lesson.target: lesson for lesson in lessons}
@@ -325,6 +328,19 @@ async def _learnt(
         notes=(*night.notes, *notes),
         groups=tuple(_became(group, by_name.get(group.name)) for group in night.groups),
     )
+
+
+def _warnings(lessons: Sequence[Lesson]) -> list[str]:
+    """What was told of each document; by its name, if it is not told of all."""
+    named: dict[str, list[str]] = {}
+    for lesson in lessons:
+        for note in dict.fromkeys(lesson.warnings):
+            if note != lesson.failed:
+                named.setdefault(note, []).append(called(lesson))
+    return [
+        note if len(names) == len(lessons) else f"{' and '.join(names)}: {note}"
+        for note, names in named.items()
+    ]
 
 
 def _became(group: SkillGroup, lesson: Lesson | None) -> SkillGroup:
@@ -351,7 +367,7 @@ async def _estimated(
         sum(each.calls.expected for each in found),
         sum(each.tokens.expected for each in found),
     )
-    return f"about {calls:,.0f} calls and {tokens:,.0f} tokens"
+    return f"about {counted(round(calls), 'call')} and {counted(round(tokens), 'token')}"
 
 
 def _staged(night: Night, plan: NightPlan, place: Path, state: Path) -> Night:

@@ -131,7 +131,10 @@ def _fan_out(
         found: SkillLookup = find_skill(settings, name, home=bench.home)
         outcome, why = found.outcome, found.why
         if found.target is not None and not _can_learn(mine):
-            outcome, why = "missing", "too few tasks: some to learn from and some to decide by"
+            outcome, why = (
+                "missing",
+                "too few tasks: one to learn from and one to decide by at least",
+            )
         elif found.target is not None:
             own.append((found.target, mine))
             taken.add(name)

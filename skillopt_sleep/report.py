@@ -14,6 +14,7 @@ from skillopt.gates.statistics import Interval
 from skillopt_sleep.gathering import Gathered
 from skillopt_sleep.learning import Allowance, Lesson, Trial
 from skillopt_sleep.values import MinedTask
+from skillopt_sleep.wording import counted
 
 _SHOWN: Final = 90
 """Characters of a text that a list or table shows."""
@@ -75,7 +76,7 @@ class Night:
             return self.notes[0] if self.notes else "Nothing was practised."
         learnt = [lesson for lesson in self.lessons if lesson.accepted]
         if learnt:
-            named = " and ".join(_called(lesson) for lesson in learnt)
+            named = " and ".join(called(lesson) for lesson in learnt)
             return f"Something was learnt: {named} got better on held-out tasks."
         if self.failed:
             return f"The night failed: {self.lessons[0].failed}"
@@ -155,7 +156,7 @@ def _seen(night: Night) -> Iterator[Block]:
     gathered = night.gathered
     yield Heading("What was seen")
     sources = ", ".join(f"{name} {count}" for name, count in gathered.sources.items())
-    sessions = f"{gathered.sessions} sessions" + (f" ({sources})" if sources else "")
+    sessions = counted(gathered.sessions, "session") + (f" ({sources})" if sources else "")
     skipped = ", ".join(f"{count} {reason}" for reason, count in gathered.skipped.items())
     yield Paragraph(f"{sessions}{f'; left out: {skipped}' if skipped else ''}.")
     splits = [
@@ -167,7 +168,8 @@ def _seen(night: Night) -> Iterator[Block]:
     verb = "practised" if asked else "could be practised"
     practised = f"; {verb}: {', '.join(splits)}" if night.practised else ""
     yield Paragraph(
-        f"{len(gathered.tasks)} tasks{practised}{f'; not practised: {unused}' if unused else ''}."
+        f"{counted(len(gathered.tasks), 'task')}{practised}"
+        f"{f'; not practised: {unused}' if unused else ''}."
     )
     ranked = sorted(gathered.tasks, key=lambda task: (-task.frequency, -task.pain))[:_TOP]
     if ranked:
@@ -179,7 +181,7 @@ def _seen(night: Night) -> Iterator[Block]:
 
 
 def _learnt(lesson: Lesson) -> Iterator[Block]:
-    yield Heading(f"{_called(lesson)}: {_outcome(lesson)}", 3)
+    yield Heading(f"{called(lesson)}: {_outcome(lesson)}", 3)
     yield Paragraph(str(lesson.path))
     if lesson.failed:
         yield Paragraph(f"It could not be learnt: {lesson.failed}")
@@ -198,7 +200,9 @@ def _learnt(lesson: Lesson) -> Iterator[Block]:
                 "test_fraction, tasks that nothing was chosen by tell it."
             )
         if lesson.failures:
-            yield Paragraph(f"{lesson.failures} attempts have no score: missing, not wrong.")
+            yield Paragraph(
+                f"Without a score: {counted(lesson.failures, 'attempt')} (missing, not wrong)."
+            )
     if lesson.accepted:
         yield Verbatim(diff(lesson), "diff")
     trials = [(_tried(trial), *_decided(trial)) for trial in lesson.trials]
@@ -231,7 +235,7 @@ def _cost(night: Night) -> Iterator[Block]:
             f"${spent.dollars:,.2f}" + ("" if left.dollars is None else f" of ${left.dollars:,.2f}")
         )
     yield Heading("What it took")
-    yield Paragraph(f"{spent.calls:,} calls, {', '.join(limits)}.")
+    yield Paragraph(f"{counted(spent.calls, 'call')}, {', '.join(limits)}.")
     if night.estimate:
         yield Paragraph(f"A night would take {night.estimate}.")
 
@@ -244,7 +248,8 @@ def diff(lesson: Lesson) -> str:
     return "\n".join(lines)
 
 
-def _called(lesson: Lesson) -> str:
+def called(lesson: Lesson) -> str:
+    """A document as people call it."""
     names = {"skill": "the skill", "memory": "the memory file"}
     return names.get(lesson.target, f"the skill {lesson.target}")
 

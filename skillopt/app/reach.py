@@ -35,6 +35,8 @@ class Reach:
         """Which decisions cannot accept anything; empty where all can."""
         if self.able == self.decisions:
             return ""
+        if not self.able and self.decisions == 1:
+            return "the one decision cannot accept a candidate"
         if not self.able:
             return f"none of the {self.decisions} decisions can accept a candidate"
         blocked = self.decisions - self.able
@@ -88,9 +90,12 @@ def no_room(config: Config, plan: Plan, state: State) -> list[str]:
     size = "harder val tasks"
     if failed and found.wins is not None:
         size = f"{ceil(found.wins * len(tasks) / failed)} val tasks like these, or harder ones"
+    few = f"the current skill fails only {failed} of {len(tasks)} val tasks"
+    if failed == len(tasks):
+        few = f"there are only {len(tasks)} val tasks"
     return [
-        f"evaluation.gate {found.gate}: {found.closed}, because the current skill fails only "
-        f"{failed} of {len(tasks)} val tasks. {_asks(found)}. {_help(config, found, size)}"
+        f"evaluation.gate {found.gate}: {found.closed}, because {few}. {_asks(found)}. "
+        f"{_help(config, found, size)}"
     ]
 
 

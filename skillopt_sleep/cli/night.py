@@ -271,7 +271,7 @@ def _told(found: SleepStatus) -> str:
         count = len(asked.files)
         folder = asked.files[0].parents[1] if asked.files else ""
         lines += [
-            f"night {asked.night} waits for answers: {count} open questions"
+            f"night {asked.night} waits for answers: {counted(count, 'open question')}"
             + (f" in {folder}" if count else ""),
             f"{'when they are answered' if count else 'to go on'}:",
             f"  {_next(asked)}",
@@ -292,7 +292,9 @@ def _told(found: SleepStatus) -> str:
         lines += ["to take it back:", f"  {found.rollback_command}"]
     lines += [f"not shown: {problem}" for problem in found.problems]
     lines += [f"scheduled every day by {system}" for system in found.scheduled]
-    lines.append(f"remembered: {found.archived} tasks, {found.rejected} rejected edits")
+    lines.append(
+        f"remembered: {counted(found.archived, 'task')}, {counted(found.rejected, 'rejected edit')}"
+    )
     return "\n".join(lines)
 
 

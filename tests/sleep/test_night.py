@@ -210,7 +210,7 @@ async def test_a_limit_that_lets_nothing_be_learnt_keeps_the_sessions_for_the_ne
     state = load_state(home / ".skillopt-sleep").project(project)
     assert state.archive == []
     assert AGAIN in night.notes
-    assert "max_tokens_per_night is reached" in night.lessons[0].stopped
+    assert "the share of max_tokens_per_night" in night.lessons[0].stopped
     report = render_markdown(night)
     assert "limits." not in report
     assert "; could be practised: " in report
@@ -231,6 +231,12 @@ async def test_sessions_come_up_again_if_no_reply_of_the_optimizer_could_be_used
     )
     assert night.failed
     assert AGAIN in night.notes
+    told = [night.verdict, *night.notes, night.lessons[0].failed]
+    assert "no reply of the optimizer was usable" in night.verdict
+    assert "a more capable optimizer_model" in night.verdict
+    for foreign in ("doctor", "model.", "gradient.", "env."):
+        assert [text for text in told if foreign in text] == []
+    assert sum("no reply of the optimizer" in note for note in night.notes) == 0
     assert load_state(home / ".skillopt-sleep").project(project).archive == []
 
 
