@@ -59,11 +59,14 @@ class Waiting:
     def choice(self) -> list[str] | None:
         """The options with which `adopt` takes all of it that can be had; none: nothing can."""
         names = [file.target for file in self.files if file not in self.edited]
-        if not names:
-            return None
-        if not self.edited and all(name in PAIR for name in names):
-            return []
-        return [word for name in names for word in ("--skill", name)]
+        return choosing(names, every=not self.edited) if names else None
+
+
+def choosing(targets: Sequence[str], *, every: bool = True) -> list[str]:
+    """The options with which `adopt` takes these proposals; `every`: a night has no others."""
+    if every and all(name in PAIR for name in targets):
+        return []
+    return [word for name in targets for word in ("--skill", name)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from skillopt.app.costs import Estimate
 from skillopt.config.secrets import Secrets
 from skillopt.errors import Pending, SkilloptError
 from skillopt.store.files import json_bytes, write_atomic
-from skillopt_sleep.adoption import adopt, recovered
+from skillopt_sleep.adoption import adopt, choosing, recovered
 from skillopt_sleep.documents import Document
 from skillopt_sleep.evidence import as_json, diagnostics, evidence
 from skillopt_sleep.gathering import Gathered, Miner, gather
@@ -128,7 +128,9 @@ async def _practised(
     night = replace(night, notes=(*night.notes, *told))
     if plan.documents and has_models(settings, bench.models):
         night = await _learnt(night, plan, settings, project, place, bench, since)
-    night = replace(night, ended=bench.clock())
+    names = [lesson.target for lesson in night.lessons if lesson.accepted]
+    command = told_command(settings, "adopt", *choosing(names)) if names else ""
+    night = replace(night, ended=bench.clock(), adopt_command=command)
     return _staged(night, plan, place, home_of(settings))
 
 
@@ -262,7 +264,6 @@ def _begun(
         notes=_notes(settings, plan, bench),
         spent=plan.gathered.spent,
         simulated=bench.simulated,
-        adopt_command=told_command(settings, "adopt"),
     )
 
 
@@ -409,7 +410,13 @@ def _adopted(night: Night, settings: Settings, bench: Bench) -> Night:
         )
     except SkilloptError as error:  # edited meanwhile, for instance: it waits for the user
         return replace(night, notes=(*night.notes, f"not adopted: {error}"))
-    return replace(night, adopted=tuple(file.path for file in outcome.files))
+    if outcome.receipt is None:
+        return night
+    return replace(
+        night,
+        adopted=tuple(file.path for file in outcome.files),
+        rollback_command=told_command(settings, "rollback", outcome.receipt.name),
+    )
 
 
 def _remembered(state: State, project: ProjectState, night: Night, models: str) -> State:

@@ -57,6 +57,8 @@ class Night:
     """What a night would take, if this one was only looked at."""
     simulated: bool = False
     adopt_command: str = ""
+    rollback_command: str = ""
+    """It takes back what was adopted at once."""
 
     @property
     def accepted(self) -> bool:
@@ -131,8 +133,7 @@ def told(night: Night) -> list[Block]:
     if night.adopted:
         named = ", ".join(str(path) for path in night.adopted)
         blocks.append(Paragraph(f"Adopted: {named}. To take it back:"))
-        undo = night.adopt_command.replace(" adopt ", " rollback ", 1)
-        blocks.append(Verbatim(undo, "sh"))
+        blocks.append(Verbatim(night.rollback_command, "sh"))
     elif night.accepted and night.adopt_command:
         blocks += [Paragraph("To adopt it:"), Verbatim(night.adopt_command, "sh")]
     blocks += _seen(night)

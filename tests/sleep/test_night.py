@@ -60,6 +60,7 @@ async def test_a_night_learns_stages_and_adopts_only_what_got_better(tmp_path: P
     document = Document.parse((project / SKILL).read_bytes())
     assert document.learned == skill.after
     assert night.adopted == (project / SKILL,)
+    assert night.rollback_command.startswith("skillopt-sleep rollback 2")
     assert night.staging is not None
     assert {
         *("manifest.json", "report.md", "report.html", "report.json"),
@@ -401,6 +402,7 @@ async def test_each_skill_learns_from_its_own_tasks_and_one_that_fails_harms_no_
     assert learnt.path not in night.adopted
     (waiting,) = pending(settings)
     assert "forms" in [file.target for file in waiting.files]
+    assert "--skill forms" in night.adopt_command
 
 
 _SCRIPT = """
