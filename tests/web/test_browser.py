@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Generator
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support_web import Site, dashboard, stage, write_story
+from support_web import Site, dashboard, stage, until, write_story
 
 from skillopt.api import write_report
 from skillopt.store.lock import RunLock
@@ -158,6 +159,7 @@ def test_a_simulated_run_is_launched_watched_stopped_resumed_and_looked_at(
     page.click("button:has-text('Where from')")
     page.wait_for_selector(".bl.learnt")
     visitor.shot("skill")
+    every_line_tells_its_own_evidence(site, page)
     page.click(".tabs a:has-text('Items')")
     page.click(".chip:has-text('fixed')")
     page.click(".heat .cell.pass >> nth=0")
@@ -184,13 +186,40 @@ def test_a_simulated_run_is_launched_watched_stopped_resumed_and_looked_at(
     page.click("button:has-text('Measure and take over')")
     page.wait_for_selector(".step-row:has-text('review')")
     page.wait_for_selector(".strip >> text=the final test was of the skills before")
+    page.wait_for_selector(".toast:has-text('Recorded.')")
+    page.click(".tabs a:has-text('Overview')")
+    drawn(page)
+    assert page.locator(".toast").count() == 0
+    page.wait_for_selector(".score-chart .annotation-text:has-text('current')")
+    tested = page.locator(".score-chart .annotation-text:has-text('test')")
+    assert tested.count() == 0  # what stands there is of val
     visitor.shot("untested")
     page.click("button:has-text('Test on 60 items')")
     page.wait_for_selector(".claim:has-text('60 test items')")
+    tested.wait_for()
     page.click(".tabs a:has-text('Skill')")
     page.select_option(".bar select", "last")
     page.wait_for_selector("text=Read it twice.")
     visitor.leave()
+
+
+def every_line_tells_its_own_evidence(site: Site, page: Any) -> None:
+    """What stands beside a line, or above it, is the evidence of that line, and opens by a key."""
+    lines = site.get(f"runs/{site.run('from-page')}/skill", name="best")["blame"]["lines"]
+    shown = page.locator(".bl .by").all_inner_texts()
+    said, several = "", 0
+    for line, text in zip(lines, shown, strict=True):
+        if (origin := line["origin"]) is None or not (origin["failures"] + origin["successes"]):
+            assert not text
+            continue
+        tasks = len(origin["failures"] + origin["successes"])
+        said = text or said
+        several += bool(text)
+        assert said == f"{', '.join(origin['by'])} {tasks} task{'s' * (tasks != 1)}"
+    assert several > 1
+    page.focus(".bl .link >> nth=0")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".bl-more .task")
 
 
 def test_what_a_record_says_is_shown_as_text_and_never_run(site: Site, chromium: Any) -> None:
@@ -426,4 +455,189 @@ def test_the_tab_that_is_open_is_in_view_on_a_phone(site: Site, chromium: Any) -
     page.wait_for_selector(".tabs .here")
     place = page.locator(".tabs .here").bounding_box()
     assert place["x"] + place["width"] <= 390
+    visitor.leave()
+
+
+def test_a_setting_that_is_taken_back_is_shown_as_the_configuration_has_it(
+    root: Path, site: Site, chromium: Any
+) -> None:
+    base = root / "own.yaml"
+    base.write_text("train: {num_epochs: 7}\nenv: {name: custom}\n", encoding="utf-8")
+    config = next(each for each in site.get("configs")["configs"] if "own.yaml" in each["path"])
+    visitor = Visitor(site, chromium)
+    page = visitor.open(f"/launch?as=config&config={config['id']}")
+    field = "[id='key-train.num_epochs']"
+    page.wait_for_selector(field)
+    assert page.input_value(field) == "7"
+    page.fill(field, "9")
+    page.wait_for_selector("text=Changed here: train.num_epochs=9")
+    page.click("[aria-label='Undo train.num_epochs']")
+    page.wait_for_selector("text=Nothing is changed here yet.")
+    assert page.input_value(field) == "7"
+    visitor.leave()
+
+
+def test_numbers_are_rounded_as_in_a_report(site: Site, chromium: Any) -> None:
+    numbers = [number / 1000 for number in range(1001)]
+    visitor = Visitor(site, chromium)
+    page = visitor.open("/")
+    shown = page.evaluate(
+        "async (numbers) => { const { score } = await import('/static/dom.js');"
+        " return numbers.map(score); }",
+        numbers,
+    )
+    assert shown == [f"{number:.2f}" for number in numbers]
+    visitor.leave()
+
+
+def test_a_run_that_is_removed_leaves_no_promise_on_its_page(
+    root: Path, site: Site, chromium: Any
+) -> None:
+    folder = Path(shutil.copytree(root / "story", root / "removed"))
+    visitor = Visitor(site, chromium)
+    page = visitor.open(f"/run/{site.run('removed')}")
+    drawn(page)
+    shutil.rmtree(folder)
+    page.wait_for_selector("h2:has-text('This run is no longer there')")
+    assert "Resume" not in page.inner_text("main")
+    page.click("main a:has-text('All runs')")
+    page.wait_for_selector(".run-row:has-text('story')")
+    visitor.leave()
+
+
+def test_a_run_that_did_not_begin_says_why_once_and_is_tried_again_or_changed(
+    site: Site, chromium: Any
+) -> None:
+    settings = {"env.name": "custom", "env.data_path": "nowhere.csv", "model.backend": "local"}
+    told = site.post("launch", {"kind": "config", "name": "lost", "settings": settings})
+    visitor = Visitor(site, chromium)
+    page = visitor.open(f"/run/{told.json['id']}")
+    page.wait_for_selector(".strip:has-text('nowhere.csv')")
+    assert page.inner_text(".run-head").count("nowhere.csv") == 1
+    visitor.shot("lost")
+    page.click("button:has-text('Try again')")
+    page.wait_for_selector(".output:has-text('nowhere.csv')")
+    page.click("a:has-text('Change settings')")
+    page.wait_for_selector("[id='key-env.data_path']")
+    assert page.input_value("[id='key-env.data_path']") == "nowhere.csv"
+    visitor.leave()
+
+
+def test_a_comparison_of_nothing_says_how_to_choose(site: Site, chromium: Any) -> None:
+    visitor = Visitor(site, chromium)
+    page = visitor.open("/compare")
+    page.wait_for_selector("text=Mark two or more in the list of runs")
+    visitor.leave()
+
+
+def test_simulated_runs_are_marked_at_every_width(
+    root: Path, tmp_path: Path, chromium: Any
+) -> None:
+    folder = Path(shutil.copytree(root / "story", tmp_path / "made-up"))
+    settings = {"env.name": "custom", "target_model": "simulated-target", "optimizer_model": "o"}
+    (folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+    with dashboard(tmp_path) as site:
+        site.run("made-up")
+        for size in SIZES:
+            visitor = Visitor(site, chromium, size=size)
+            page = visitor.open("/")
+            mark = page.locator(".run-row:has-text('made-up') .c-status small")
+            mark.wait_for()
+            assert mark.inner_text() == "simulated"
+            assert mark.evaluate("node => node.scrollWidth <= node.clientWidth"), size
+            visitor.leave()
+
+
+def in_view(page: Any, wanted: str) -> bool:
+    place = page.locator(wanted).first.bounding_box()
+    return 0 <= place["y"] and place["y"] + place["height"] <= SIZES["phone"][1]
+
+
+def test_what_is_opened_on_a_phone_comes_into_view(site: Site, chromium: Any) -> None:
+    run = site.run("story")
+    visitor = Visitor(site, chromium, size="phone")
+    for path, click, wanted in (
+        (f"/run/{run}/steps", ".step-row >> nth=1", ".step-detail h2"),
+        (f"/run/{run}/steps/2", "", ".step-detail h2"),
+        (f"/run/{run}/items/v1", "", ".attempt h2"),
+    ):
+        page = visitor.open(path)
+        if click:
+            page.click(click)
+        page.wait_for_selector(wanted)
+        until(lambda wanted=wanted: in_view(page, wanted) or None)
+    visitor.leave()
+
+
+def test_tabs_stay_where_they_are_when_another_one_is_opened(site: Site, chromium: Any) -> None:
+    visitor = Visitor(site, chromium)
+    page = visitor.open(f"/run/{site.run('story')}")
+    places = "[...document.querySelectorAll('.tabs a')].map(tab => tab.getBoundingClientRect().x)"
+    page.wait_for_selector(".tabs a.here")
+    before = page.evaluate(places)
+    page.click(".tabs a:has-text('Review')")
+    page.wait_for_selector(".tabs a.here:has-text('Review')")
+    assert page.evaluate(places) == before
+    visitor.leave()
+
+
+def test_a_message_goes_when_something_else_is_opened(site: Site, chromium: Any) -> None:
+    visitor = Visitor(site, chromium)
+    page = visitor.open("/launch?as=simulated")
+    page.fill("#run-name", "story")
+    page.click(".launch-form .button.primary")
+    page.wait_for_selector(".toast.bad:has-text('exists already')")
+    assert "409" in visitor.problems.pop()
+    page.click("a.brand")
+    page.wait_for_selector(".run-row")
+    assert page.locator(".toast").count() == 0
+    visitor.leave()
+
+
+def test_a_new_run_begins_alike_from_a_link_and_from_its_address(site: Site, chromium: Any) -> None:
+    visitor = Visitor(site, chromium)
+    page = visitor.open("/launch")
+    first = page.wait_for_selector(".way.on strong").inner_text()
+    page.click("a.brand")
+    page.wait_for_selector(".run-row")
+    page.click("a:has-text('New run')")
+    assert page.wait_for_selector(".way.on strong").inner_text() == first
+    visitor.leave()
+
+
+def test_settings_that_are_no_defaults_come_first(site: Site, chromium: Any) -> None:
+    visitor = Visitor(site, chromium)
+    page = visitor.open(f"/run/{site.run('story')}/settings")
+    page.wait_for_selector(".settings-list")
+    first = page.locator(".settings-section >> nth=0")
+    assert "model.target" in first.inner_text()
+    assert not page.is_visible("text=train.num_epochs")
+    page.fill(".tab-body input[type=search]", "num_epochs")
+    page.wait_for_selector("dt:has-text('train.num_epochs')")
+    visitor.leave()
+
+
+def test_the_name_of_a_reviewer_is_kept_in_the_browser(site: Site, chromium: Any) -> None:
+    run = site.run("story")
+    visitor = Visitor(site, chromium)
+    page = visitor.open(f"/run/{run}/review")
+    page.fill(".decide input[autocomplete=name]", "Ann")
+    page.keyboard.press("Tab")
+    page.reload()
+    page.wait_for_selector(".decide")
+    assert page.input_value(".decide input[autocomplete=name]") == "Ann"
+    visitor.leave()
+
+
+def test_items_whose_names_begin_alike_are_told_apart(site: Site, chromium: Any) -> None:
+    visitor = Visitor(site, chromium)
+    page = visitor.open("/")
+    names = [f"{'a-long-beginning-' * 4}{number}" for number in range(3)]
+    shown = page.evaluate(
+        "async (names) => { const { middle } = await import('/static/dom.js');"
+        " return names.map((name) => middle(name, 24)); }",
+        names,
+    )
+    assert len({*shown}) == len(names)
+    assert max(map(len, shown)) <= 24
     visitor.leave()
