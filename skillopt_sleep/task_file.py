@@ -255,7 +255,9 @@ def _told(error: Mapping[str, Any]) -> tuple[Sequence[str | int], str]:
         fields = [field for model in known for field in model.model_fields]
         near = did_you_mean(name, fields)
         return place, f"unknown field{near and '; ' + near}"
-    if place[-1] in ("str", "int"):  # one of the types that it may have
+    if error["type"] == "model_type":
+        return place, "should be an object: names with values"
+    if place[-1:] in (("str",), ("int",)):  # one of the types that it may have
         return place[:-1], "should be a text or a whole number"
     told = str(error["msg"]).replace("Input should", "should")
     return place, "is missing" if error["type"] == "missing" else told

@@ -114,7 +114,7 @@ def test_a_night_without_a_model_and_sessions_is_done_at_once(sleep: Shell, tmp_
         ("max_taks: 3", "unknown setting 'max_taks'; did you mean 'max_tasks'?"),
         ("val_fraction: 0.7\ntest_fraction: 0.4", "together must be below 1"),
         ("max_tasks: many", "max_tasks"),
-        ("- a list", "settings are keys with values"),
+        ("- a list", "settings are names with values"),
         ("1: 2", "unknown setting '1'"),
         ("on: 2", "unknown setting 'True'"),
         ("max_tasks: true", "max_tasks: should be a number, not true"),

@@ -127,7 +127,7 @@ def test_other_errors_name_the_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is not JSON"):
         read_tasks(tmp_path / "t.json")
     (tmp_path / "t.json").write_text("[]", encoding="utf-8")
-    with pytest.raises(DataError, match="the file: Input should be"):
+    with pytest.raises(DataError, match="the file: should be an object"):
         read_tasks(tmp_path / "t.json")
 
 
