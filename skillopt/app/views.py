@@ -356,7 +356,7 @@ class RunViews:
 
     def _nothing_better(self) -> str:
         if not self.tally.candidates:
-            return "unknown: no candidate is measured yet"
+            return "no candidate is measured yet"
         tried = count(self.tally.candidates, "candidate")
         return f"no gain: of {tried}, none became best, so the best skill is the initial one"
 

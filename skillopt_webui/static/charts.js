@@ -59,10 +59,10 @@ export function numbered(steps, most) {
   return { tickvals: [0, ...kept.map((step) => step.position)], ticktext: ["0", ...kept.map((step) => String(step.step))] };
 }
 
-// The same, and what is no step by its kind where there is room for all.
-function ticks(steps, most) {
+// The same, and what is no step by its kind where each has as many pixels as a word needs.
+function ticks(steps, most, room) {
   const { tickvals, ticktext } = numbered(steps, most);
-  const others = steps.length <= most ? steps.filter((step) => SHORT[step.kind]) : [];
+  const others = room >= 40 ? steps.filter((step) => SHORT[step.kind]) : [];
   return { tickvals: [...tickvals, ...others.map((step) => step.position)], ticktext: ["start", ...ticktext.slice(1), ...others.map((step) => SHORT[step.kind])] };
 }
 
@@ -94,7 +94,8 @@ export class ScoreChart {
     const held = (values) => (values.length ? [...values, values.at(-1)] : values);
     const line = { shape: "hv" };
     const mobile = this.box.clientWidth < 520;
-    const apart = (this.box.clientWidth - 130) / Math.max(1, end) >= 15;
+    const room = (this.box.clientWidth - 130) / Math.max(1, end);
+    const apart = room >= 15;
     const most = end + Math.max(0.8, end * 0.012);
     const traces = [
       { x: wide, y: held(moves.map((step) => step.current.high)), mode: "lines", line: { ...line, width: 0 }, hoverinfo: "skip" },
@@ -164,7 +165,7 @@ export class ScoreChart {
     labels.push({ x: 0, xref: "paper", xanchor: "left", xshift: -36, y: 1, yref: "paper", yanchor: "bottom", yshift: 4, text: `${plain(head.metric || "")} score on ${n} val items; band: 95 % interval`, showarrow: false, font: { size: 12, color: colours.muted } });
     if (allowed.length) labels.push({ x: 1, xref: "paper", xanchor: "left", xshift: 6, y: allowed.at(-1).budget, yref: "y3", yanchor: "middle", text: mobile ? "edits" : "edits allowed", showarrow: false, font: { size: 12, color: colours.muted } });
     if (steps.length > 1) labels.push({ x: 1, xref: "paper", xanchor: "left", xshift: 6, y: 0, yref: "paper", yanchor: "top", yshift: -7, text: "step", showarrow: false, font: { size: 12, color: colours.muted } });
-    const marks = ticks(steps, mobile ? 5 : 12);
+    const marks = ticks(steps, mobile ? 5 : 12, room);
     const figure = layout(colours, {
       margin: { l: 38, r: 92, t: 26, b: 24 },
       xaxis: axis(colours, { ...marks, tickmode: "array", range: [-0.4, most], showgrid: false, anchor: steps.length > 1 ? "y2" : "y" }),

@@ -176,7 +176,7 @@ REFUSED = replace(ACCEPTED, action="reject", new_best=False)
 @pytest.mark.parametrize(
     ("events", "words"),
     [
-        ([], "unknown: no candidate is measured yet"),
+        ([], "no candidate is measured yet"),
         (
             [edited(1, REFUSED)],
             "no gain: of 1 candidate, none became best, so the best skill is the initial one",

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 from collections.abc import Generator
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -550,7 +551,7 @@ def test_simulated_runs_are_marked_at_every_width(
 
 def in_view(page: Any, wanted: str) -> bool:
     place = page.locator(wanted).first.bounding_box()
-    return 0 <= place["y"] and place["y"] + place["height"] <= SIZES["phone"][1]
+    return place["y"] >= 0 and place["y"] + place["height"] <= SIZES["phone"][1]
 
 
 def test_what_is_opened_on_a_phone_comes_into_view(site: Site, chromium: Any) -> None:
@@ -565,7 +566,7 @@ def test_what_is_opened_on_a_phone_comes_into_view(site: Site, chromium: Any) ->
         if click:
             page.click(click)
         page.wait_for_selector(wanted)
-        until(lambda wanted=wanted: in_view(page, wanted) or None)
+        until(partial(in_view, page, wanted))
     visitor.leave()
 
 
