@@ -114,7 +114,7 @@ export function page(app, main) {
     if (view.dead || state.way !== "config") return;
     const name = nameField(fresh("run"));
     const pick = h("select", { id: "config", onchange: () => { state.config = pick.value; app.setQuery({ config: pick.value }); state.settings = {}; keys(); } }, h("option", { value: "" }, "the defaults"), found.configs.map((config) => h("option", { value: config.id, selected: config.id === state.config }, config.path)));
-    const search = h("input", { type: "search", id: "find", placeholder: "Find a setting: epochs, gate, limit", ariaLabel: "Find a setting", oninput: () => drawKeys() });
+    const search = h("input", { type: "search", id: "find", placeholder: "Find a setting, e.g. epochs", ariaLabel: "Find a setting", oninput: () => drawKeys() });
     const list = h("div", { class: "keys" });
     const problems = h("div", { role: "alert" });
     const resolved = h("pre", { class: "output", tabIndex: 0 });

@@ -113,7 +113,7 @@ export function compare(app, main) {
         ? h("tr", {}, h("th", { scope: "row" }, run.name), h("td", { colSpan: 7, class: "problem" }, run.problem))
         : h("tr", {}, h("th", { scope: "row" }, h("a", { href: `/run/${run.id}` }, title(app, run)), run.head.simulated ? h("span", { class: "tag" }, "simulated") : null),
           h("td", { class: "right" }, interval(run.head.claim.after)),
-          h("td", { class: "right num" }, run.head.claim.gain === null ? h("span", { class: "soft" }, run.head.claim.sentence) : [signed(run.head.claim.gain), h("span", { class: "soft" }, ` [${signed(run.head.claim.low)}, ${signed(run.head.claim.high)}]`, run.head.claim.conclusive ? "" : " not conclusive")]),
+          h("td", { class: "right num" }, run.head.claim.gain === null ? h("span", { class: "soft", title: run.head.claim.sentence }, run.head.claim.sentence.split(":")[0]) : [signed(run.head.claim.gain), h("span", { class: "soft" }, ` [${signed(run.head.claim.low)}, ${signed(run.head.claim.high)}]`, run.head.claim.conclusive ? "" : " not conclusive")]),
           h("td", { class: "right num" }, `${run.head.claim.split}, ${run.head.claim.n}`),
           h("td", { class: "right num" }, count(run.total.calls)),
           h("td", { class: "right num" }, short(run.total.input + run.total.output)),
@@ -121,7 +121,7 @@ export function compare(app, main) {
           h("td", { class: "right num" }, `${short(run.tokens)} tokens`))))));
     const pair = h("div", {});
     fill(body, chart, table, known.length > 1 ? [h("h2", {}, "How the best skills differ"), pair] : null);
-    if (known.length) lines(chart, known.map((run) => ({ name: title(app, run), x: run.steps.map((step) => step.position), y: run.steps.map((step) => step.best.mean), low: run.steps.map((step) => step.best.low), high: run.steps.map((step) => step.best.high) })), { x: "steps, epochs, reviews", y: `best score on val (n ${[...new Set(known.map((run) => run.steps[0].best.n))].join(", ")})`, range: [0, 1.03], room: 150 }).catch(() => {});
+    if (known.length) lines(chart, known.map((run) => ({ name: title(app, run), x: run.steps.map((step) => step.position), y: run.steps.map((step) => step.best.mean), low: run.steps.map((step) => step.best.low), high: run.steps.map((step) => step.best.high) })), { x: "step or epoch", y: `best score on val (n ${[...new Set(known.map((run) => run.steps[0].best.n))].join(", ")})`, range: [0, 1.03], room: 150 }).catch(() => {});
     if (known.length > 1) {
       const picks = [0, 1].map((index) => h("select", { ariaLabel: index ? "New skill" : "Old skill", onchange: differ }, known.map((run, place) => h("option", { value: String(place), selected: place === index }, title(app, run)))));
       const shown = h("div", {});
