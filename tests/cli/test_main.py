@@ -120,7 +120,7 @@ class Env:
     prompts = None
 
     def __init__(self, settings, splits):
-        raise RuntimeError("boom with sk-abcdefghijkl")
+        raise RuntimeError("boom with sk-abc123def456")
 """
 
 
@@ -148,7 +148,7 @@ def test_an_error_of_a_part_is_short_and_its_traceback_is_for_debugging(
 
 
 def test_an_unexpected_error_is_a_bug_to_report(capsys: pytest.CaptureFixture[str]) -> None:
-    assert explain(RuntimeError("boom with sk-abcdefghijkl"), Session()) == 1
+    assert explain(RuntimeError("boom with sk-abc123def456"), Session()) == 1
     told = capsys.readouterr().err
     assert told.startswith("error: unexpected RuntimeError: boom with [redacted]\n")
     assert "This is a bug in skillopt; please report it." in told
