@@ -257,6 +257,7 @@ _DIGIT: Final = re.compile(r"[0-9]")
 _LONG_WORD: Final = 16
 _PARTS: Final = re.compile(r"[^A-Za-z0-9]+")
 _SHORT_PART: Final = 8
+_DATE: Final = re.compile(r"[0-9]{8}")
 _LONG_PART: Final = 16
 _NAMES_VARIABLE: Final = re.compile(r"(?i)api[-_]?key[-_]?env\Z")
 _SECRET_NAME: Final = re.compile(
@@ -282,7 +283,7 @@ def _without_secrets(text: str) -> str:
 def _is_random(token: str) -> bool:
     """Whether what begins as a key does goes on as one, and not as words: `sk-learn-tutorial`."""
     return any(
-        len(part) >= _LONG_PART or (_DIGIT.search(part) and not part.isdigit())
+        len(part) >= _LONG_PART or (_DIGIT.search(part) and not _DATE.fullmatch(part))
         for part in _PARTS.split(token)
         if len(part) >= _SHORT_PART
     )
