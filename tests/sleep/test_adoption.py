@@ -18,13 +18,20 @@ import pytest
 from sleep.support_adoption import EVENING, StoppingDisk, night, proposals, settings_in, tree
 
 from skillopt.errors import SkilloptError, StoreError
-from skillopt_sleep.adoption import Only, adopt, pending, rollback
+from skillopt_sleep.adoption import Only, Outcome, adopt, pending, rollback
 from skillopt_sleep.documents import Document
 from skillopt_sleep.errors import NothingToAdopt, RefusedChange
 from skillopt_sleep.settings import Settings, home_of
 from skillopt_sleep.staging import digest, make_known, read_night, stage
 from skillopt_sleep.targets import check_allowed
-from skillopt_sleep.transaction import Recovery, one_at_a_time, receipts, records_of, recover
+from skillopt_sleep.transaction import (
+    Receipt,
+    Recovery,
+    one_at_a_time,
+    receipts,
+    records_of,
+    recover,
+)
 from skillopt_sleep.values import ProposedFile
 
 SUPPORT = Path(__file__).parent / "support_adoption.py"
@@ -42,6 +49,11 @@ def settings(tmp_path: Path) -> Settings:
 
 def recovered(settings: Settings) -> list[Recovery]:
     return recover(records_of(settings), lambda path: check_allowed(settings, path))
+
+
+def receipt_of(outcome: Outcome) -> Receipt:
+    assert outcome.receipt is not None
+    return outcome.receipt
 
 
 def rules(settings: Settings) -> list[str]:
@@ -64,13 +76,13 @@ def test_a_night_is_adopted_and_taken_back_to_the_last_byte(settings: Settings) 
     assert done.waiting == ()
     adopted = tree(settings.project)
     memory.chmod(0o600)
-    assert rollback(settings).receipt.undoes == done.receipt.name
+    assert receipt_of(rollback(settings)).undoes == receipt_of(done).name
     assert tree(settings.project) == before
     assert adopted != before
     with pytest.raises(NothingToAdopt, match="nothing was adopted"):
         rollback(settings)
     with pytest.raises(NothingToAdopt, match="taken back already"):
-        rollback(settings, done.receipt.name)
+        rollback(settings, receipt_of(done).name)
     assert pending(settings) == []
 
 
@@ -162,7 +174,7 @@ def test_a_rejected_night_hides_no_accepted_one(settings: Settings) -> None:
     assert read_night(rejected).files == ()
     assert not list(rejected.glob("proposed*"))
     assert [waiting.night.folder for waiting in pending(settings)] == [accepted]
-    assert adopt(settings).receipt.night == accepted.name
+    assert receipt_of(adopt(settings)).night == accepted.name
     with pytest.raises(NothingToAdopt, match="no night waits"):
         adopt(settings)
     with pytest.raises(NothingToAdopt, match="proposes nothing"):
@@ -323,10 +335,10 @@ def test_a_night_of_several_skills_is_adopted_in_parts(settings: Settings) -> No
         adopt(settings)
     with pytest.raises(RefusedChange, match="did you mean 'lint'"):
         adopt(settings, targets=["lnt"])
-    assert [file.target for file in adopt(settings, targets=["lint"]).receipt.files] == ["lint"]
+    assert [file.target for file in adopt(settings, targets=["lint"]).files] == ["lint"]
     (waiting,) = pending(settings)
     assert [file.target for file in waiting.files] == ["skill", "memory", "http"]
-    assert [file.target for file in adopt(settings, targets=Only.SKILLS).receipt.files] == ["http"]
+    assert [file.target for file in adopt(settings, targets=Only.SKILLS).files] == ["http"]
     with pytest.raises(NothingToAdopt, match="nothing for the skills of their own"):
         adopt(settings, targets=Only.SKILLS)
     adopt(settings, targets=Only.PAIR)
