@@ -221,7 +221,7 @@ def test_an_error_names_a_row_from_python_by_its_place(tmp_path: Path) -> None:
         skillopt.evaluate("Double it.", rows=VAL, scorer=scorer, target=pupil, out=tmp_path)
 
 
-def test_a_split_cannot_be_named_beside_rows(tmp_path: Path) -> None:
+def test_a_split_that_does_not_exist_is_refused_also_beside_rows(tmp_path: Path) -> None:
     for work in (skillopt.evaluate, skillopt.transfer):
         with pytest.raises(ConfigError, match="leave out split='tset'"):
             work("Double it.", rows=VAL, target=pupil, out=tmp_path, split="tset")
