@@ -93,7 +93,7 @@ async def test_searchqa_trains_two_steps_with_the_file_of_the_original(
         )
     assert done.code == 0, done.err
     assert len(json.loads((tmp_path / "run" / "history.json").read_text(encoding="utf-8"))) == 2
-    assert "train.train_size is 400, but the train split has 16 items; all 16 are used" in done.err
+    assert "train.train_size is 400, but the train split has 16 items; all are used" in done.err
 
 
 @pytest.mark.parametrize(

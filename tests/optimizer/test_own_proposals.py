@@ -45,7 +45,7 @@ def items(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-async def trained(items: Path, seed: int, *proposers: str) -> Result:
+async def trained(items: Path, seed: int, *proposers: str, epochs: int = 1) -> Result:
     settings = {
         "env.name": "searchqa",
         "env.split_mode": "split_dir",
@@ -54,6 +54,7 @@ async def trained(items: Path, seed: int, *proposers: str) -> Result:
         "model.target": MODEL,
         "gradient.proposer": list(proposers),
         "train.seed": seed,
+        "train.num_epochs": epochs,
     }
     return await train_async(
         skill=DRAFT, out=items.parent / "run", settings=settings, progress=False
@@ -71,7 +72,9 @@ async def test_a_neutral_draft_gets_good_by_the_proposals_of_the_model_itself(
 
 
 @pytest.mark.parametrize("seed", [1], ids="1.5b-seed{}".format)
-async def test_it_gets_better_with_rules_that_the_answers_show(items: Path, seed: int) -> None:
-    result = await trained(items, seed, "instruct", "patterns")
+async def test_it_gets_better_with_rules_that_the_answers_show_and_a_second_look(
+    items: Path, seed: int
+) -> None:
+    result = await trained(items, seed, "instruct", "patterns", epochs=2)
     assert result.test_score is not None
     assert result.test_score >= 0.9, result.best_skill
