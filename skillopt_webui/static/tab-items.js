@@ -12,7 +12,7 @@ export function open(page, body, rest) {
   const tools = h("div", { class: "bar" });
   const head = h("div", { class: "heat-head", ariaHidden: "true" });
   const grid = h("div", { class: "heat", role: "grid", ariaLabel: "Outcome of each task with each skill", tabIndex: 0 });
-  const legend = h("p", { class: "legend soft" }, ["1", "0", "~", "x", "!", "."].map((sign) => h("span", {}, h("span", { class: `cell ${CELLS[sign][0]}`, ariaHidden: "true" }, CELLS[sign][1]), ` ${CELLS[sign][2]} `)), h("span", {}, h("span", { class: "cell flip", ariaHidden: "true" }, "\u00a0"), " other than with the skill before"));
+  const legend = h("p", { class: "legend soft" }, ["1", "0", "~", "x", "!", "."].map((sign) => h("span", {}, h("span", { class: `cell ${CELLS[sign][0]}`, ariaHidden: "true" }, CELLS[sign][1]), ` ${CELLS[sign][2]} `)), h("span", {}, h("span", { class: "cell flip", ariaHidden: "true" }, "\u00a0"), " other than with the skill before"), h("span", {}, "Choose a cell to see the attempt."));
   const side = h("section", { class: "attempt panel", hidden: true, ariaLabel: "Attempts" });
   const left = h("div", { class: "heat-side" }, head, grid, legend);
   fill(body, tools, chips, h("div", { class: "items-grid" }, left, side));

@@ -62,7 +62,7 @@ def test_one_folder_is_a_marketplace_of_three_programs(
 @pytest.mark.parametrize(
     ("program", "arguments", "expected"),
     [
-        ("codex", ("mcp", "list"), "skillopt_sleep mcp"),
+        ("codex", ("mcp", "list"), "/skillopt-sleep  mcp "),
         ("copilot", ("mcp", "list"), "skillopt-sleep"),
         ("copilot", ("skill", "list"), "nightly-learning"),
         ("gemini", ("extensions", "list"), "nightly-learning"),
