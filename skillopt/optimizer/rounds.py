@@ -27,7 +27,7 @@ PER_TASK = 3
 """Attempts that a failed task takes in a round, at most as a rule: until an edit has credit."""
 
 
-class Purse(Protocol):
+class RemainingBudget(Protocol):
     """What a run may still spend."""
 
     def keeping(self, usage: Usage, /) -> AbstractContextManager[None]:
@@ -43,7 +43,7 @@ class Purse(Protocol):
 class Reserve:
     """What rounds must leave of a limited budget: so many attempts, for the gate."""
 
-    purse: Purse
+    budget: RemainingBudget
     attempts: int
 
     @contextmanager
@@ -54,8 +54,8 @@ class Reserve:
         """
         usages = [rollout.trajectory.usage for rollout in made if rollout.trajectory]
         spent, count = sum(usages, Usage()), max(1, len(usages))
-        with self.purse.keeping(_share(spent, self.attempts / count)):
-            room = self.purse.room(_share(spent, PER_TASK / count))
+        with self.budget.keeping(_share(spent, self.attempts / count)):
+            room = self.budget.room(_share(spent, PER_TASK / count))
             yield room
 
 

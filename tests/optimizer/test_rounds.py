@@ -42,7 +42,7 @@ class Batch:
             yield rollout(SKILL, task)
 
 
-class Purse:
+class CountingBudget:
     """Allows so many attempts beside what is kept."""
 
     def __init__(self, calls: int) -> None:
@@ -104,12 +104,12 @@ async def drafted(
     proposer: Proposer,
     rounds: int,
     budget: int | None = None,
-    purse: Purse | None = None,
+    limited: CountingBudget | None = None,
     select: Selector | None = None,
 ) -> Draft:
     async def attempt(skill: Skill, tasks: Sequence[str], replicate: int = 0) -> list[Rollout]:
-        if purse:
-            purse.pay(len(tasks))
+        if limited:
+            limited.pay(len(tasks))
         return [rollout(skill, task) for task in tasks]
 
     sink = EventSink(MemoryLog(), Seen())
@@ -119,7 +119,7 @@ async def drafted(
         select=select or Everything(),
         update=Patch(sink=sink),
     )
-    reserve = Reserve(purse, 4) if purse else None
+    reserve = Reserve(limited, 4) if limited else None
     optimizer = Rounds(pipeline=pipeline, attempt=attempt, most=rounds, reserve=reserve)
     return await optimizer.propose(SKILL, [Batch()], Memory(), budget=budget)
 
@@ -160,9 +160,9 @@ class Tries(Everything):
 
 
 async def test_what_the_selector_has_tried_is_not_attempted_again_and_is_told() -> None:
-    proposer, purse = Proposer(), Purse(99)
-    draft = await drafted(proposer, rounds=2, purse=purse, select=Tries())
-    assert purse.calls == 99 - 2, "two and three"
+    proposer, limited = Proposer(), CountingBudget(99)
+    draft = await drafted(proposer, rounds=2, limited=limited, select=Tries())
+    assert limited.calls == 99 - 2, "two and three"
     assert proposer.seen[1] == ["two", "three", "solved"]
     assert draft.repaired == ("one",)
     solved = Memory(solved=frozenset(("solved",)))
@@ -183,13 +183,13 @@ async def _nothing(skill: Skill, tasks: Sequence[str], replicate: int = 0) -> li
 
 async def test_rounds_work_on_as_many_tasks_as_the_budget_allows_beside_the_gate() -> None:
     proposer = Proposer()
-    draft = await drafted(proposer, rounds=3, purse=Purse(4 + 2 * PER_TASK))
+    draft = await drafted(proposer, rounds=3, limited=CountingBudget(4 + 2 * PER_TASK))
     assert proposer.seen[0] == ["one", "two"]
     assert draft.leading.skill is not None
 
 
 async def test_the_first_round_leaves_what_the_gate_needs_too() -> None:
-    purse, kept = Purse(100), list[int]()
+    limited, kept = CountingBudget(100), list[int]()
 
     class Watching(Everything):
         async def __call__(
@@ -201,10 +201,10 @@ async def test_the_first_round_leaves_what_the_gate_needs_too() -> None:
             budget: int | None,
             evidence: Evidence,
         ) -> Selection:
-            kept.append(purse.kept)
+            kept.append(limited.kept)
             return await super().__call__(skill, merged, memory, budget=budget, evidence=evidence)
 
-    await drafted(Proposer(), 2, purse=purse, select=Watching())
+    await drafted(Proposer(), 2, limited=limited, select=Watching())
     assert kept[0] == kept[1] > 0
 
 
@@ -219,14 +219,14 @@ async def test_a_round_that_would_take_what_the_gate_needs_is_given_up() -> None
             budget: int | None,
             evidence: Evidence,
         ) -> Selection:
-            purse.pay(6)
+            limited.pay(6)
             return await super().__call__(skill, merged, memory, budget=budget, evidence=evidence)
 
-    purse = Purse(6 + 2 * PER_TASK)
-    draft = await drafted(Proposer(), rounds=3, purse=purse, select=Costly())
+    limited = CountingBudget(6 + 2 * PER_TASK)
+    draft = await drafted(Proposer(), rounds=3, limited=limited, select=Costly())
     assert draft.leading.skill is not None
     assert [task for task in TASKS if passes(draft.leading.skill, task)] == ["one"]
-    assert purse.calls >= 4
+    assert limited.calls >= 4
 
 
 async def test_rounds_end_when_nothing_is_left_or_nothing_comes() -> None:
