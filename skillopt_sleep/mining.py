@@ -128,7 +128,7 @@ def task_of(group: Sequence[Ask], settings: Settings) -> MinedTask:
     )
     first = latest.session
     return MinedTask(
-        id=task_id("task", first.project, latest.intent),
+        id=task_id("task", first.project, latest.intent, settings),
         project=first.project,
         intent=latest.intent[:_INTENT_CHARS],
         context=latest.context,
@@ -143,9 +143,15 @@ def task_of(group: Sequence[Ask], settings: Settings) -> MinedTask:
     )
 
 
-def task_id(kind: str, project: Path, intent: str) -> str:
-    """The same for the same task on another day: numbers in its text do not matter."""
-    return f"{kind}_{sha256(f'{project}::{normal(intent)}'.encode()).hexdigest()[:12]}"
+def task_id(kind: str, project: Path, intent: str, settings: Settings) -> str:
+    """The same for the same task on another day, and where the project has been moved.
+
+    Numbers in its text do not matter.
+    """
+    here, there = settings.project.resolve(), project.resolve()
+    where = there.relative_to(here) if there.is_relative_to(here) else there
+    said = f"{where.as_posix()}::{normal(intent)}".encode(errors="surrogateescape")
+    return f"{kind}_{sha256(said).hexdigest()[:12]}"
 
 
 def _weight(task: MinedTask) -> float:

@@ -147,7 +147,7 @@ def _tasks(
         if reference.kind != "none":
             yield replace(
                 base,
-                id=task_id("llm", base.project, intent),
+                id=task_id("llm", base.project, intent, settings),
                 intent=intent,
                 context="",
                 reference=reference,

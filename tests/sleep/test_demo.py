@@ -14,12 +14,17 @@ from skillopt.errors import StoreError
 from skillopt_sleep.demo import SMALLEST, demo_night, demo_place
 from skillopt_sleep.documents import Document
 from skillopt_sleep.night import look, run_night_async
+from skillopt_sleep.report import Night
 
 
-async def test_the_demo_learns_what_the_sessions_taught(tmp_path: Path) -> None:
-    with demo_place(tmp_path / "demo") as place:
-        settings, bench = demo_night(place)
-        night = await run_night_async(settings, bench)
+async def test_the_demo_learns_what_the_sessions_taught_wherever_it_lies(tmp_path: Path) -> None:
+    nights: list[Night] = []
+    for folder in ("demo", "elsewhere"):
+        with demo_place(tmp_path / folder) as place:
+            settings, bench = demo_night(place)
+            nights.append(await run_night_async(settings, bench))
+    night, other = nights
+    assert [each.after for each in night.lessons] == [each.after for each in other.lessons]
     assert night.simulated
     assert night.gathered.sessions == 40
     assert night.gathered.sources == {"claude": 40}

@@ -80,6 +80,16 @@ def test_a_task_keeps_its_id_from_night_to_night() -> None:
     assert one.id == other.id
 
 
+def test_a_task_keeps_its_id_where_the_project_is_moved() -> None:
+    def ids(project: Path) -> list[str]:
+        asked = "Write the release notes"
+        sessions = (session(asked, project=project), session(asked, project=project / "web"))
+        return sorted(task.id for task in mined(*sessions, project=project))
+
+    assert ids(Path("/w/app")) == ids(Path("/home/ann/app"))
+    assert len(set(ids(Path("/w/app")))) == 2
+
+
 def test_painful_tasks_come_before_pleasant_ones() -> None:
     tasks = mined(
         session("Explain the cache of the uploader"),
