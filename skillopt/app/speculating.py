@@ -1,4 +1,4 @@
-"""Whether a run uses speculation."""
+"""Whether a run makes attempts before they are needed."""
 
 from __future__ import annotations
 
@@ -13,15 +13,21 @@ def speculates(config: Config) -> bool:
 
 
 def hindrance(config: Config) -> str:
-    """Why nothing is attempted ahead although it is wished for; empty: it is."""
+    """Why nothing is attempted by speculation although it is wished for; empty: it is."""
+    gate = make(GATE, config)
+    if isinstance(gate, Forces) and gate.forced:
+        return (
+            f"evaluation.gate: {GATE.names(config.evaluation)} accepts every candidate, so no "
+            "such attempt is ever used"
+        )
+    return early_hindrance(config)
+
+
+def early_hindrance(config: Config) -> str:
+    """Why nothing is attempted before it is needed, even where that is certain; empty: it is."""
     limits, target, workers = config.limits, config.model.role("target"), config.env.workers
     for wrong, why in (
         (workers < 2, "with env.workers: 1 there is no idle worker"),
-        (
-            isinstance(gate := make(GATE, config), Forces) and gate.forced,
-            f"evaluation.gate: {GATE.names(config.evaluation)} accepts every candidate, so no "
-            "such attempt is ever used",
-        ),
         (
             any(limit is not None for limit in (limits.dollars, limits.tokens, limits.calls)),
             "unused speculative attempts would use up the budget of the run",

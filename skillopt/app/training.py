@@ -22,7 +22,7 @@ from skillopt.app.resources import PUBLISHED, open_resources
 from skillopt.app.rest import rest
 from skillopt.app.result import Result
 from skillopt.app.run_spec import RunSpec
-from skillopt.app.speculating import speculates
+from skillopt.app.speculating import early_hindrance, speculates
 from skillopt.config.schema import Config, Role
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model
@@ -48,6 +48,7 @@ from skillopt.prompts.ask import Asker
 from skillopt.store import codec
 from skillopt.store.cache import ReuseCount
 from skillopt.store.events import EventFile
+from skillopt.store.files import BackgroundWriter
 from skillopt.store.handoff import FolderQueue
 from skillopt.store.layout import Layout
 from skillopt.store.lock import RunLock
@@ -130,7 +131,11 @@ async def open_training(
 ) -> AsyncGenerator[Training, None]:
     """Lock the run directory, connect the models, and put the run together."""
     layout, config, supplied = Layout(spec.out), spec.config, spec.supplied
-    with RunLock(spec.out), ProgressFile(layout.progress) as progress:
+    with (
+        RunLock(spec.out),
+        ProgressFile(layout.progress) as progress,
+        BackgroundWriter() as writer,
+    ):
         _check_folder(spec, layout)
         watch = _all(progress, watch)
         log, queue = EventFile(layout.events), FolderQueue(layout.handoff)
@@ -154,6 +159,7 @@ async def open_training(
                 _recorded_settings(spec, hide),
                 extra=figures,
                 document=hide(_with_data(spec).dump()),
+                write=writer.write,
             )
             repaired = tuple(projector.rebuild(log.events()))
             sink = EventSink(log, watch, _cleaning(hide))
@@ -300,6 +306,8 @@ def _run(
     limited = any(cap is not None for cap in (caps.dollars, caps.tokens, caps.calls))
     reserve = Reserve(budget, len(val) * repeated.replicates) if limited else None
     parts = optimizer_parts(config, asker, probe, reserve)
+    # A worker elsewhere tells what several attempts took together: that belongs to one move.
+    waits = spec.supplied.executor is not None or bool(early_hindrance(config))
     return TrainingRun(
         runner=runner,
         plan=spec.plan,
@@ -315,7 +323,8 @@ def _run(
         identity=identity,
         defaults=Config().identity(),
         shortener=parts.shortener,
-        prefetch=Prefetch(runner, group) if speculates(config) else None,
+        early=None if waits else Prefetch(runner, group, certain=True),
+        speculation=Prefetch(runner, group) if speculates(config) else None,
         halving=halving and SuccessiveHalving(runner=runner, schedule=halving, gate=gate),
         parents=parents(config),
         soft_weight=metric(config).soft_weight,

@@ -555,14 +555,20 @@ class RolloutCache(Protocol):
         ...
 
     async def rollout(
-        self, key: str, make: Callable[[], Awaitable[Rollout]], *, prefetch_for: str = ""
+        self,
+        key: str,
+        make: Callable[[], Awaitable[Rollout]],
+        *,
+        prefetch_for: str = "",
+        certain: bool = False,
     ) -> tuple[Rollout, bool]:
         """The attempt cached under `key`, or make and cache it; True if it was cached.
 
         Two requests at the same time make one attempt. An attempt without a score is not cached.
 
-        `prefetch_for` names the operation that a speculative attempt is for: its cost is recorded
-        there. It counts as unused until it is requested without `prefetch_for`.
+        `prefetch_for` names the later operation that an attempt is for: its cost is recorded there,
+        and the first request without `prefetch_for` counts as if it had made it. Until then it
+        counts as unused speculation, unless it is `certain` that it will be requested.
         """
         ...
 

@@ -16,7 +16,7 @@ from skillopt.core.seeds import blocks
 from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
 from skillopt.engine.halving import Baseline, HalvingResult
-from skillopt.engine.plan import EpochEnd, FinalTest, MetaReflection, Pruning, Step
+from skillopt.engine.plan import EpochEnd, FinalTest, MetaReflection, Move, Pruning, Step
 from skillopt.engine.run import TrainingRun, check_same_run
 
 
@@ -47,24 +47,30 @@ async def train(run: TrainingRun, initial: Skill) -> State:
     state = replay(run.sink.record.events())
     if state is None:
         run.enter("baseline")
-        state = run.begin(await run.measure(initial))
+        async with run.beginning(initial):
+            state = run.begin(await run.measure(initial))
     else:
         run.sink.begun = True
         check_same_run(run.identity, state.identity, run.defaults)
-    while move := run.plan.next(state):
-        run.enter(move.id)
-        match move:
-            case Step():
-                state = await step(run, state, move)
-            case MetaReflection():
-                state = await meta_reflect(run, state, move)
-            case Pruning():
-                state = await prune(run, state, move)
-            case EpochEnd():
-                state = await close_epoch(run, state, move)
-            case FinalTest():
-                state = await final_test(run, state, move)
+    async with run.testing(state):
+        while move := run.plan.next(state):
+            state = await advance(run, state, move)
     return state
+
+
+async def advance(run: TrainingRun, state: State, move: Move) -> State:
+    run.enter(move.id)
+    match move:
+        case Step():
+            return await step(run, state, move)
+        case MetaReflection():
+            return await meta_reflect(run, state, move)
+        case Pruning():
+            return await prune(run, state, move)
+        case EpochEnd():
+            return await close_epoch(run, state, move)
+        case FinalTest():
+            return await final_test(run, state, move)
 
 
 async def step(run: TrainingRun, state: State, move: Step) -> State:

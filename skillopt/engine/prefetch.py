@@ -1,48 +1,53 @@
-"""Speculation: idle workers make attempts of the next step before the gate has decided."""
+"""Idle workers make attempts before they are needed: certain ones, or by speculation."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from itertools import chain
 
 from skillopt.aio import TaskGroup
 from skillopt.core.events import Prefetched
-from skillopt.core.skill import Skill
-from skillopt.engine.plan import Step
+from skillopt.core.rollout import RolloutSpec
 from skillopt.engine.rollouts import RolloutRunner
 from skillopt.errors import SkilloptError
 
 
 @dataclass(frozen=True, slots=True)
 class Prefetch:
-    """Begins a step's attempts while it is still open whether the skill stays.
+    """Begins attempts of a later move.
 
-    They are kept like all finished work. So a step that needs them finds them, and nothing
+    They are kept like all finished work. So a move that needs them finds them, and nothing
     depends on whether, when or how many were made.
     """
 
     runner: RolloutRunner
     group: TaskGroup
-    """What is under way at the decision is finished there, and delays nobody."""
+    """What is under way at the end of the block is finished there."""
+    certain: bool = False
+    """Whether the move needs them whatever is decided until then: if so, they are no speculation,
+    and share the places of the worker pool with all others. Else they are made beside these, so
+    that they delay nobody."""
 
     @asynccontextmanager
-    async def of(self, step: Step, skill: Skill) -> AsyncGenerator[None, None]:
-        """Begin attempts of a step for the length of this block."""
-        waiting = deque(self.runner.specs(skill, list(chain(*step.batches))))
+    async def of(self, move: str, specs: Iterable[RolloutSpec]) -> AsyncGenerator[None, None]:
+        """Begin attempts for the length of this block."""
+        waiting = deque(specs)
+        pool = self.runner.worker_pool
         begun = 0
 
         async def work() -> None:
             nonlocal begun
             while waiting:
-                async with self.runner.worker_pool.idle():
+                async with pool.idle_place() if self.certain else pool.idle():
                     if not waiting:
                         return
                     begun += 1
                     try:
-                        made = await self.runner.prefetch(waiting.popleft(), step.id)
+                        made = await self.runner.prefetch(
+                            waiting.popleft(), move, certain=self.certain
+                        )
                     except SkilloptError:
                         # Whoever needs the attempt will meet the error; more are of no use.
                         waiting.clear()
@@ -55,5 +60,5 @@ class Prefetch:
             yield
         finally:
             waiting.clear()
-        if begun:
-            self.runner.sink.note(Prefetched(step.id, begun))
+        if begun and not self.certain:
+            self.runner.sink.note(Prefetched(move, begun))

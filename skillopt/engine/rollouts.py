@@ -27,8 +27,8 @@ _CHECKS = 1_000_000
 class WorkerPool:
     """`async with pool.place()` waits for a place, and only for others who do the same.
 
-    Work that nobody has asked for yet takes what is `idle`. It is never waited for: whoever needs
-    a place gets it beside such work.
+    Work that is not due yet takes what is `idle`. Where it may turn out not to be needed, it is
+    never waited for: whoever needs a place gets it beside such work.
     """
 
     size: int
@@ -53,16 +53,26 @@ class WorkerPool:
             self._wake()
 
     @asynccontextmanager
+    async def idle_place(self) -> AsyncGenerator[None, None]:
+        """Wait for a place that nobody needs at the moment, and then have it like any other."""
+        await self._until_idle()
+        async with self.place():
+            yield
+
+    @asynccontextmanager
     async def idle(self) -> AsyncGenerator[None, None]:
-        """Wait for a place that nobody needs at the moment."""
-        while self._busy + self._idle >= self.size:
-            await self._freed.wait()
+        """Wait for a place that nobody needs at the moment, and work beside whoever needs it."""
+        await self._until_idle()
         self._idle += 1
         try:
             yield
         finally:
             self._idle -= 1
             self._wake()
+
+    async def _until_idle(self) -> None:
+        while self._busy + self._idle >= self.size:
+            await self._freed.wait()
 
     def _wake(self) -> None:
         self._freed.set()
@@ -385,8 +395,8 @@ class RolloutRunner:
 
         return await self.cache.rollout(spec.key, make)
 
-    async def prefetch(self, spec: RolloutSpec, move: str) -> bool:
-        """An attempt for a move that may come, in a place that the caller has; False: it was kept.
+    async def prefetch(self, spec: RolloutSpec, move: str, *, certain: bool) -> bool:
+        """An attempt for a later move, in a place that the caller has; False: it was kept.
 
         It is reported and counted when somebody needs it.
         """
@@ -394,7 +404,7 @@ class RolloutRunner:
         async def make() -> Rollout:
             return await self._make(spec)
 
-        _, reused = await self.cache.rollout(spec.key, make, prefetch_for=move)
+        _, reused = await self.cache.rollout(spec.key, make, prefetch_for=move, certain=certain)
         return not reused
 
     async def _make(self, spec: RolloutSpec) -> Rollout:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from skillopt.aio import map_all
 from skillopt.core.events import Begun, Decision, Fact, GateVerdict, Measured
@@ -29,7 +30,7 @@ from skillopt.engine.halving import (
     SuccessiveHalving,
     current,
 )
-from skillopt.engine.plan import Plan, Step
+from skillopt.engine.plan import FinalTest, Plan, Step
 from skillopt.engine.prefetch import Prefetch
 from skillopt.engine.rollouts import RolloutRunner
 from skillopt.errors import StoreError
@@ -59,8 +60,11 @@ class TrainingRun:
     """What settings are that a record does not name, because they are younger than it."""
     shortener: Shortener | None = None
     """None: a skill may be of any size."""
-    prefetch: Prefetch | None = None
-    """None: nothing is attempted before it is needed."""
+    early: Prefetch | None = None
+    """For attempts that are needed whatever is decided; None: nothing is attempted early."""
+    speculation: Prefetch | None = None
+    """For attempts that are needed if the skill stays as it is; None: none is made by speculation.
+    """
     halving: SuccessiveHalving | None = None
     """For optimizers that draft several candidates; None: what is drafted meets the gate."""
     parents: ParentChoice = current
@@ -98,13 +102,30 @@ class TrainingRun:
         shorter, problem = await self.shortener.shorten(skill)
         return shorter, replace(size, after=estimate(shorter.render()), problem=problem)
 
+    def beginning(self, initial: Skill) -> AbstractAsyncContextManager[None]:
+        """While the initial skill is evaluated: begin the first step, if no memory changes it."""
+        first = next(iter(self.plan.moves), None)
+        if self.early is None or not isinstance(first, Step) or self.memory.steps:
+            return nullcontext()
+        tasks = list(chain(*first.batches))
+        return self.early.of(first.id, self.runner.specs(initial, tasks))
+
+    def testing(self, state: State) -> AbstractAsyncContextManager[None]:
+        """While the skill is trained: begin the final test of the initial one."""
+        last = self.plan.moves[-1] if self.plan.moves else None
+        if self.early is None or not isinstance(last, FinalTest) or last.settled(state):
+            return nullcontext()
+        rounds = range(self.replication.replicates)
+        return self.early.of(last.id, self.runner.specs(state.initial.skill, last.tasks, rounds))
+
     def prefetching(self, state: State, move: Step) -> AbstractAsyncContextManager[None]:
         """While a step is decided: begin the next one, as it will be if the skill stays."""
         following = None if self.plan.out_of_patience(state, more=1) else self.plan.after(move)
-        if self.prefetch is None or not isinstance(following, Step):
+        if self.speculation is None or not isinstance(following, Step):
             return nullcontext()
         due = self.plan.due(following, state)
-        return self.prefetch.of(due, self.parent(state, due.number).skill)
+        skill = self.parent(state, due.number).skill
+        return self.speculation.of(due.id, self.runner.specs(skill, list(chain(*due.batches))))
 
     def parent(self, state: State, step: int) -> Measured:
         """The skill that a step sets out from."""

@@ -126,6 +126,8 @@ class SqliteCache:
         self._calls: dict[tuple[str, str, str], Usage] = {}
         self._counted = 0
         """What calls took by (move, role, stage), up to this row."""
+        self._early: set[str] = set()
+        """What was made ahead in this process for a move that is certain to come."""
         self._made = False
         """Whether the file was not there before."""
         self._db = self._open() if path.exists() and path.stat().st_size else None
@@ -140,14 +142,21 @@ class SqliteCache:
         self._move = move
 
     async def rollout(
-        self, key: str, make: Callable[[], Awaitable[Rollout]], *, prefetch_for: str = ""
+        self,
+        key: str,
+        make: Callable[[], Awaitable[Rollout]],
+        *,
+        prefetch_for: str = "",
+        certain: bool = False,
     ) -> tuple[Rollout, bool]:
         """The rollout kept under `key`, or make and keep it; True when it was there."""
 
         async def finish() -> Rollout:
             with booked_under(prefetch_for):
                 made = await make()
-            if prefetch_for:
+            if certain:
+                self._early.add(key)
+            elif prefetch_for:
                 self._advances.keep(key, made)
             return self._keep_rollout(key, made)
 
@@ -158,7 +167,9 @@ class SqliteCache:
         rollout, there = await self._once(f"rollout {key}", find, finish)
         if prefetch_for:
             return rollout, there
-        there = not self._advances.use(key) and there
+        ahead = key in self._early or self._advances.use(key)
+        self._early.discard(key)
+        there = there and not ahead
         self.reused.attempts += there
         if there and rollout.trajectory is not None:
             self.reused.spare("target", "rollout", rollout.trajectory.usage)

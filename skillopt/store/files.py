@@ -71,17 +71,17 @@ class BackgroundWriter:
     def __init__(self) -> None:
         self._jobs: SimpleQueue[tuple[Path, bytes] | None] = SimpleQueue()
         self._error: StoreError | None = None
-        self._thread = Thread(target=self._work, name="scribe", daemon=True)
+        self._thread = Thread(target=self._work, name="file writer", daemon=True)
 
     def __enter__(self) -> BackgroundWriter:
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """Finish; the first error is raised now."""
+    def __exit__(self, failed: type[BaseException] | None, *_: object) -> None:
+        """Finish; the first error is raised now, unless the block has failed with another."""
         self._jobs.put(None)
         self._thread.join()
-        if self._error is not None:
+        if self._error is not None and failed is None:
             raise self._error
 
     def write(self, path: Path, data: bytes) -> None:

@@ -53,12 +53,17 @@ def _nothing(_: State) -> Json:
     return {}
 
 
+def _write(path: Path, data: bytes) -> None:
+    write_atomic(path, data, durable=False)
+
+
 class Projector:
     """Writes what each fact changes, as a `Watcher`; and can write everything again.
 
     All files follow from the record, finished work and the settings alone, so a lost or damaged
     one costs nothing. `extra` adds to the summary what others compute, such as intervals;
-    `document` is the configuration in sections.
+    `document` is the configuration in sections. `write` writes the many files that belong to one
+    fact, and may do so later.
     """
 
     def __init__(
@@ -69,12 +74,14 @@ class Projector:
         *,
         extra: Callable[[State], Mapping[str, object]] = _nothing,
         document: str = "",
+        write: Callable[[Path, bytes], None] = _write,
     ) -> None:
         self._layout = layout
         self._cache = cache
         self._config = config
         self._extra = extra
         self._document = document
+        self._write = write
         self._history = RunHistory()
         self._records: dict[str, tuple[Spent, bytes]] = {}
         """Items of `history.json` by move; each is made again only if its cost has changed."""
@@ -89,7 +96,7 @@ class Projector:
         if entry is not None:
             spent = self._cache.spent()
             for path, data in self._own(entry, by_move(spent)):
-                write_atomic(path, data, durable=False)
+                self._write(path, data)
             for path, data in self._common(entry.after, spent, [self._history.last_step]):
                 write_atomic(path, data, durable=path == self._layout.best_skill)
 

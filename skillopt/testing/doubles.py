@@ -23,6 +23,8 @@ class MemoryCache:
     move: str = ""
     unused: dict[str, str] = field(default_factory=dict[str, str])
     """Prefetched rollouts that nobody has asked for, and the operations that might have."""
+    early: set[str] = field(default_factory=set[str])
+    """Rollouts made before an operation that is certain to ask for them."""
     _locks: defaultdict[str, asyncio.Lock] = field(
         default_factory=lambda: defaultdict[str, asyncio.Lock](asyncio.Lock)
     )
@@ -31,17 +33,28 @@ class MemoryCache:
         self.move = move
 
     async def rollout(
-        self, key: str, make: Callable[[], Awaitable[Rollout]], *, prefetch_for: str = ""
+        self,
+        key: str,
+        make: Callable[[], Awaitable[Rollout]],
+        *,
+        prefetch_for: str = "",
+        certain: bool = False,
     ) -> tuple[Rollout, bool]:
         """The rollout kept under `key`, or make it; kept only if it has a score."""
         async with self._locks[f"rollout/{key}"]:
             if key in self.rollouts:
-                first = not prefetch_for and self.unused.pop(key, "")
-                return self.rollouts[key], not first
+                if prefetch_for:
+                    return self.rollouts[key], True
+                ahead = key in self.early or key in self.unused
+                self.early.discard(key)
+                self.unused.pop(key, None)
+                return self.rollouts[key], not ahead
             made = await make()
             if isinstance(made.outcome, Score):
                 self.rollouts[key] = made
-                if prefetch_for:
+                if certain:
+                    self.early.add(key)
+                elif prefetch_for:
                     self.unused[key] = prefetch_for
             return made, False
 

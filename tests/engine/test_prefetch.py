@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -35,7 +36,7 @@ ONE_EPOCH = PlanSettings(epochs=1, batch=2, seed=0)
 async def speculating(world: World) -> AsyncGenerator[TrainingRun, None]:
     async with TaskGroup() as group:
         run = world.run()
-        yield replace(run, prefetch=Prefetch(run.runner, group))
+        yield replace(run, speculation=Prefetch(run.runner, group))
 
 
 async def trained(world: World, *, ahead: bool = True) -> tuple[State, list[Event]]:
@@ -112,6 +113,83 @@ async def test_a_run_cut_after_any_event_ends_as_if_it_had_not_been_cut() -> Non
             assert await train(run, SEED) == expected
         assert progress(record.kept) == progress(whole)
         assert replay(record.kept) == expected
+
+
+@asynccontextmanager
+async def early(world: World) -> AsyncGenerator[TrainingRun, None]:
+    async with TaskGroup() as group:
+        run = world.run()
+        yield replace(run, early=Prefetch(run.runner, group, certain=True))
+
+
+@pytest.mark.parametrize(("workers", "turns"), [(2, 1), (8, 7), (64, 3)])
+async def test_facts_and_notes_are_the_same_where_what_is_certain_is_begun_early(
+    workers: int, turns: int
+) -> None:
+    shape = PlanSettings(epochs=2, batch=3, sample=4, last_sample=4, seed=1)
+    world = World(env=Sums(size=20), workers=workers, target=Slow(turns), shape=shape)
+    without, plain = await trained(world, ahead=False)
+    cache, record = MemoryCache(), MemoryLog()
+    async with early(world.but(cache=cache, record=record)) as run:
+        assert await train(run, SEED) == without
+    assert progress(record.kept) == progress(plain)
+    assert not any(isinstance(event, Prefetched) for event in record.kept)
+    assert not cache.early
+    assert not cache.unused
+
+
+async def test_the_first_step_is_begun_while_the_initial_skill_is_evaluated() -> None:
+    world = World(shape=ONE_EPOCH, final_test=False, workers=8)
+    begun, calls = asyncio.Event(), Counter[str]()
+
+    async def target(request: Request) -> str:
+        _, question = asked(request)
+        if question in questions(steps(world)[0]):
+            begun.set()
+        await asyncio.wait_for(begun.wait(), PATIENCE)
+        calls[f"{asked(request)}"] += 1
+        return pupil(request)
+
+    async with early(world.but(target=Scripted(target), cache=MemoryCache())) as run:
+        await train(run, SEED)
+    assert set(calls.values()) == {1}
+
+
+async def test_the_initial_skill_is_tested_by_idle_workers_while_the_skill_is_trained() -> None:
+    world = World(shape=ONE_EPOCH, workers=8)
+    tested, calls = asyncio.Event(), Counter[str]()
+    test = {str(task.data["q"]) for task in world.env.tasks("test")}
+
+    async def target(request: Request) -> str:
+        rule, question = asked(request)
+        if question in test and rule == SEED.render().strip():
+            tested.set()
+        elif question in questions(steps(world)[1]):
+            await asyncio.wait_for(tested.wait(), PATIENCE)
+        calls[f"{asked(request)}"] += 1
+        return pupil(request)
+
+    async with early(world.but(target=Scripted(target), cache=MemoryCache())) as run:
+        await train(run, SEED)
+    assert set(calls.values()) == {1}
+
+
+async def test_what_is_certain_takes_no_more_places_than_there_are() -> None:
+    under_way = most = 0
+
+    async def target(request: Request) -> str:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        under_way -= 1
+        return pupil(request)
+
+    world = World(env=Sums(size=20), workers=4, target=Scripted(target), cache=MemoryCache())
+    async with early(world) as run:
+        await train(run, SEED)
+    assert most == 4
 
 
 async def test_the_next_step_is_begun_while_the_gate_decides_and_asks_nothing_again() -> None:
@@ -202,7 +280,7 @@ async def test_neither_the_gate_nor_the_next_step_waits_for_attempts_ahead() -> 
     async with TaskGroup() as group:
         run = world.run()
         run.sink.watch = Until(2, closed)
-        run = replace(run, prefetch=Prefetch(run.runner, group))
+        run = replace(run, speculation=Prefetch(run.runner, group))
         state = await train(run, SEED)
     assert state.best.value == 1.0
     assert target.begun == 2
@@ -224,8 +302,9 @@ async def test_after_the_decision_nothing_is_begun_and_what_is_under_way_is_kept
     cache = MemoryCache()
     world = world.but(target=Scripted(target), cache=cache)
     async with TaskGroup() as group:
-        speculation = Prefetch(world.runner(), group)
-        async with speculation.of(following, SEED):
+        runner = world.runner()
+        specs = runner.specs(SEED, following.batches[0])
+        async with Prefetch(runner, group).of(following.id, specs):
             while calls < 2:  # noqa: ASYNC110 - until half of the workers are busy
                 await asyncio.sleep(0)
         decided.set()
@@ -291,7 +370,8 @@ async def test_what_is_kept_is_not_attempted_ahead_again() -> None:
     runner.sink.begun = True
     following = Step(2, 1, 2, (tuple(runner.environment.tasks("train")),), None)
     for _ in range(2):
-        async with TaskGroup() as group, Prefetch(runner, group).of(following, SEED):
+        specs = runner.specs(SEED, following.batches[0])
+        async with TaskGroup() as group, Prefetch(runner, group).of(following.id, specs):
             for _ in range(100):
                 await asyncio.sleep(0)
     assert record.kept == [Prefetched("step_0002", 4)]

@@ -61,9 +61,14 @@ class Forgetful(MemoryCache):
     """Keeps nothing: who asks twice pays twice."""
 
     async def rollout(
-        self, key: str, make: Callable[[], Awaitable[Rollout]], *, prefetch_for: str = ""
+        self,
+        key: str,
+        make: Callable[[], Awaitable[Rollout]],
+        *,
+        prefetch_for: str = "",
+        certain: bool = False,
     ) -> tuple[Rollout, bool]:
-        del key, prefetch_for
+        del key, prefetch_for, certain
         return await make(), False
 
 

@@ -10,7 +10,7 @@ import pytest
 from support_cli import make_project, skillopt
 from support_runs import Job, facts, make_data, timeless, until_quiet
 
-from skillopt.app.speculating import hindrance, speculates
+from skillopt.app.speculating import early_hindrance, hindrance, speculates
 from skillopt.config.load import load_config
 from skillopt.testing.simulator import Simulator
 
@@ -118,6 +118,8 @@ def test_nothing_is_attempted_ahead_where_that_would_do_harm_or_no_good(
     config = load_config(None, values={"engine.speculate": True, **more})
     assert speculates(config) is not bool(why)
     assert why in hindrance(config)
+    # What is certain to be used is attempted early, whatever the gate does.
+    assert early_hindrance(config) == ("" if "ever used" in why else hindrance(config))
 
 
 async def test_a_limit_switches_speculation_off_and_says_so(tmp_path: Path) -> None:

@@ -100,23 +100,33 @@ def test_new_files_never_replace_others_and_a_killed_write_can_be_repeated(tmp_p
     assert (tmp_path / "data" / "a").read_bytes() == b"1"
 
 
-def test_a_scribe_has_written_everything_when_its_block_ends(tmp_path: Path) -> None:
-    with BackgroundWriter() as scribe:
+def test_a_background_writer_has_written_everything_when_its_block_ends(tmp_path: Path) -> None:
+    with BackgroundWriter() as writer:
         for number in range(50):
-            scribe.write(tmp_path / str(number) / "file", b"x" * number)
+            writer.write(tmp_path / str(number) / "file", b"x" * number)
     for number in range(50):
         assert (tmp_path / str(number) / "file").read_bytes() == b"x" * number
 
 
-def test_what_a_scribe_cannot_write_is_an_error_at_the_end(tmp_path: Path) -> None:
+def test_what_cannot_be_written_in_the_background_is_an_error_at_the_end(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    scribe = BackgroundWriter()
-    scribe.__enter__()
-    scribe.write(tmp_path / "file" / "below", b"x")
-    scribe.write(tmp_path / "other", b"x")
+    writer = BackgroundWriter()
+    writer.__enter__()
+    writer.write(tmp_path / "file" / "below", b"x")
+    writer.write(tmp_path / "other", b"x")
     with pytest.raises(StoreError, match="file"):
-        scribe.__exit__()
+        writer.__exit__(None)
     assert (tmp_path / "other").read_bytes() == b"x"
+
+
+def test_what_cannot_be_written_in_the_background_does_not_hide_why_a_block_failed(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    writer = BackgroundWriter()
+    writer.__enter__()
+    writer.write(tmp_path / "file" / "below", b"x")
+    writer.__exit__(KeyError)
 
 
 VALUES = st.recursive(
