@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import ceil, log2
 from operator import attrgetter
@@ -38,6 +38,8 @@ ALIKE = 2
 """Solved tasks like a proposal that it is tried on: its condition may be missing."""
 NAMED = 0.5
 """What it counts that a proposal names a task; that no task is more like it counts 1."""
+_FEW_PROBES = 2
+"""Solved tasks that proposals must not break, where little may be spent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,10 @@ class Credit:
         edits = Range(0, tried, min(tried, size.used))
         yield PartCost("trial", Range(0, most, min(most, size.tasks)), edits=edits)
 
+    def _sparing(self) -> Credit:
+        """The same with few attempts for each proposal: more of them are then tried at all."""
+        return replace(self, trial_tasks=1, trial_probes=min(self.trial_probes, _FEW_PROBES))
+
     async def __call__(
         self,
         skill: Skill,
@@ -86,7 +92,7 @@ class Credit:
             return Selection(dropped=tuple(Dropped(proposal, ZERO) for proposal in proposals))
         with self.sink.phase("trial") as progress:
             trial = _Trial(
-                self,
+                self._sparing() if evidence.sparing else self,
                 progress,
                 skill,
                 proposals,

@@ -25,6 +25,9 @@ LATER = 0.15
 """What a later round takes of what the first one takes, as a rule."""
 PER_TASK = 3
 """Attempts that a failed task takes in a round, at most as a rule: until an edit has credit."""
+AMPLE = 2
+"""If less can be spent than so many times what all failed tasks take, proposals are tried on fewer
+tasks (0.918 instead of 0.878 of a perfect skill at 40 % of the original's calls, 12 worlds)."""
 
 
 class RemainingBudget(Protocol):
@@ -87,8 +90,10 @@ class Rounds:
         """Go on until rounds in a row change nothing, or no task is left to repair.
 
         A round does not attempt again what the last one has tried with its own candidate. One that
-        would use up what the gate needs is given up, and the gate sees the rounds before it.
+        would use up what the gate needs is given up, and the gate sees the rounds before it. Where
+        little may be spent, rounds are sparing with attempts.
         """
+        sparing = False
         if self.reserve is None:
             draft, tried = await self.pipeline.draft(
                 skill, batches, memory, budget=budget, goes_on=True
@@ -97,8 +102,11 @@ class Rounds:
             attempted = [rollout for batch in batches async for rollout in batch]
             with self.reserve.kept(attempted) as room:
                 if room is not None:
+                    sparing = room < AMPLE * sum(not _passed(rollout) for rollout in attempted)
                     batches = [_Attempted(_fewer(attempted, room))]
-                draft, tried = await self.pipeline.draft(skill, batches, memory, budget=budget)
+                draft, tried = await self.pipeline.draft(
+                    skill, batches, memory, budget=budget, sparing=sparing
+                )
         first = {rollout.task: rollout for batch in batches async for rollout in batch}
         now = first | _by_task(tried)
         idle = 0
@@ -124,6 +132,7 @@ class Rounds:
                         replace(memory, fruitless=memory.fruitless + idle),
                         budget=left,
                         goes_on=self.reserve is None and number + 1 < self.most,
+                        sparing=sparing,
                     )
             except BudgetSpent:
                 break
