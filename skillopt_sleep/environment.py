@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
+from skillopt.aio import in_thread
 from skillopt.core.chat import Model
 from skillopt.core.episode import EpisodeNeed, Workspace
 from skillopt.core.intake import MIB
@@ -26,7 +27,7 @@ from skillopt.core.rollout import Score, Trajectory
 from skillopt.core.task import Gold, Task
 from skillopt.envs.judge import Judge
 from skillopt.envs.metrics import equal, extract_answer, f1, verdict
-from skillopt.envs.swebench.repository import Checkout, checked_out, git
+from skillopt.envs.swebench.repository import Checkout, checked_out, commit_of
 from skillopt.errors import EnvironmentFault
 from skillopt_sleep.checks import evaluate, told
 from skillopt_sleep.values import Check, MinedTask, Reference, Split
@@ -159,7 +160,7 @@ class MinedTasks:
         if not self._settings.in_project:
             yield ReplayEpisode(self, mined, started)
             return
-        if await _is_repository(mined.project):
+        if await _has(mined.project, "HEAD"):
             async with checked_out(mined.project, mined.commit or "HEAD") as base:
                 checkout = Checkout(self._need_sandbox(), base, _python_of(mined.project))
                 yield ReplayEpisode(self, mined, started, checkout.files(), checkout)
@@ -274,12 +275,38 @@ class ReplayEpisode:
         return await self.environment.judged(self.mined, self, trajectory)
 
 
+async def obstacles(tasks: Sequence[MinedTask], *, in_project: bool) -> list[str]:
+    """Why each task cannot be attempted again and judged; empty if it can."""
+    gone: dict[tuple[Path, str, bool], str] = {}
+    found: list[str] = []
+    for task in tasks:
+        why = replayable(task, in_project=in_project)
+        if in_project and not why:
+            place = (task.project, task.commit, task.reference.kind == "command")
+            if place not in gone:
+                gone[place] = await _gone(*place)
+            why = gone[place]
+        found.append(why)
+    return found
+
+
 def replayable(task: MinedTask, *, in_project: bool) -> str:
-    """Why a task cannot be attempted again and judged; empty if it can."""
+    """Why a task cannot be attempted again and judged, by what it says; empty if it can."""
     if task.reference.kind == "none":
         return "nothing says what a right answer is"
     if task.reference.kind == "command" and not in_project:
         return "its check is a command, which needs replay in the project"
+    return ""
+
+
+async def _gone(project: Path, commit: str, tested: bool) -> str:  # noqa: FBT001 - a place
+    """What of a task's project is not there; empty if it can be copied as it was."""
+    if not await in_thread(project.is_dir):
+        return "its project is not there"
+    if commit and not await _has(project, commit):
+        return "the commit that it began from is not in the repository"
+    if tested and not await _has(project, "HEAD"):
+        return "its check is a command, which needs a git repository"
     return ""
 
 
@@ -328,10 +355,10 @@ def _safe(name: str) -> str:
     return f"task_{hashlib.sha256(name.encode()).hexdigest()[:12]}"
 
 
-async def _is_repository(folder: Path) -> bool:
+async def _has(folder: Path, commit: str) -> bool:
     try:
-        await git("rev-parse", "--verify", "HEAD", folder=folder)
-    except (EnvironmentFault, OSError):
+        await commit_of(folder, commit)
+    except EnvironmentFault:
         return False
     return True
 

@@ -122,7 +122,7 @@ async def _practised(
     started = bench.clock()
     since = time.monotonic()
     gathered = await _gathered(place, settings, project, bench)
-    plan = plan_night(settings, project, gathered, bench, number)
+    plan = await plan_night(settings, project, gathered, bench, number)
     night = _begun(settings, plan, bench, number, started)
     told = (*(each.words for each in undone), *_changed_models(settings, state))
     night = replace(night, notes=(*night.notes, *told))
@@ -154,7 +154,7 @@ async def look_async(settings: Settings, bench: Bench | None = None) -> Night:
     else:
         gathered = await gather(settings, project.checkpoint, started, None)
     number = state.night + 1
-    plan = plan_night(settings, project, gathered, bench, number)
+    plan = await plan_night(settings, project, gathered, bench, number)
     night = _begun(settings, plan, bench, number, started)
     half = stopped_half_way(records_of(settings))
     night = replace(night, notes=(*night.notes, *(half_way(each) for each in half)))

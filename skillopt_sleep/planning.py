@@ -14,7 +14,7 @@ from typing import Final
 from skillopt.config.secrets import Secrets
 from skillopt.core.ports import Watcher
 from skillopt_sleep.dreams import held_out_again, kept_apart, recalled, variants
-from skillopt_sleep.environment import replayable
+from skillopt_sleep.environment import obstacles
 from skillopt_sleep.gathering import Gathered
 from skillopt_sleep.learning import DocumentTask, Lesson
 from skillopt_sleep.models import NightModels
@@ -73,18 +73,19 @@ class NightPlan:
     groups: tuple[SkillGroup, ...]
 
 
-def plan_night(
+async def plan_night(
     settings: Settings, project: ProjectState, gathered: Gathered, bench: Bench, number: int
 ) -> NightPlan:
     """Which documents learn from which tasks; whether they may be written is known then."""
     targets = resolve_targets(settings, gathered.sources, home=bench.home)
     archive = project.archived()
     in_project = settings.replay == "agent"
-    reasons = {task.id: replayable(task, in_project=in_project) for task in gathered.tasks}
-    left_out = Counter(reason for reason in reasons.values() if reason)
-    tonight = [task for task in gathered.tasks if not reasons[task.id]]
+    reasons = await obstacles(gathered.tasks, in_project=in_project)
+    left_out = Counter(reason for reason in reasons if reason)
+    tonight = [task for task, why in zip(gathered.tasks, reasons, strict=True) if not why]
     tonight = kept_apart(tonight, archive)
-    known = [task for task in archive if not replayable(task, in_project=in_project)]
+    forgotten = await obstacles(archive, in_project=in_project)
+    known = [task for task, why in zip(archive, forgotten, strict=True) if not why]
     practised = [
         *tonight,
         *variants(tonight, settings.dream_factor, settings.seed),

@@ -17,7 +17,13 @@ from skillopt.harness.sandbox import Bubblewrap
 from skillopt.model.scripted import from_callable
 from skillopt.testing.contracts.environments import ENVIRONMENT_CHECKS
 from skillopt.testing.contracts.environments import Check as Contract
-from skillopt_sleep.environment import MinedTasks, ReplaySettings, Reward, replayable
+from skillopt_sleep.environment import (
+    MinedTasks,
+    ReplaySettings,
+    Reward,
+    obstacles,
+    replayable,
+)
 from skillopt_sleep.learning import DocumentTask, learn
 from skillopt_sleep.models import Allowance, NightModels
 from skillopt_sleep.settings import Settings
@@ -155,6 +161,43 @@ def repository(tmp_path: Path) -> Path:
     for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "one")):
         subprocess.run([*git, *words], cwd=folder, check=True)
     return folder
+
+
+async def test_a_task_whose_project_or_commit_is_gone_is_not_attempted(
+    repository: Path, tmp_path: Path
+) -> None:
+    command = Reference(kind="command", text="python check.py")
+    kept = [
+        mined(project=repository, reference=command),
+        mined(project=repository, reference=command, commit="HEAD"),
+        mined(project=tmp_path),
+    ]
+    gone = [
+        mined(project=repository, commit="0123456789" * 4),
+        mined(project=tmp_path, commit="0123456789" * 4),
+        mined(project=tmp_path, reference=command),
+        mined(project=tmp_path / "removed"),
+    ]
+    assert await obstacles(kept, in_project=True) == ["", "", ""]
+    assert await obstacles(gone, in_project=True) == [
+        "the commit that it began from is not in the repository",
+        "the commit that it began from is not in the repository",
+        "its check is a command, which needs a git repository",
+        "its project is not there",
+    ]
+    assert await obstacles(gone[:2], in_project=False) == ["", ""]
+
+
+async def test_a_commit_that_git_would_take_for_an_option_is_none(
+    repository: Path, tmp_path: Path
+) -> None:
+    written = tmp_path / "written"
+    task = mined(project=repository, commit=f"--index-output={written}")
+    assert await obstacles([task], in_project=True) != [""]
+    environment = MinedTasks([task], ReplaySettings(in_project=True))
+    with pytest.raises(EnvironmentFault, match="has no commit"):
+        await scored(environment, "Refs: 1")
+    assert not written.exists()
 
 
 def checked_by(repository: Path, command: str, seconds: float = 60) -> MinedTasks:

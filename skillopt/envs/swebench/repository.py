@@ -135,9 +135,21 @@ async def git(*arguments: str, folder: Path, environment: Mapping[str, str] | No
     return printed.decode(errors="replace")
 
 
+async def commit_of(repository: Path, name: str) -> str:
+    """The hash of a commit; an `EnvironmentFault` if the repository does not have it."""
+    try:
+        # What begins with a dash would be an option, and no commit is called so.
+        asked = name if not name.startswith("-") else ""
+        found = await git("rev-parse", "--verify", f"{asked}^{{commit}}", folder=repository)
+    except (EnvironmentFault, OSError):
+        raise EnvironmentFault(f"{repository} has no commit {name!r}") from None
+    return found.strip()
+
+
 @asynccontextmanager
 async def checked_out(repository: Path, commit: str) -> AsyncGenerator[Path, None]:
     """A folder with the files of a commit as the only commit: what came later is not in it."""
+    commit = await commit_of(repository, commit)
     with swept("swebench") as prefix:
         folder = _temporary_folder(prefix)
         try:
