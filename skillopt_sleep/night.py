@@ -345,7 +345,7 @@ def _warnings(lessons: Sequence[Lesson]) -> list[str]:
 
 
 def _became(group: SkillGroup, lesson: Lesson | None) -> SkillGroup:
-    if lesson is None:
+    if lesson is None or group.outcome != "found":
         return group
     if lesson.failed:
         return replace(group, outcome="failed", why=lesson.failed)

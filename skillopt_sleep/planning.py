@@ -21,8 +21,9 @@ from skillopt_sleep.models import NightModels
 from skillopt_sleep.redacting import redaction
 from skillopt_sleep.report import SkillGroup
 from skillopt_sleep.settings import Settings
+from skillopt_sleep.staging import PAIR
 from skillopt_sleep.state import DocumentMemory, ProjectState
-from skillopt_sleep.targets import SkillLookup, Target, Targets, find_skill, resolve_targets
+from skillopt_sleep.targets import Target, Targets, find_skill, resolve_targets
 from skillopt_sleep.values import MinedTask
 
 _STANDING: Final = 40_000
@@ -92,16 +93,12 @@ async def plan_night(
         *recalled(tonight, known, settings.recall_k),
         *held_out_again(tonight, known, settings.min_val, f"{settings.seed}/{number}"),
     ]
-    own, groups, rest = (
-        _fan_out(settings, practised, bench)
-        if settings.multi_skill_fanout
-        else (
-            [],
-            [],
-            practised,
-        )
-    )
     pair = [target for target in (targets.skill, targets.memory) if target is not None]
+    own, groups, rest = (
+        _fan_out(settings, practised, bench, pair)
+        if settings.multi_skill_fanout
+        else ([], [], practised)
+    )
     documents = [(target, tuple(rest)) for target in pair] + own
     able = [(target, tasks) for target, tasks in documents if _can_learn(tasks)]
     return NightPlan(
@@ -120,28 +117,44 @@ def _can_learn(tasks: Sequence[MinedTask]) -> bool:
 
 
 def _fan_out(
-    settings: Settings, tasks: Sequence[MinedTask], bench: Bench
+    settings: Settings, tasks: Sequence[MinedTask], bench: Bench, pair: Sequence[Target]
 ) -> tuple[list[tuple[Target, tuple[MinedTask, ...]]], list[SkillGroup], list[MinedTask]]:
-    """Skills of the user with tasks of their own; other tasks are for the managed documents."""
-    names = dict.fromkeys(task.skill_hint for task in tasks if task.skill_hint)
-    own: list[tuple[Target, tuple[MinedTask, ...]]] = []
-    groups: list[SkillGroup] = []
-    taken: set[str] = set()
-    for name in names:
-        mine = tuple(task for task in tasks if task.skill_hint == name)
-        found: SkillLookup = find_skill(settings, name, home=bench.home)
-        outcome, why = found.outcome, found.why
-        if found.target is not None and not _can_learn(mine):
-            outcome, why = (
-                "missing",
-                "too few tasks: one to learn from and one to decide by at least",
+    """Skills of the user with tasks of their own; other tasks are for the managed documents.
+
+    A file learns once, by whichever names sessions call it.
+    """
+    by_name: dict[str, list[MinedTask]] = {}
+    for task in tasks:
+        if task.skill_hint:
+            by_name.setdefault(task.skill_hint, []).append(task)
+    managed = {target.path for target in pair}
+    groups: dict[str, SkillGroup] = {}
+    skills: dict[Path, Target] = {}
+    mine: dict[Path, list[MinedTask]] = {}
+    for name, asked in by_name.items():
+        found = find_skill(settings, name, home=bench.home)
+        if found.target is not None and found.target.path in managed:
+            continue
+        outcome, why, target = found.outcome, found.why, found.target
+        if target is not None and name in (*PAIR, settings.managed_skill_name):
+            outcome, target = "rejected", None
+            why = "a document that is managed here is called so; give the skill another name"
+        if target is not None:
+            first = skills.setdefault(target.path, target)
+            mine.setdefault(target.path, []).extend(asked)
+            if first.name != name:
+                outcome, why = "the same", f"it is the skill {first.name}"
+        groups[name] = SkillGroup(name=name, outcome=outcome, tasks=len(asked), why=why)
+    own = [(target, tuple(mine[path])) for path, target in skills.items() if _can_learn(mine[path])]
+    for path, target in skills.items():
+        if not _can_learn(mine[path]):
+            groups[target.name] = replace(
+                groups[target.name],
+                outcome="missing",
+                why="too few tasks: one to learn from and one to decide by at least",
             )
-        elif found.target is not None:
-            own.append((found.target, mine))
-            taken.add(name)
-        groups.append(SkillGroup(name=name, outcome=outcome, tasks=len(mine), why=why))
-    rest = [task for task in tasks if task.skill_hint not in taken]
-    return own, groups, rest
+    taken = {task.skill_hint for _, group in own for task in group}
+    return own, list(groups.values()), [task for task in tasks if task.skill_hint not in taken]
 
 
 def document_task(

@@ -366,14 +366,19 @@ async def test_a_night_that_an_error_ended_is_remembered_with_its_reason_and_goe
     assert (record.finished, record.failed) == (True, "")
 
 
+def put_skill(place: Path, name: str, folder: str = ".claude/skills") -> Path:
+    path = place / folder / name / "SKILL.md"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"---\nname: {name}\ndescription: it\n---\n# {name}\n\nMy own words.\n")
+    return path
+
+
 async def test_each_skill_learns_from_its_own_tasks_and_one_that_fails_harms_no_other(
     tmp_path: Path,
 ) -> None:
     project, home = places(tmp_path)
     for name in ("forms", "broken"):
-        path = project / ".claude/skills" / name / "SKILL.md"
-        path.parent.mkdir(parents=True)
-        path.write_text(f"---\nname: {name}\ndescription: it\n---\n# {name}\n\nMy own words.\n")
+        put_skill(project, name)
     tasks = office(75, 3, project)
     hinted = tuple(
         replace(task, skill_hint="forms" if at < 60 else "nowhere") for at, task in enumerate(tasks)
@@ -403,6 +408,53 @@ async def test_each_skill_learns_from_its_own_tasks_and_one_that_fails_harms_no_
     (waiting,) = pending(settings)
     assert "forms" in [file.target for file in waiting.files]
     assert "--skill forms" in night.adopt_command
+
+
+async def test_a_skill_that_sessions_call_by_several_names_or_that_is_managed_learns_once(
+    tmp_path: Path,
+) -> None:
+    project, home = places(tmp_path)
+    forms = put_skill(home, "forms", ".claude/plugins/cache/market/office/1.0/skills")
+    managed = put_skill(project, "skillopt-sleep-learned")
+    names = ("forms", "office:forms", "skillopt-sleep-learned", "office:forms")
+    tasks = tuple(
+        replace(task, skill_hint=names[at % 4]) for at, task in enumerate(office(60, 3, project))
+    )
+    settings = simulated(
+        project, home, "", backend="simulated", multi_skill_fanout=True, evolve_memory=False
+    )
+    night = await run_night_async(settings, bench(home, tasks, models=Models().given))
+    assert sorted(lesson.path for lesson in night.lessons) == sorted((forms, managed))
+    assert {lesson.path: lesson.n_train + lesson.n_val for lesson in night.lessons} == {
+        forms: 45,
+        managed: 15,
+    }
+    assert [(group.name, group.why) for group in night.groups] == [
+        ("forms", ""),
+        ("office:forms", "it is the skill forms"),
+    ]
+
+
+async def test_a_skill_that_is_called_as_a_managed_document_is_left_alone(tmp_path: Path) -> None:
+    project, home = places(tmp_path)
+    names = ("skill", "memory")
+    files = [put_skill(project, name) for name in names]
+    before = [path.read_bytes() for path in files]
+    tasks = tuple(
+        replace(task, skill_hint=names[at % 2]) for at, task in enumerate(office(60, 3, project))
+    )
+    settings = simulated(
+        project, home, "", backend="simulated", multi_skill_fanout=True, auto_adopt=True
+    )
+    night = await run_night_async(settings, bench(home, tasks, models=Models().given))
+    assert night.accepted
+    assert [(group.name, group.outcome) for group in night.groups] == [
+        ("skill", "rejected"),
+        ("memory", "rejected"),
+    ]
+    assert night.adopted
+    assert not set(night.adopted) & set(files)
+    assert [path.read_bytes() for path in files] == before
 
 
 _SCRIPT = """
