@@ -57,6 +57,10 @@ class StoreError(SkilloptError):
     """A run directory is damaged, locked or belongs to another run."""
 
 
+class AnswerError(StoreError):
+    """A manual answer cannot be read (backend `handoff`); once it is mended, the run goes on."""
+
+
 class OldFormat(StoreError):
     """A run directory was written by an earlier version, in a format that is no longer read."""
 

@@ -32,6 +32,7 @@ from skillopt_sleep.mining import mine
 from skillopt_sleep.model_mining import mine_with_model
 from skillopt_sleep.models import Allowance, NightModels, has_models, model_settings
 from skillopt_sleep.settings import Settings
+from skillopt_sleep.state import kept_in
 from skillopt_sleep.task_file import read_tasks, require_reviewed
 from skillopt_sleep.values import MinedTask, Session
 from skillopt_sleep.wording import counted, in_our_words
@@ -118,7 +119,7 @@ def _harvested(
     """
     pinned = None if miner is None else miner.folder / "sessions.json"
     if pinned is not None and pinned.exists():
-        return _HARVEST.validate_json(pinned.read_bytes())
+        return kept_in(pinned, _HARVEST)
     start = None if since is None else datetime.fromtimestamp(since, timezone.utc)
     found = harvest(settings, start, now)
     if pinned is not None:

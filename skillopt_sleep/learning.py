@@ -18,7 +18,14 @@ from skillopt.core.memory import Memory, text_of
 from skillopt.core.ports import Watcher
 from skillopt.core.rollout import EQUAL, Evaluation, Rollout, Score
 from skillopt.core.state import State as RunState
-from skillopt.errors import BudgetSpent, ConfigError, Pending, SkilloptError, StoreError
+from skillopt.errors import (
+    AnswerError,
+    BudgetSpent,
+    ConfigError,
+    Pending,
+    SkilloptError,
+    StoreError,
+)
 from skillopt.gates.compared import MetricSettings
 from skillopt.gates.statistics import Interval
 from skillopt.gates.tested import Paired
@@ -161,6 +168,7 @@ async def learn(
 
     Raises:
         Pending: Answers of the user's agent are missing (backend `handoff`).
+        AnswerError: One of them cannot be read.
         ConfigError: The settings cannot be used.
     """
     blank = Lesson(
@@ -194,7 +202,7 @@ async def _trained(
             progress=False,
             **run_inputs(what, settings, allowance, models, secrets),
         )
-    except (Pending, ConfigError, asyncio.CancelledError):
+    except (Pending, AnswerError, ConfigError, asyncio.CancelledError):
         raise
     except BudgetSpent as error:
         stopped = in_our_words(str(error))

@@ -6,11 +6,9 @@ for answers, goes on where it was.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -22,7 +20,7 @@ from skillopt.aio import run_blocking
 from skillopt.api import estimate_async
 from skillopt.app.costs import Estimate
 from skillopt.config.secrets import Secrets
-from skillopt.errors import Pending, SkilloptError
+from skillopt.errors import AnswerError, Pending, SkilloptError, StoreError
 from skillopt.store.files import json_bytes, write_atomic
 from skillopt_sleep.adoption import adopt, choosing, recovered
 from skillopt_sleep.documents import Document
@@ -36,22 +34,26 @@ from skillopt_sleep.report import Night, SkillGroup, called
 from skillopt_sleep.settings import Settings, home_of, located, told_command
 from skillopt_sleep.staging import PAIR, check_staging, slug, stage
 from skillopt_sleep.state import (
+    ASKED,
     FINISHED,
     NightRecord,
     ProjectState,
     State,
+    kept_in,
     load_state,
     only_night,
     save_state,
     utc,
+    waits,
 )
 from skillopt_sleep.targets import resolve_targets
-from skillopt_sleep.task_file import TaskFile, task_bytes
+from skillopt_sleep.task_file import TaskFile, digest_of, task_bytes
 from skillopt_sleep.transaction import half_way, records_of, stopped_half_way
 from skillopt_sleep.values import ProposedFile
 from skillopt_sleep.wording import counted, told_in_our_words
 
 _PINNED: Final = TypeAdapter(Gathered)
+_MARK: Final = TypeAdapter(dict[str, object])
 _LOOSE: Final = frozenset(
     (
         *("auto_adopt", "keep_nights", "progress", "state_dir", "workers"),
@@ -79,6 +81,7 @@ async def run_night_async(settings: Settings, bench: Bench | None = None) -> Nig
         RefusedChange: A document could not be written safely; nothing was spent.
         StoreError: Another night is under way, or the state is damaged.
         Pending: The user's agent has questions to answer (backend `handoff`).
+        AnswerError: An answer cannot be read; the night goes on when it can.
     """
     settings = located(settings)
     bench = (bench or Bench()).of_project(settings.project)
@@ -91,7 +94,11 @@ async def run_night_async(settings: Settings, bench: Bench | None = None) -> Nig
         try:
             with told_in_our_words():
                 night = await _practised(settings, state, bench, number, place)
-        except Pending:
+        except Pending as pending:
+            asked = [_relative(Path(pending.folder) / name, place) for name in pending.questions]
+            write_atomic(place / ASKED, json_bytes(sorted(asked)))
+            raise
+        except AnswerError:
             raise
         except SkilloptError as error:
             record = NightRecord(
@@ -199,19 +206,35 @@ def _place(folder: Path, settings: Settings, state: State) -> tuple[int, Path]:
     for number in sorted(set(numbers) - finished, reverse=True):
         place = folder / f"{number:04}"
         # The state may have been moved away.
-        if not (place / FINISHED).exists() and _text_of(place / "settings.json") == mark:
+        if not (place / FINISHED).exists() and _begun_with(place) == _identity(mark):
             return number, place
     number = max([state.night, *numbers]) + 1
     place = folder / f"{number:04}"
-    write_atomic(place / "settings.json", mark)
+    write_atomic(place / "settings.json", json_bytes(mark))
     return number, place
 
 
-def _mark(settings: Settings) -> str:
+def _mark(settings: Settings) -> dict[str, object]:
     kept = settings.model_dump(mode="json", exclude=set(_LOOSE))
     if settings.tasks_file is not None:
-        kept["tasks"] = hashlib.sha256(_text_of(settings.tasks_file).encode()).hexdigest()
-    return json.dumps(kept, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+        kept["tasks"] = digest_of(settings.tasks_file)
+    return kept
+
+
+def _identity(mark: Mapping[str, object]) -> dict[str, object]:
+    """A task file is what it holds, wherever it lies."""
+    return {name: value for name, value in mark.items() if name != "tasks_file"}
+
+
+def _begun_with(place: Path) -> dict[str, object] | None:
+    try:
+        return _identity(kept_in(place / "settings.json", _MARK))
+    except StoreError:  # the status tells so
+        return None
+
+
+def _relative(path: Path, place: Path) -> str:
+    return path.relative_to(place).as_posix()
 
 
 def _text_of(path: Path) -> str:
@@ -226,8 +249,8 @@ async def _gathered(
 ) -> Gathered:
     """The sessions and tasks of this night: those that it began with, if it has begun."""
     pinned = place / "tasks.json"
-    if text := _text_of(pinned):
-        return _PINNED.validate_json(text)
+    if pinned.exists():
+        return kept_in(pinned, _PINNED)
     if bench.tasks is not None:
         gathered = Gathered(tasks=bench.tasks)
     else:
@@ -451,7 +474,8 @@ def _remembered(state: State, project: ProjectState, night: Night, models: str) 
 
 
 def _tidy(folder: Path, keep: int) -> None:
-    """Remove the run directories of old nights."""
+    """Remove the run directories of old nights; answers that somebody gave are not lost so."""
     nights = sorted(path for path in folder.glob("[0-9]*") if path.name.isdigit())
     for path in nights[:-keep]:
-        shutil.rmtree(path, ignore_errors=True)
+        if not waits(path):
+            shutil.rmtree(path, ignore_errors=True)

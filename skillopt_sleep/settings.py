@@ -253,7 +253,7 @@ def _expanded(value: object) -> object:
 
 
 def located(settings: Settings) -> Settings:
-    """The same with the project's real path.
+    """The same with the project's real path, and all paths as they are from any folder.
 
     Raises:
         ConfigError: It is not a folder, or its name cannot be written down.
@@ -263,7 +263,20 @@ def located(settings: Settings) -> Settings:
         raise ConfigError(f"project: the name of {shown} is not UTF-8; rename the folder")
     if not project.is_dir():
         raise ConfigError(f"project: {project} is not a folder; give one with --project")
-    return settings.model_copy(update={"project": project})
+    settings = settings.model_copy(update={"project": project})
+    paths: dict[str, object] = {
+        name: _from_anywhere(settings, name, getattr(settings, name))
+        for name in Settings.model_fields
+        if name != "project"
+    }
+    return settings.model_copy(update=paths)
+
+
+def _from_anywhere(settings: Settings, name: str, value: object) -> object:
+    if isinstance(value, tuple):
+        several = cast("tuple[object, ...]", value)
+        return tuple(_from_anywhere(settings, name, each) for each in several)
+    return Path(_absolute(settings, name, value)) if isinstance(value, Path) else value
 
 
 def home_of(settings: Settings) -> Path:

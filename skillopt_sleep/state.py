@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -27,6 +27,8 @@ VERSION: Final = 1
 FILE: Final = "state.json"
 FINISHED: Final = "finished"
 """The file that the folder of a night has when it is over."""
+ASKED: Final = "asked.json"
+"""The file with the questions for which a night waits, by their paths in its folder."""
 _MOST_BYTES: Final = 64 * MIB
 _ARCHIVED: Final = 300
 _NIGHTS: Final = 200
@@ -35,6 +37,7 @@ _ENTRIES: Final = 30
 _TASKS: Final = TypeAdapter(list[MinedTask])
 _MEMORY: Final = TypeAdapter(list[MemoryEntry])
 
+T = TypeVar("T")
 Utc = Annotated[float, Field(ge=0)]
 """Seconds of the epoch, which know no time zone."""
 
@@ -216,3 +219,24 @@ def utc(moment: datetime) -> float:
     if moment.tzinfo is None:
         raise ValueError("a moment without a time zone may be any of twenty-four")
     return moment.timestamp()
+
+
+def waits(place: Path) -> bool:
+    """Whether the night in a folder waits for answers of the user's agent."""
+    return (place / ASKED).exists() and not (place / FINISHED).exists()
+
+
+def kept_in(path: Path, kind: TypeAdapter[T]) -> T:
+    """What a night wrote down into its folder.
+
+    Raises:
+        StoreError: It is damaged.
+    """
+    try:
+        return kind.validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        told = problem(error) if isinstance(error, ValidationError) else error.strerror
+        raise StoreError(
+            f"{path} is damaged ({told}), and its night cannot go on; remove {path.parent} to do "
+            "without it"
+        ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -151,6 +152,14 @@ def read_tasks(path: Path) -> TaskFile:
         target_skill=row.target_skill_path,
         reviewed=row.reviewed,
     )
+
+
+def digest_of(path: Path) -> str:
+    """What a task file holds, as one word; a file that cannot be read holds nothing."""
+    try:
+        return hashlib.sha256(read_file(path, _FILE_BYTES)).hexdigest()
+    except OSError:
+        return hashlib.sha256(b"").hexdigest()
 
 
 def require_reviewed(path: Path, file: TaskFile) -> None:

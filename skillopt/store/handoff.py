@@ -6,7 +6,7 @@ from pathlib import Path
 
 from skillopt.core.chat import Request
 from skillopt.core.intake import BODY_BYTES, is_blank, read_file
-from skillopt.errors import Pending, StoreError
+from skillopt.errors import AnswerError, Pending
 from skillopt.store.files import write_atomic
 
 _NAME = 16
@@ -30,9 +30,9 @@ class FolderQueue:
         except FileNotFoundError:
             return None
         except UnicodeDecodeError as error:
-            raise StoreError(f"{path}: not UTF-8; save the file as UTF-8") from error
+            raise AnswerError(f"{path}: not UTF-8; save the file as UTF-8") from error
         except OSError as error:
-            raise StoreError(f"{path}: cannot be read: {error.strerror}") from error
+            raise AnswerError(f"{path}: cannot be read: {error.strerror}") from error
         return None if is_blank(text) else text
 
     def ask(self, role: str, model: str, request: Request, key: str) -> Pending:

@@ -243,15 +243,19 @@ def _status(found: SleepStatus) -> dict[str, object]:
         "half_done": [each.name for each in found.half_done],
         "scheduled": list(found.scheduled),
         "problems": list(found.problems),
-        "questions": None
-        if found.questions is None
-        else {
-            "night": found.questions.night,
-            "files": [str(path) for path in found.questions.files],
-            "command": _next(found.questions),
-        },
+        "questions": next((_asked(each) for each in found.questions), None),
+        "earlier_questions": [_asked(each) for each in found.questions[1:]],
         "archived_tasks": found.archived,
         "rejected_edits": found.rejected,
+    }
+
+
+def _asked(asked: Questions) -> dict[str, object]:
+    return {
+        "night": asked.night,
+        "files": [str(path) for path in asked.files],
+        "command": _next(asked),
+        "changed": asked.changed,
     }
 
 
@@ -267,7 +271,7 @@ def _told(found: SleepStatus) -> str:
     if not found.nights:
         lines += ["no night yet; to see what one would take:", f"  {found.look_command}"]
     lines += [_night(record) for record in found.nights[:5]]
-    if (asked := found.questions) is not None:
+    for asked in found.questions:
         count = len(asked.files)
         folder = asked.files[0].parents[1] if asked.files else ""
         lines += [
@@ -276,6 +280,8 @@ def _told(found: SleepStatus) -> str:
             f"{'when they are answered' if count else 'to go on'}:",
             f"  {_next(asked)}",
         ]
+        if asked.changed:
+            lines.append(f"  {asked.changed} was changed since; it goes on only with what it held")
     lines += [half_way(each) for each in found.half_done]
     for each in found.waiting:
         names = ", ".join(file.target for file in each.files)

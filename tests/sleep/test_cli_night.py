@@ -303,6 +303,28 @@ def test_status_shows_a_night_that_waits_for_answers_and_what_to_run_next(
     assert after["command"] == found["command"]
 
 
+def test_every_night_that_waits_is_shown_with_a_command_that_goes_on_with_it_from_anywhere(
+    sleep: Shell, tmp_path: Path
+) -> None:
+    project, home = places(tmp_path)
+    path = task_file(tmp_path, project)
+    words = ("run", "--backend", "handoff", "--state-dir", "../state")
+    sleep(home, *words, "--tasks-file", "../tasks.json", where=project, code=3)
+    sleep(home, *words, "--tasks-file", str(path), where=project, code=3)  # the same file
+    sleep(home, *words, "--tasks-file", str(path), "--seed", "7", where=project, code=3)
+    look = ("status", "--project", str(project), "--state-dir", str(tmp_path / "state"))
+    found = json.loads(sleep(home, *look, "--json"))
+    every = [found["questions"], *found["earlier_questions"]]
+    assert [each["night"] for each in every] == [2, 1]
+    assert all(f"\n  {each['command']}\n" in sleep(home, *look) for each in every)
+    for each in every:
+        sleep(home, *shlex.split(each["command"])[1:], code=3)
+    after = json.loads(sleep(home, *look, "--json"))
+    assert [after["questions"], *after["earlier_questions"]] == every
+    path.write_text(path.read_text().replace("\n", "\n\n"))
+    assert f"{path} was changed since" in sleep(home, *look).replace("/project/..", "")
+
+
 def test_wrong_usage_is_told_as_data_with_the_option_and_the_nearest_name(
     sleep: Shell, tmp_path: Path
 ) -> None:

@@ -20,7 +20,7 @@ from sleep.support_adoption import stop_before_the_receipt
 from support_sleep import MORNING, SKILL, bench, mined, office, places, simulated, tree
 
 from skillopt.core.chat import Reply, Request
-from skillopt.errors import ConfigError, ModelError, Pending, StoreError
+from skillopt.errors import AnswerError, ConfigError, ModelError, Pending, StoreError
 from skillopt.testing.simulator import Simulator
 from skillopt.testing.simulator.optimizer import SimulatedOptimizer, stage_of
 from skillopt.testing.simulator.target import SimulatedTarget
@@ -30,6 +30,7 @@ from skillopt_sleep.errors import RefusedChange
 from skillopt_sleep.learning import HIDDEN_IN_RULES
 from skillopt_sleep.models import NightModels, model_settings
 from skillopt_sleep.night import AGAIN, is_due, look_async, run_night_async
+from skillopt_sleep.planning import Bench
 from skillopt_sleep.rendering import render_markdown
 from skillopt_sleep.report import Night
 from skillopt_sleep.settings import Settings
@@ -542,6 +543,82 @@ def _answer(question: Path) -> None:
         assert stage is not None, system
         answer = SimulatedOptimizer().answer(stage, system, user, repairing=True)
     question.with_name(question.name.replace("question", "answer")).write_text(answer)
+
+
+def by_hand(project: Path, home: Path, **more: object) -> Settings:
+    return simulated(
+        project, home, "", backend="handoff", model="", optimizer_model="", replicates=1, **more
+    )
+
+
+async def questions(settings: Settings, given: Bench) -> list[Path]:
+    with pytest.raises(Pending) as waiting:
+        await run_night_async(settings, given)
+    return [Path(waiting.value.folder) / name for name in sorted(waiting.value.questions)]
+
+
+async def test_an_answer_that_cannot_be_read_ends_no_night(tmp_path: Path) -> None:
+    project, home = places(tmp_path)
+    settings, given = (
+        by_hand(project, home, evolve_memory=True),
+        bench(home, office(24, 3, project)),
+    )
+    asked = await questions(settings, given)
+    for question in asked:
+        _answer(question)
+    answer = asked[0].with_name(asked[0].name.replace("question", "answer"))
+    said = answer.read_bytes()
+    answer.write_bytes(b"\xff\xfe")
+    with pytest.raises(AnswerError, match=f"{answer.name}: not UTF-8"):
+        await run_night_async(settings, given)
+    assert status(settings).nights == ()
+    answer.write_bytes(said)
+    later = await questions(settings, given)
+    assert later
+    assert not set(later) & set(asked)
+    assert [each.night for each in status(settings).questions] == [1]
+
+
+async def test_a_night_that_waits_for_answers_is_never_tidied_away(tmp_path: Path) -> None:
+    project, home = places(tmp_path)
+    settings, given = by_hand(project, home, keep_nights=1), bench(home, office(24, 3, project))
+    asked = await questions(settings, given)
+    for question in asked[1:]:
+        _answer(question)
+    for _ in range(2):
+        await run_night_async(settings.model_copy(update={"backend": ""}), given)
+    assert await questions(settings, given) == asked[:1]
+    (waiting,) = status(settings).questions
+    assert (waiting.night, waiting.files) == (1, (asked[0],))
+
+
+async def test_only_the_questions_that_a_night_asks_now_are_open(tmp_path: Path) -> None:
+    project, home = places(tmp_path)
+    settings, given = by_hand(project, home), bench(home, office(24, 3, project))
+    before = await questions(settings, given)
+    skill = project / SKILL
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: skillopt-sleep-learned\ndescription: it\n---\nSay please.\n")
+    now = await questions(settings, given)
+    assert not set(now) & set(before)
+    (waiting,) = status(settings).questions
+    assert sorted(waiting.files) == sorted(now)
+
+
+@pytest.mark.parametrize("name", ["tasks.json", "settings.json", "asked.json"])
+async def test_a_damaged_file_of_a_night_that_waits_is_named(tmp_path: Path, name: str) -> None:
+    project, home = places(tmp_path)
+    settings, given = by_hand(project, home), bench(home, office(24, 3, project))
+    asked = await questions(settings, given)
+    place = asked[0].parents[3]
+    (place / name).write_text('{"broken')
+    if name == "tasks.json":
+        with pytest.raises(StoreError, match=f"{place / name} is damaged .* remove {place}"):
+            await run_night_async(settings, given)
+    else:
+        (problem,) = status(settings).problems
+        assert f"{place / name} is damaged" in problem
+        assert status(settings).questions == ()
 
 
 async def test_a_gate_that_allows_no_loss_refuses_what_makes_any_task_worse(
