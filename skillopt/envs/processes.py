@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
+import signal
 import sys
-from asyncio.subprocess import DEVNULL, PIPE
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from skillopt.aio import within
 from skillopt.errors import ConfigError, EnvironmentFault
@@ -47,16 +52,42 @@ async def ask_process(
     `TimeoutError` if it takes too long: then its process is killed.
     """
     flags = ("-I",) if packages else ("-I", "-S")
-    process = await asyncio.create_subprocess_exec(
+    starting = asyncio.create_subprocess_exec(
         sys.executable, *flags, "-c", script, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}
     )
-    try:
+    async with running(starting) as process:
         answer, _ = await within(seconds, process.communicate(json.dumps(question).encode()))
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
     return answer.decode("utf-8", "replace")
+
+
+@asynccontextmanager
+async def running(starting: Coroutine[Any, Any, Process]) -> AsyncGenerator[Process, None]:
+    """A process that is gone when the block is left, also if that happens while it starts."""
+    task = asyncio.ensure_future(starting)
+    try:
+        yield await asyncio.shield(task)
+    finally:
+        await asyncio.shield(_ended(task))
+
+
+async def _ended(starting: asyncio.Future[Process]) -> None:
+    with suppress(OSError):  # it could not be started
+        process = await starting
+        kill(process)
+        await process.wait()
+
+
+def kill(process: Process) -> None:
+    """Kill a process, if it has not ended.
+
+    Unlike `process.kill`, it never asks for the exit code, which only the loop may take.
+    """
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            if sys.platform == "win32":
+                process.kill()
+            else:
+                os.kill(process.pid, signal.SIGKILL)
 
 
 def python_folders(prefix: Path) -> list[Path]:

@@ -18,6 +18,7 @@ from typing import IO, Final, cast
 from skillopt.aio import within
 from skillopt.core.intake import MIB
 from skillopt.core.temporary import swept
+from skillopt.envs.processes import kill
 from skillopt.errors import EnvironmentFault
 
 _WORKER: Final = Path(__file__).with_name("worker.py")
@@ -127,9 +128,7 @@ def _command(file: Path, max_steps: int) -> list[str]:
 async def _ended(starting: asyncio.Future[Process], folder: Path) -> None:
     with suppress(OSError):  # it could not be started
         process = await starting
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.kill()
+        kill(process)
         if process.stdin is not None:
             process.stdin.close()
         if process.stdout is not None:

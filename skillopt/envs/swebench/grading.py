@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, cast
 
 from skillopt.aio import in_thread, within
+from skillopt.envs.processes import running
 from skillopt.envs.swebench.repository import PLACE, Checkout
 from skillopt.errors import EnvironmentFault
 
@@ -144,7 +145,7 @@ def read_report(report: Mapping[str, Any], log: str = "") -> Grade:
 async def grade_in_container(instance: Mapping[str, object], patch: str, seconds: float) -> Grade:
     """Have swebench run the tests in the image of the task; needs Docker."""
     with TemporaryDirectory(prefix="skillopt-swebench-log-") as folder:
-        process = await asyncio.create_subprocess_exec(
+        starting = asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-c", _IN_CONTAINER),
             stdin=PIPE,
             stdout=PIPE,
@@ -153,15 +154,13 @@ async def grade_in_container(instance: Mapping[str, object], patch: str, seconds
             env={"PATH": os.defpath, "HOME": folder},
         )
         question = json.dumps({"instance": dict(instance), "patch": patch, "seconds": seconds})
-        try:
-            # The image may have to be fetched first.
-            told, errors = await within(2 * seconds + 1800, process.communicate(question.encode()))
-        except TimeoutError:
-            raise EnvironmentFault("the container of the task did not end") from None
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
+        async with running(starting) as process:
+            answer = process.communicate(question.encode())
+            try:
+                # The image may have to be fetched first.
+                told, errors = await within(2 * seconds + 1800, answer)
+            except TimeoutError:
+                raise EnvironmentFault("the container of the task did not end") from None
     try:
         report = cast("Mapping[str, Any]", json.loads(told.splitlines()[-1]))
         return read_report(report)

@@ -21,7 +21,7 @@ from skillopt.core.intake import MIB
 from skillopt.core.ports import KeepsFolder, Sandbox, SandboxFolder
 from skillopt.core.sandbox import SandboxLimits, SandboxResult
 from skillopt.core.temporary import swept
-from skillopt.envs.processes import python_folders
+from skillopt.envs.processes import python_folders, running
 from skillopt.errors import ConfigError, EnvironmentFault
 
 PLACE: Final = "/workspace/repo"
@@ -115,7 +115,7 @@ def find_python(folder: Path | None, instance: str, repo: str, version: str) -> 
 
 async def git(*arguments: str, folder: Path, environment: Mapping[str, str] | None = None) -> str:
     """What a git command prints; an `EnvironmentFault` if it fails."""
-    process = await asyncio.create_subprocess_exec(
+    starting = asyncio.create_subprocess_exec(
         *("git", "-c", "core.hooksPath=/dev/null", "-c", "safe.directory=*", *arguments),
         cwd=folder,
         stdin=DEVNULL,
@@ -123,12 +123,8 @@ async def git(*arguments: str, folder: Path, environment: Mapping[str, str] | No
         stderr=PIPE,
         env={**_CLEAN, **(environment or {})},
     )
-    try:
+    async with running(starting) as process:
         printed, errors = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
     if process.returncode:
         told = errors.decode(errors="replace").strip()
         raise EnvironmentFault(f"git {arguments[0]} failed in {folder}: {told}")
