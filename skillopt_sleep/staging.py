@@ -297,11 +297,17 @@ def nights(project: Path, state: Path) -> tuple[list[StagedNight], list[Skillopt
 
     Raises:
         RefusedChange: Our folder is a link.
+        StoreError: It cannot be read.
     """
     folder = own_path(project, "staging")
     if not folder.is_dir():
         return [], []
-    made = [path for path in folder.iterdir() if (path / _MANIFEST).is_file()]
+    try:
+        made = [path for path in folder.iterdir() if (path / _MANIFEST).is_file()]
+    except OSError as error:
+        raise StoreError(
+            f"{error.filename} cannot be read: {error.strerror}; give yourself the right to"
+        ) from None
     found: list[StagedNight] = []
     problems: list[SkilloptError] = []
     for path in sorted(made, key=_order, reverse=True):

@@ -119,13 +119,15 @@ def read_tasks(path: Path) -> TaskFile:
         DataError: It cannot be used; the message names the line and the field.
     """
     try:
-        text = read_file(path, _FILE_BYTES).decode("utf-8")
+        text = read_file(path, _FILE_BYTES).decode("utf-8-sig")
         data = read_json(text)
         json.loads(text, object_pairs_hook=different_keys)
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
     except RepeatedKey as error:
         raise DataError(f"{path}: {error}") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: not UTF-8; save the file as UTF-8") from None
     except ValueError as error:
         raise DataError(f"{path} is not JSON: {error}") from None
     try:
@@ -230,6 +232,8 @@ def _task(row: _TaskRow, project: str) -> MinedTask:
 
 def _problem(row: _TaskRow) -> tuple[tuple[str | int, ...], str]:
     """Which field of a task cannot be used, and why."""
+    if not row.intent.strip():
+        return ("intent",), "says nothing; a task needs a request"
     checks = row.judge.checks if row.judge else []
     for number, check in enumerate(checks):
         if problem := problem_of(Check(check.op, check.arg)):

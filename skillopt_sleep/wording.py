@@ -32,6 +32,7 @@ OURS: Final = {
 """Settings of skillopt by the names that they have here."""
 _SECTIONS: Final = r"(?:data|env|evaluation|gradient|judge|limits|model|optimizer|train)"
 _SETTING: Final = re.compile(rf"(?<![\w./-]){_SECTIONS}\.[a-z]\w*(?![\w/])")
+_ASIDE: Final = re.compile(rf" \(({_SETTING.pattern})\)")
 _PROGRAM: Final = re.compile(r"model\.\w+_exec_path")
 _ELSEWHERE: Final = re.compile(rf"{_SETTING.pattern}|skillopt (?:check|doctor|eval|resume|train)\b")
 _REACHED: Final = re.compile(r"(limits\.\w+) is reached")
@@ -52,7 +53,8 @@ def in_our_words(text: str) -> str:
     """
     if few := re.match(r"val has only (\d+) items", text):
         return f"only {few[1]} held-out tasks: a small gain cannot be proven with them"
-    told = _REACHED.sub(r"the share of \1 for this part of the night is used up", text)
+    told = _ASIDE.sub(lambda found: found[0] if found[1] in OURS else "", text)
+    told = _REACHED.sub(r"the share of \1 for this part of the night is used up", told)
     told = _PROGRAM.sub("program_path", told.partition(_RESUMING)[0])
     told = _SETTING.sub(lambda found: OURS.get(found[0], found[0]), told)
     what, helps, ways = told.partition(_HELP)

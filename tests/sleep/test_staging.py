@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from sleep.support_adoption import night, settings_in
 
+from skillopt.errors import StoreError
+from skillopt_sleep.adoption import pending
 from skillopt_sleep.cli.hook import begin_night
 from skillopt_sleep.errors import RefusedChange
 from skillopt_sleep.settings import Settings
@@ -82,3 +84,14 @@ def test_git_does_not_see_a_night_whatever_the_clone_says(settings: Settings) ->
     night(settings)
     git("add", "-A")
     assert git("status", "--short").split() == ["M", f"{OWN}/.gitignore"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_staging_folder_that_cannot_be_read_is_named(settings: Settings) -> None:
+    folder = night(settings).parent
+    folder.chmod(0)
+    try:
+        with pytest.raises(StoreError, match=f"{folder} cannot be read"):
+            pending(settings)
+    finally:
+        folder.chmod(0o700)

@@ -94,6 +94,7 @@ def test_a_file_of_the_original_is_read(tmp_path: Path) -> None:
         ({**GOOD, "split": "vall"}, 8, "tasks[0].split: should be 'train', 'val'"),
         (RULE, 8, "tasks[0].reference_kind: rule needs checks, in judge.checks"),
         ({**GOOD, "reference_kind": "exact"}, 8, "tasks[0].reference_kind: exact needs a text"),
+        ({**GOOD, "intent": " \n"}, 7, "tasks[0].intent: says nothing"),
         ({**GOOD, "pain": -1}, 8, "tasks[0].pain: should be greater than or equal to 0"),
         (
             {**RULE, "judge": {"checks": [{"op": "regex", "arg": "("}]}},
@@ -129,6 +130,17 @@ def test_other_errors_name_the_file(tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text("[]", encoding="utf-8")
     with pytest.raises(DataError, match="the file: should be an object"):
         read_tasks(tmp_path / "t.json")
+
+
+def test_a_file_as_editors_of_windows_save_it_is_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.json", GOOD)
+    plain = read_tasks(path)
+    text = path.read_text(encoding="utf-8")
+    path.write_bytes(text.replace("\n", "\r\n").encode("utf-8-sig"))
+    assert read_tasks(path) == plain
+    path.write_bytes(text.encode("utf-16"))
+    with pytest.raises(DataError, match="not UTF-8; save the file as UTF-8"):
+        read_tasks(path)
 
 
 def test_a_file_that_nobody_reviewed_is_refused_with_what_to_do(tmp_path: Path) -> None:

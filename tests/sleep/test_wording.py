@@ -35,6 +35,10 @@ from skillopt_sleep.wording import OURS, counted, in_our_words, told_in_our_word
         ("the key is wrong. Set model.outage_seconds. Try again.", "the key is wrong. Try again."),
         ("https://env.example/model.json is gone", "https://env.example/model.json is gone"),
         ("evaluation.gate paired: it is closed", "gate paired: it is closed"),
+        (
+            "3 of 8 failed, more than 10% (evaluation.max_failure_share), with (train.seed) 1",
+            "3 of 8 failed, more than 10%, with (seed) 1",
+        ),
     ],
 )
 def test_settings_have_the_names_of_sleep_and_advice_on_others_is_left_out(
