@@ -116,12 +116,24 @@ def model_settings(settings: Settings, models: NightModels) -> dict[str, object]
     if settings.prompts is not None:
         chosen["env.prompts"] = str(settings.prompts)
     if settings.base_url:
-        chosen["model.base_url"] = settings.base_url
+        chosen[_addressed(settings)] = settings.base_url
     if agent and settings.backend not in _PROGRAMS and not settings.backend.endswith("_exec"):
         if settings.backend == "handoff":
             raise ConfigError("replay: agent cannot be combined with backend handoff")
         chosen["env.harness"] = "tools"
     return chosen
+
+
+def _addressed(settings: Settings) -> str:
+    """Whose address `base_url` is.
+
+    That of the one role that is on such a server, so that no key of the other is sent there; else
+    of both.
+    """
+    optimizer = settings.optimizer_backend or settings.backend
+    roles = {"target": settings.backend, "optimizer": optimizer}
+    served = [role for role, backend in roles.items() if backend == "openai_compatible"]
+    return f"model.{served[0]}_base_url" if len(served) == 1 else "model.base_url"
 
 
 def doubts(settings: Settings) -> list[str]:

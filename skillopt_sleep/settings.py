@@ -202,7 +202,7 @@ class Settings(BaseModel):
     max_tokens_per_night: Annotated[int, Field(ge=0)] = 400_000
     """Tokens at most; 0: no limit."""
     max_minutes_per_night: Annotated[float, Field(ge=0)] = 0
-    """Minutes at most; 0: no limit."""
+    """Minutes after which no attempt starts; 0: no limit."""
     max_usd_per_night: Annotated[float, Field(ge=0)] = 0
     """Dollars at most; 0: no limit."""
 

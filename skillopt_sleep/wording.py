@@ -15,6 +15,8 @@ OURS: Final = {
     "model.optimizer_backend": "optimizer_backend",
     "model.optimizer": "optimizer_model",
     "model.base_url": "base_url",
+    "model.target_base_url": "base_url",
+    "model.optimizer_base_url": "base_url",
     "env.prompts": "prompts",
     "env.workers": "workers",
     "train.num_epochs": "epochs",

@@ -19,6 +19,8 @@ from sleep.support_adoption import night as staged_night
 from sleep.support_adoption import stop_before_the_receipt
 from support_sleep import MORNING, SKILL, bench, mined, office, places, simulated, tree
 
+from skillopt.app.inputs import Inputs, configured
+from skillopt.config.model_section import Role
 from skillopt.core.chat import Reply, Request
 from skillopt.errors import AnswerError, ConfigError, ModelError, Pending, StoreError
 from skillopt.testing.simulator import Simulator
@@ -679,6 +681,30 @@ def test_two_models_may_play_the_roles() -> None:
     assert agent["model.optimizer_backend"] == "claude_cli"
     tools = Settings(backend="openai", replay="agent")
     assert model_settings(tools, NightModels())["env.harness"] == "tools"
+
+
+@pytest.mark.parametrize(
+    ("backend", "optimizer", "roles"),
+    [
+        ("claude", "openai_compatible", {"optimizer"}),
+        ("openai_compatible", "openai", {"target"}),
+        ("openai_compatible", "", {"target", "optimizer"}),
+        ("claude", "", {"target", "optimizer"}),
+    ],
+)
+def test_an_address_is_for_the_role_whose_backend_has_such_a_server(
+    backend: str, optimizer: str, roles: set[str]
+) -> None:
+    settings = Settings(
+        backend=backend,
+        model="m",
+        optimizer_backend=optimizer,
+        optimizer_model="m",
+        base_url="http://localhost:1/v1",
+    )
+    config, _ = configured(None, Inputs(settings=model_settings(settings, NightModels())))
+    every: tuple[Role, ...] = ("target", "optimizer")
+    assert {role for role in every if config.model.role(role).base_url} == roles
 
 
 @pytest.mark.parametrize(
