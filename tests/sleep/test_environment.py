@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -186,6 +187,44 @@ async def test_a_task_whose_project_or_commit_is_gone_is_not_attempted(
         "its project is not there",
     ]
     assert await obstacles(gone[:2], in_project=False) == ["", ""]
+
+
+async def test_a_copy_has_the_submodules_as_they_were_then(
+    repository: Path, tmp_path: Path
+) -> None:
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@example.com")
+    git = (*git, "-c", "protocol.file.allow=always")
+
+    def run(folder: Path, *words: str) -> None:
+        subprocess.run([*git, *words], cwd=folder, check=True, capture_output=True)
+
+    for name in ("outer", "inner"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.txt").write_text("then")
+        run(tmp_path / name, "init", "-q")
+    run(tmp_path / "inner", "add", "-A")
+    run(tmp_path / "inner", "commit", "-qm", "one")
+    run(tmp_path / "outer", "submodule", "add", str(tmp_path / "inner"), "deep")
+    run(tmp_path / "outer", "add", "-A")
+    run(tmp_path / "outer", "commit", "-qm", "one")
+    run(repository, "submodule", "add", str(tmp_path / "outer"), "part")
+    run(repository, "submodule", "update", "--init", "--recursive")
+    run(repository, "commit", "-qm", "two")
+    (repository / "part/outer.txt").write_text("now")
+    run(repository / "part", "commit", "-qam", "later")
+
+    async def copied() -> dict[str, bytes]:
+        environment = MinedTasks([mined(project=repository)], ReplaySettings(in_project=True))
+        made = environment.with_sandbox(Bubblewrap.create())
+        assert isinstance(made, MinedTasks)
+        async with made.open(made.tasks("train")[0]) as episode:
+            assert episode.workspace is not None
+            return {name: data for name, data in episode.workspace.files.items() if "txt" in name}
+
+    assert await copied() == {"part/outer.txt": b"then", "part/deep/inner.txt": b"then"}
+    run(repository, "submodule", "deinit", "--all", "--force")
+    shutil.rmtree(repository / ".git/modules")
+    assert await copied() == {}
 
 
 async def test_a_commit_that_git_would_take_for_an_option_is_none(

@@ -9,7 +9,7 @@ import shutil
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
@@ -47,6 +47,8 @@ _NOBODY: Final = {
     "GIT_COMMITTER_EMAIL": "nobody@localhost",
     "GIT_COMMITTER_DATE": "2000-01-01T00:00:00Z",
 }
+_SUBMODULE: Final = "160000 "
+"""How git lists what is a commit of another repository."""
 _LONG_AGO: Final = 946684800
 """Seconds of the epoch: 2000-01-01."""
 _SETUP: Final = """\
@@ -149,10 +151,8 @@ async def checked_out(repository: Path, commit: str) -> AsyncGenerator[Path, Non
     with swept("swebench") as prefix:
         folder = _temporary_folder(prefix)
         try:
-            base, index = folder / "base", {"GIT_INDEX_FILE": str(folder / "index")}
-            there = ("--work-tree", str(base))
-            await git(*there, "read-tree", commit, folder=repository, environment=index)
-            await git(*there, "checkout-index", "-a", "-f", folder=repository, environment=index)
+            base = folder / "base"
+            await _export(repository, commit, base, folder / "index")
             await in_thread(_age, base)
             await git("init", "-q", "-b", "main", folder=base)
             await git("add", "-A", "-f", ".", folder=base)
@@ -162,6 +162,21 @@ async def checked_out(repository: Path, commit: str) -> AsyncGenerator[Path, Non
             yield base
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _export(repository: Path, commit: str, place: Path, index: Path) -> None:
+    """Write the files of a commit, and of its submodules as far as they are here."""
+    own, there = {"GIT_INDEX_FILE": str(index)}, ("--work-tree", str(place))
+    await git(*there, "read-tree", commit, folder=repository, environment=own)
+    await git(*there, "checkout-index", "-a", "-f", folder=repository, environment=own)
+    listed = await git(*there, "ls-files", "-s", "-z", folder=repository, environment=own)
+    for number, line in enumerate(listed.split("\0")):
+        kind, _, name = line.partition("\t")
+        if kind.startswith(_SUBMODULE):
+            source, part = repository / name, kind.split()[1]
+            with suppress(EnvironmentFault):  # it was never fetched: the folder stays empty
+                await commit_of(source, part)
+                await _export(source, part, place / name, index.with_name(f"{index.name}-{number}"))
 
 
 def _age(folder: Path) -> None:
