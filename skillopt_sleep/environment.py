@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
@@ -27,7 +28,7 @@ from skillopt.core.rollout import Score, Trajectory
 from skillopt.core.task import Gold, Task
 from skillopt.envs.judge import Judge
 from skillopt.envs.metrics import equal, extract_answer, f1, verdict
-from skillopt.envs.swebench.repository import Checkout, checked_out, commit_of
+from skillopt.envs.swebench.repository import Checkout, checked_out, commit_of, git
 from skillopt.errors import EnvironmentFault
 from skillopt_sleep.checks import evaluate, told
 from skillopt_sleep.values import Check, MinedTask, Reference, Split
@@ -39,6 +40,7 @@ remarks about the request, no questions back.
 _WITH_FOLDER: Final = """\
 You work in a copy of the user's project; change files there where the request asks for it.
 """
+_IN_FOLDER: Final = "The request was made in the folder `{folder}` of this copy."
 _RUBRIC: Final = """\
 The block "reference answer" holds the criteria for this task. The verdict is `met` if the answer
 meets all of them, `partly` if it meets some, `missed` if it meets none, refuses, or says only that
@@ -111,7 +113,7 @@ class MinedTasks:
     @property
     def fingerprint(self) -> str:
         settings = json.dumps(asdict(self._settings), sort_keys=True)
-        said = json.dumps([_INSTRUCTIONS, _WITH_FOLDER, settings])
+        said = json.dumps([_INSTRUCTIONS, _WITH_FOLDER, _IN_FOLDER, settings])
         judged = "" if self._judge is None else f"/judge={self._judge.fingerprint}"
         return f"sleep/1/{hashlib.sha256(said.encode()).hexdigest()[:16]}{judged}"
 
@@ -161,9 +163,10 @@ class MinedTasks:
             yield ReplayEpisode(self, mined, started)
             return
         if await _has(mined.project, "HEAD"):
-            async with checked_out(mined.project, mined.commit or "HEAD") as base:
+            top, folder = await _within(mined.project)
+            async with checked_out(top, mined.commit or "HEAD") as base:
                 checkout = Checkout(self._need_sandbox(), base, _python_of(mined.project))
-                yield ReplayEpisode(self, mined, started, checkout.files(), checkout)
+                yield ReplayEpisode(self, mined, started, checkout.files(), checkout, folder)
         else:
             yield ReplayEpisode(self, mined, started, _copied(mined.project))
 
@@ -224,23 +227,26 @@ class MinedTasks:
                 f"task {mined.id} is checked by a command, which needs a copy of the git "
                 f"repository {mined.project}"
             )
+        script = f"cd -- {shlex.quote(episode.folder or '.')} || exit 1\n{command}"
         seconds = self._settings.command_seconds
         left = {path: data for path, data in done.files.items() if not path.startswith(".git/")}
         patch = await checkout.patch_of(left, seconds) if left else b""
-        result = await checkout.tested(patch, command, seconds)
+        result = await checkout.tested(patch, script, seconds)
         told = (result.stdout + result.stderr).strip()[-600:]
         if result.status in _NOT_STARTED:
             raise EnvironmentFault(f"`{command}` cannot be run here: {told}")
-        if result.ended_by and not await self._ends_unchanged(mined, checkout, seconds):
+        if result.ended_by and not await self._ends_unchanged(mined, checkout, script, seconds):
             raise EnvironmentFault(f"`{command}` does not end within its limits here")
         if result.status == 0 and not result.ended_by:
             return Score(1, 1, f"passed: {command}")
         return Score(0, 0, f"failed: {command} (status {result.status}): {told}")
 
-    async def _ends_unchanged(self, mined: MinedTask, checkout: Checkout, seconds: float) -> bool:
+    async def _ends_unchanged(
+        self, mined: MinedTask, checkout: Checkout, script: str, seconds: float
+    ) -> bool:
         """Whether the command ends in the untouched project, so that the agent is to blame."""
         if mined.id not in self._unchanged_ends:
-            result = await checkout.tested(b"", mined.reference.text, seconds)
+            result = await checkout.tested(b"", script, seconds)
             self._unchanged_ends[mined.id] = not result.ended_by
         return self._unchanged_ends[mined.id]
 
@@ -254,6 +260,8 @@ class ReplayEpisode:
     started: float
     given: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     checkout: Checkout | None = None
+    folder: str = ""
+    """Where in the copy the request was made; empty: at its top."""
 
     @property
     def instructions(self) -> str:
@@ -261,7 +269,8 @@ class ReplayEpisode:
 
     @property
     def brief(self) -> str:
-        return _brief(self.mined)
+        brief = _brief(self.mined)
+        return f"{brief}\n\n{_IN_FOLDER.format(folder=self.folder)}" if self.folder else brief
 
     @property
     def workspace(self) -> Workspace | None:
@@ -356,11 +365,21 @@ def _safe(name: str) -> str:
 
 
 async def _has(folder: Path, commit: str) -> bool:
+    """Whether a folder is in a commit of its repository."""
     try:
-        await commit_of(folder, commit)
+        found = await commit_of(folder, commit)
+        await git("rev-parse", "--verify", f"{found}:./", folder=folder)
     except EnvironmentFault:
         return False
     return True
+
+
+async def _within(folder: Path) -> tuple[Path, str]:
+    """The top of a repository, and the way from there to a folder of it."""
+    top, way = (
+        await git("rev-parse", "--show-toplevel", "--show-prefix", folder=folder)
+    ).splitlines()
+    return Path(top), way.rstrip("/")
 
 
 def _python_of(project: Path) -> Path:

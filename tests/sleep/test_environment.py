@@ -152,15 +152,20 @@ def test_what_changes_scores_changes_the_fingerprint() -> None:
     assert len(prints) == 4
 
 
+def git(folder: Path, *words: str) -> None:
+    settings = ("user.name=a", "user.email=a@example.com", "protocol.file.allow=always")
+    options = [word for setting in settings for word in ("-c", setting)]
+    subprocess.run(["git", *options, *words], cwd=folder, check=True, capture_output=True)
+
+
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "price.py").write_text("def price():\n    return 1\n")
     (folder / "check.py").write_text("from price import price\nassert price() == 2\n")
-    git = ("git", "-c", "user.name=a", "-c", "user.email=a@example.com")
     for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "one")):
-        subprocess.run([*git, *words], cwd=folder, check=True)
+        git(folder, *words)
     return folder
 
 
@@ -189,29 +194,47 @@ async def test_a_task_whose_project_or_commit_is_gone_is_not_attempted(
     assert await obstacles(gone[:2], in_project=False) == ["", ""]
 
 
+async def test_a_folder_of_a_repository_is_tried_and_tested_where_it_is(repository: Path) -> None:
+    shop = repository / "the shop"
+    shop.mkdir()
+    for name in ("price.py", "check.py"):
+        (repository / name).rename(shop / name)
+    (repository / "new").mkdir()
+    (repository / "new/mine.txt").write_text("not in any commit")
+    git(repository, "add", "the shop")
+    git(repository, "commit", "-qam", "moved")
+    environment = checked_by(shop, "python check.py")
+    (task,) = environment.tasks("train")
+    async with environment.open(task) as episode:
+        assert "`the shop`" in episode.brief
+        assert set(episode.given) == {"the shop/price.py", "the shop/check.py"}
+        wrong = await episode.score(Trajectory((), "done", files=episode.given))
+        mended = {**episode.given, "the shop/price.py": b"def price():\n    return 2\n"}
+        right = await episode.score(Trajectory((), "done", files=mended))
+    assert (wrong.hard, right.hard) == (0, 1)
+    apart = MinedTasks([mined(project=repository / "new")], ReplaySettings(in_project=True))
+    async with apart.open(apart.tasks("train")[0]) as episode:
+        assert set(episode.given) == {"mine.txt"}
+    assert await obstacles([mined(project=shop, commit="HEAD~1")], in_project=True) != [""]
+
+
 async def test_a_copy_has_the_submodules_as_they_were_then(
     repository: Path, tmp_path: Path
 ) -> None:
-    git = ("git", "-c", "user.name=a", "-c", "user.email=a@example.com")
-    git = (*git, "-c", "protocol.file.allow=always")
-
-    def run(folder: Path, *words: str) -> None:
-        subprocess.run([*git, *words], cwd=folder, check=True, capture_output=True)
-
     for name in ("outer", "inner"):
         (tmp_path / name).mkdir()
         (tmp_path / name / f"{name}.txt").write_text("then")
-        run(tmp_path / name, "init", "-q")
-    run(tmp_path / "inner", "add", "-A")
-    run(tmp_path / "inner", "commit", "-qm", "one")
-    run(tmp_path / "outer", "submodule", "add", str(tmp_path / "inner"), "deep")
-    run(tmp_path / "outer", "add", "-A")
-    run(tmp_path / "outer", "commit", "-qm", "one")
-    run(repository, "submodule", "add", str(tmp_path / "outer"), "part")
-    run(repository, "submodule", "update", "--init", "--recursive")
-    run(repository, "commit", "-qm", "two")
+        git(tmp_path / name, "init", "-q")
+    git(tmp_path / "inner", "add", "-A")
+    git(tmp_path / "inner", "commit", "-qm", "one")
+    git(tmp_path / "outer", "submodule", "add", str(tmp_path / "inner"), "deep")
+    git(tmp_path / "outer", "add", "-A")
+    git(tmp_path / "outer", "commit", "-qm", "one")
+    git(repository, "submodule", "add", str(tmp_path / "outer"), "part")
+    git(repository, "submodule", "update", "--init", "--recursive")
+    git(repository, "commit", "-qm", "two")
     (repository / "part/outer.txt").write_text("now")
-    run(repository / "part", "commit", "-qam", "later")
+    git(repository / "part", "commit", "-qam", "later")
 
     async def copied() -> dict[str, bytes]:
         environment = MinedTasks([mined(project=repository)], ReplaySettings(in_project=True))
@@ -222,7 +245,7 @@ async def test_a_copy_has_the_submodules_as_they_were_then(
             return {name: data for name, data in episode.workspace.files.items() if "txt" in name}
 
     assert await copied() == {"part/outer.txt": b"then", "part/deep/inner.txt": b"then"}
-    run(repository, "submodule", "deinit", "--all", "--force")
+    git(repository, "submodule", "deinit", "--all", "--force")
     shutil.rmtree(repository / ".git/modules")
     assert await copied() == {}
 
