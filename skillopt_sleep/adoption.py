@@ -290,7 +290,7 @@ def _selected(
     if targets is None:
         if own := [name for name in names if name not in PAIR]:
             raise RefusedChange(
-                f"{night.folder} proposes several skills: {', '.join(own)}. Choose: --skill NAME, "
+                f"{night.folder} proposes skills of yours: {', '.join(own)}. Choose: --skill NAME, "
                 "--all-skills, or --legacy for the managed skill and the memory file alone."
             )
         return files

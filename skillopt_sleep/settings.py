@@ -113,7 +113,7 @@ class Settings(BaseModel):
 
     # What is made of them.
     max_tasks: Annotated[int, Field(ge=1)] = 40
-    """Tasks of a night at most."""
+    """Tasks that a night mines at most; a task file is taken as it is."""
     llm_mine: bool = True
     """Let the optimizer model generalise tasks, where one is configured."""
     tasks_file: Path | None = None
