@@ -6,6 +6,7 @@ SkilloptError
 ├── DataError            a dataset or split cannot be used
 ├── SkillError           a skill document cannot be read
 ├── StoreError           a run directory is damaged, locked or belongs to another run
+│   ├── AnswerError      a manual answer cannot be read; once it is mended, the run goes on
 │   ├── LogRewritten     an event log that was being read no longer has what was read from it
 │   └── Outdated         a person decided with a skill in view that is no longer current
 ├── AccessError          a model endpoint cannot be used at all: wrong key, unknown model, no server
