@@ -107,7 +107,7 @@ def _tally(attribution: Attribution) -> str:
     verdicts = Counter(rule.worth.verdict for rule in attribution.rules)
     counted = ", ".join(f"{verdicts[name]} {name}" for name in _COLOURS if verdicts[name])
     tally = f"{count(len(attribution.rules), 'rule')}: {counted}"
-    if verdicts["unclear"] or verdicts["no effect"]:
+    if verdicts["unclear"]:
         tally += f" (on {count(len(attribution.tasks), 'task')}; use --tasks N for more)"
     return tally
 

@@ -6,9 +6,12 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import dropwhile, groupby
-from typing import Literal
+from typing import Final, Literal
 
 from skillopt.core.skill import MAIN, Reference, Skill, Text
+
+_NEGLIGIBLE: Final = 0.05
+"""An effect of less than this, in either direction, counts as none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +47,16 @@ class Worth:
 
     @property
     def verdict(self) -> Literal["useful", "harmful", "unclear", "no effect"]:
-        """Whether the rule surely helps or harms, may do either, or was not noticed at all."""
+        """Whether the rule surely helps or harms, may do either, or makes no difference.
+
+        That no task changed on a few tasks leaves it unclear: their interval is too wide.
+        """
         if self.low > 0:
             return "useful"
         if self.high < 0:
             return "harmful"
-        return "unclear" if self.changed else "no effect"
+        narrow = self.low > -_NEGLIGIBLE and self.high < _NEGLIGIBLE
+        return "no effect" if narrow and not self.changed else "unclear"
 
 
 @dataclass(frozen=True, slots=True)
