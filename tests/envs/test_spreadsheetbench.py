@@ -379,7 +379,13 @@ async def test_formulas_are_computed_before_cells_are_compared(root: Path) -> No
 async def test_a_formula_that_is_forbidden_counts_as_an_empty_cell(root: Path) -> None:
     async with opened(made(root)) as episode:
         assert "not formulas" in episode.instructions
-        assert "is empty" in (await scored(episode, block(FORMULA))).feedback
+        formula = await scored(episode, block(FORMULA))
+        assert (formula.hard, formula.soft) == (0, 0)
+        assert formula.feedback == (
+            "wrong cells: in test case 1: Data!C1 should be 12 and has a formula without a "
+            "computed value"
+        )
+        assert (await scored(episode, block(SAVE))).feedback.endswith("should be 12 and is empty")
 
 
 async def test_without_libreoffice_formulas_are_an_error_and_never_a_wrong_score(

@@ -6,7 +6,7 @@ import re
 import warnings
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, time
 from io import BytesIO
 from threading import Lock
@@ -46,6 +46,8 @@ class Sheet(Protocol):
     def max_column(self) -> int: ...
 
     def cell(self, row: int, column: int) -> Cell: ...
+
+    def __getitem__(self, name: str) -> Cell: ...
 
     def iter_rows(
         self, *, max_row: int | None = None, max_col: int | None = None, values_only: bool = False
@@ -180,15 +182,38 @@ class Difference:
     """`Sheet1!B7`; or a sheet that is missing."""
     wanted: object = None
     found: object = None
+    formula: bool = False
+    """Whether the cell has a formula whose value was never computed."""
 
     def __str__(self) -> str:
         if "!" not in self.where:
             return f"there is no sheet {self.where!r}"
-        return f"{self.where} should be {_quoted(self.wanted)} and is {_quoted(self.found)}"
+        found = (
+            "has a formula without a computed value"
+            if self.formula
+            else f"is {_quoted(self.found)}"
+        )
+        return f"{self.where} should be {_quoted(self.wanted)} and {found}"
 
 
 def _quoted(value: object) -> str:
     return "empty" if value is None else repr(value)[:80]
+
+
+def marked_formulas(wrong: Sequence[Difference], content: bytes) -> list[Difference]:
+    """The same; empty cells of the workbook that have a formula are marked."""
+    book = read_workbook(content, values=False)
+    return [
+        replace(each, formula=_is_formula(_cell(book, each.where)))
+        if each.found is None and "!" in each.where
+        else each
+        for each in wrong
+    ]
+
+
+def _cell(book: Workbook, where: str) -> Cell:
+    sheet, _, name = where.rpartition("!")
+    return book[sheet][name]
 
 
 def differences(gold: Workbook, other: Workbook, ranges: Sequence[CellRange]) -> list[Difference]:
@@ -242,8 +267,9 @@ def _rounded(value: str | float) -> object:
 def has_formulas(book: Workbook) -> bool:
     """For a workbook that was read without values."""
     return any(
-        getattr(cell, "data_type", "") == "f"
-        for sheet in book.worksheets
-        for row in sheet.iter_rows()
-        for cell in row
+        _is_formula(cell) for sheet in book.worksheets for row in sheet.iter_rows() for cell in row
     )
+
+
+def _is_formula(cell: object) -> bool:
+    return getattr(cell, "data_type", "") == "f"

@@ -47,10 +47,10 @@ from skillopt.envs.spreadsheetbench.workbooks import (
     Grader,
     ScriptRunner,
     check_sheets,
-    compared,
     digest,
     examples,
     preview,
+    wrong_cells,
 )
 from skillopt.errors import ConfigError, DataError, EnvironmentFault
 
@@ -217,7 +217,7 @@ class SpreadsheetBench:
         if task.id not in self._unchanged:
             row = row_of(task)
             ranges = self._ranges(row)
-            passed = [compared(case, _opened(case), ranges).passed for case in self._examples(row)]
+            passed = [not wrong_cells(case, _opened(case), ranges) for case in self._examples(row)]
             self._unchanged[task.id] = all(passed), sum(passed) / len(passed)
         return self._unchanged[task.id]
 

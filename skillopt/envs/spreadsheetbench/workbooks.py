@@ -28,6 +28,7 @@ from skillopt.envs.spreadsheetbench.cells import (
     Workbook,
     differences,
     has_formulas,
+    marked_formulas,
     read_workbook,
     sheet_names,
 )
@@ -159,7 +160,14 @@ class Grader:
             return CaseResult(passed=False, told=f"{OUTPUT} cannot be opened: {error}")
         if computes:
             book = await self._recalculated(output)
-        return await in_thread(compared, case, book, self.ranges)
+        wrong = await in_thread(wrong_cells, case, book, self.ranges)
+        if not wrong:
+            return CaseResult(passed=True, told="")
+        if not computes and any(each.found is None for each in wrong):
+            wrong = await in_thread(marked_formulas, wrong, output)
+        cells = ", ".join(each.where for each in wrong[:10])
+        more = f" and {len(wrong) - 10} more" if len(wrong) > 10 else ""
+        return CaseResult(passed=False, told=_told(wrong), cells=f"{cells}{more}")
 
     def _read(self, output: bytes) -> tuple[Workbook, bool]:
         """The workbook, and whether its formulas have to be computed."""
@@ -186,18 +194,12 @@ class Grader:
             raise EnvironmentFault(f"LibreOffice left no workbook: {error}") from error
 
 
-def compared(case: Example, book: Workbook, ranges: Sequence[CellRange]) -> CaseResult:
-    """Whether the cells of a workbook are as they should be."""
+def wrong_cells(case: Example, book: Workbook, ranges: Sequence[CellRange]) -> list[Difference]:
+    """The cells of a workbook that are not as they should be."""
     try:
-        gold = read_workbook(read_file(case.gold, _BYTES))
-        wrong = differences(gold, book, ranges)
+        return differences(read_workbook(read_file(case.gold, _BYTES)), book, ranges)
     except (BadWorkbook, OSError, KeyError) as error:
         raise EnvironmentFault(f"{case.gold} cannot be compared with: {error}") from error
-    if not wrong:
-        return CaseResult(passed=True, told="")
-    cells = ", ".join(each.where for each in wrong[:10])
-    more = f" and {len(wrong) - 10} more" if len(wrong) > 10 else ""
-    return CaseResult(passed=False, told=_told(wrong), cells=f"{cells}{more}")
 
 
 NO_OFFICE: Final = (
