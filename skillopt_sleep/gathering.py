@@ -20,6 +20,7 @@ from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Usage
 from skillopt.core.ports import Watcher
 from skillopt.core.sink import EventSink, MemoryLog
+from skillopt.core.wording import counted
 from skillopt.datasets.splits import Splits
 from skillopt.errors import BudgetSpent
 from skillopt.store.files import write_atomic
@@ -35,7 +36,7 @@ from skillopt_sleep.settings import Settings
 from skillopt_sleep.state import kept_in
 from skillopt_sleep.task_file import read_tasks, require_reviewed
 from skillopt_sleep.values import MinedTask, Session
-from skillopt_sleep.wording import counted, in_our_words
+from skillopt_sleep.wording import in_our_words
 
 _HARVEST: Final = TypeAdapter(Harvest)
 

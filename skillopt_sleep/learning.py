@@ -18,6 +18,7 @@ from skillopt.core.memory import Memory, text_of
 from skillopt.core.ports import Watcher
 from skillopt.core.rollout import EQUAL, Evaluation, Rollout, Score
 from skillopt.core.state import State as RunState
+from skillopt.core.wording import counted
 from skillopt.errors import (
     AnswerError,
     BudgetSpent,
@@ -149,7 +150,9 @@ class PairedWithoutLoss(Paired):
     def judge(self, candidate: Measured, incumbent: Measured, *, level: float) -> GateVerdict:
         lost = sum(gain < -EQUAL for gain in self.differences(candidate, incumbent))
         if lost:
-            return GateVerdict("not_better", f"{lost} tasks went worse (gate_no_regression)")
+            return GateVerdict(
+                "not_better", f"{counted(lost, 'task')} went worse (gate_no_regression)"
+            )
         return super().judge(candidate, incumbent, level=level)
 
 

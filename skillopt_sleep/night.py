@@ -20,6 +20,7 @@ from skillopt.aio import run_blocking
 from skillopt.api import estimate_async
 from skillopt.app.costs import Estimate
 from skillopt.config.secrets import Secrets
+from skillopt.core.wording import counted
 from skillopt.errors import AnswerError, Pending, SkilloptError, StoreError
 from skillopt.store.files import json_bytes, write_atomic
 from skillopt_sleep.adoption import adopt, choosing, recovered
@@ -50,7 +51,7 @@ from skillopt_sleep.targets import resolve_targets
 from skillopt_sleep.task_file import TaskFile, digest_of, task_bytes
 from skillopt_sleep.transaction import half_way, records_of, stopped_half_way
 from skillopt_sleep.values import ProposedFile
-from skillopt_sleep.wording import counted, told_in_our_words
+from skillopt_sleep.wording import told_in_our_words
 
 _PINNED: Final = TypeAdapter(Gathered)
 _MARK: Final = TypeAdapter(dict[str, object])

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from skillopt.core.chat import Usage
+from skillopt.core.wording import counted
 from skillopt.gates.statistics import Interval
 from skillopt_sleep.gathering import Gathered
 from skillopt_sleep.learning import Allowance, Lesson, Trial
 from skillopt_sleep.values import MinedTask
-from skillopt_sleep.wording import counted
 
 _SHOWN: Final = 90
 """Characters of a text that a list or table shows."""

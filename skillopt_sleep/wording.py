@@ -43,11 +43,6 @@ _RESUMING: Final = ". Finished work is saved"
 _HELP: Final = " What helps: "
 
 
-def counted(number: int, noun: str) -> str:
-    """A number with its noun: `1 task`, `1,200 tokens`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
 def in_our_words(text: str) -> str:
     """What skillopt says, by the names of our settings and without advice on others.
 

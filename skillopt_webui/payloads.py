@@ -18,6 +18,7 @@ from skillopt.core.chat import Message
 from skillopt.core.events import Event, Fact, Finished, Prefetched, Started, Stopped, Timed, Warned
 from skillopt.core.rollout import Rollout, Score
 from skillopt.core.skill import Skill
+from skillopt.core.wording import counted
 from skillopt.errors import SkilloptError, StoreError
 from skillopt.store.events import LoggedEvent
 from skillopt.store.reader import why_stopped
@@ -336,7 +337,7 @@ def _said(event: Event) -> tuple[str, str]:
         case Timed(move, phase, seconds):
             return "time", f"{spelt(move)}, {spelt(phase)}: {seconds:.1f} s"
         case Prefetched(move, attempts):
-            return "ahead", f"{spelt(move)}: {attempts} attempts started ahead"
+            return "ahead", f"{spelt(move)}: {counted(attempts, 'attempt')} started ahead"
         case _:
             return "result", _told(event)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from skillopt.core.rollout import EQUAL, Evaluation
 from skillopt.core.state import State
 from skillopt.core.task import Split
+from skillopt.core.wording import counted
 from skillopt.gates.compared import Metric
 from skillopt.gates.statistics import Interval, interval, matched
 
@@ -85,8 +86,8 @@ class Claim:
     def words(self) -> str:
         """The result as a sentence."""
         gain = f"{self.gain.mean:+.3f} [{self.gain.low:+.2f}, {self.gain.high:+.2f}]"
-        seen = f"{gain} on {self.n} {self.split} items, {self.changed} of them changed"
-        lost = f"; {self.failures} attempts failed" if self.failures else ""
+        seen = f"{gain} on {counted(self.n, f'{self.split} item')}, {self.changed} of them changed"
+        lost = f"; {counted(self.failures, 'attempt')} failed" if self.failures else ""
         if self.own_failures:
             lost += f"; {self.own_failures} failed only with the best skill, counted as 0"
         return f"{self._verdict()}: {self.metric} score {seen}{lost}"

@@ -8,6 +8,7 @@ from typing import Literal
 
 from skillopt.config.schema import Config
 from skillopt.core.chat import Usage
+from skillopt.core.wording import counted
 from skillopt.store.reader import RunReader
 from skillopt.store.receipts import by_move, by_role, unpriced
 
@@ -65,8 +66,8 @@ def cost_view(reader: RunReader, config: Config | None, moves: Sequence[str]) ->
     notes: list[str] = []
     if interrupted.calls:
         notes.append(
-            f"{interrupted.calls:,} calls were under way when a process was stopped; they count "
-            "at their most"
+            f"under way when a process was stopped: {counted(interrupted.calls, 'call')}, counted "
+            "at the most they can cost"
         )
     if ahead.unused:
         notes.append(f"{ahead.unused:,} of {ahead.attempts:,} speculative attempts were not used")

@@ -43,6 +43,7 @@ from skillopt.core.rollout import Evaluation, Score, Trajectory
 from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.core.task import Gold, Split, Task
+from skillopt.core.wording import counted
 from skillopt.datasets.splits import SPLITS
 from skillopt.engine.plan import Plan
 from skillopt.errors import (
@@ -291,7 +292,9 @@ def _gate(config: Config, plan: Plan, val: int) -> Iterator[CheckFinding]:
         return
     wins = f"{reached.wins} of {val} val items won and none lost"
     yield CheckFinding(
-        "gate", "ok", f"{reached.gate}: {reached.decisions} decisions, each accepts {wins}"
+        "gate",
+        "ok",
+        f"{reached.gate}: {counted(reached.decisions, 'decision')}, each accepts {wins}",
     )
 
 

@@ -12,6 +12,7 @@ from skillopt.config.schema import Config
 from skillopt.core.ports import SuggestsLooser
 from skillopt.core.rollout import EQUAL
 from skillopt.core.state import State
+from skillopt.core.wording import counted
 from skillopt.engine.candidate_evaluation import alpha_share, out_of_reach
 from skillopt.engine.plan import Plan
 
@@ -124,7 +125,7 @@ def _help(config: Config, found: Reach, size: str) -> str:
     ways = [size]
     if found.able:
         fewer = "fewer train.num_epochs, or a larger train.batch_size"
-        ways.append(f"at most {found.able} decisions ({fewer})")
+        ways.append(f"at most {counted(found.able, 'decision')} ({fewer})")
     gate = own_gate(config)
     if isinstance(gate, SuggestsLooser):
         ways += gate.looser(found.level)

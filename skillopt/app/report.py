@@ -32,6 +32,7 @@ from skillopt.config.schema import Config
 from skillopt.core.controls import escaped
 from skillopt.core.skill import MAIN
 from skillopt.core.tokens import estimate
+from skillopt.core.wording import counted
 
 _WIDE, _NARROW = 920, 358
 _TOLD: Final = 40
@@ -413,7 +414,7 @@ def _items(views: RunViews, table: ItemTable) -> str:
         if table.counts.get(name)
     )
     more = len(shown) - MOST_ROWS
-    left_out = f"<p class='muted'>{more:,} more items are not drawn.</p>" if more > 0 else ""
+    left_out = f"<p class='muted'>not drawn: {counted(more, 'more item')}</p>" if more > 0 else ""
     picture = _both(lambda width: item_map(table, shown, width))
     legend = (
         '<p class="legend"><span>dark: passed</span><span>light with a dot: wrong</span>'

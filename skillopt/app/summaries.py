@@ -13,6 +13,7 @@ from skillopt.app.views import RunHead, RunViews
 from skillopt.app.wording import REPORT_MARK, count, duration, short, spelt
 from skillopt.core.controls import escaped
 from skillopt.core.skill import MAIN
+from skillopt.core.wording import counted
 
 _LINES = 60
 """Of the difference between the initial and the best skill."""
@@ -101,7 +102,7 @@ def _change(views: RunViews) -> list[str]:
         return ["The best skill is the initial one.", ""]
     lines = [line for file in files for line in _unified(file)]
     more = len(lines) - _LINES
-    shown = [*lines[:_LINES], *([f"... {more} more lines"] if more > 0 else [])]
+    shown = [*lines[:_LINES], *([f"... {counted(more, 'more line')}"] if more > 0 else [])]
     fence = "`" * max(3, 1 + max(map(len, re.findall(r"`+", "\n".join(shown))), default=0))
     title = f"Change of the skill ({spelt(views.head.best)})"
     return [

@@ -458,7 +458,7 @@ def _sentence(claim: ClaimView) -> str:
         return f"unknown: no item has a score with both skills{mark}"
     lost = f", {count(claim.failures, 'attempt')} failed" if claim.failures else ""
     figures = f"{claim.gain:+.2f} [{claim.low:.2f}, {claim.high:.2f}]"
-    return f"{figures} on {claim.n} {claim.split} items, {_verdict(claim)}{lost}{mark}"
+    return f"{figures} on {count(claim.n, f'{claim.split} item')}, {_verdict(claim)}{lost}{mark}"
 
 
 def _mark(*, simulated: bool) -> str:

@@ -9,6 +9,7 @@ from typing import Final
 from skillopt.core.chat import Usage
 from skillopt.core.events import Action, Begun, Decision, Fact, FinalTested
 from skillopt.core.facts import Drafted, EpochClosed, HumanReviewed, Pruned, Stepped
+from skillopt.core.wording import counted
 from skillopt.gates.statistics import Interval
 
 ACTION_WORDS: Final[dict[Action, str]] = {
@@ -76,7 +77,7 @@ def _reviewed(fact: HumanReviewed) -> str:
 
 def count(number: int, noun: str) -> str:
     """`1 edit`, `2 edits`, `no edits`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}" if number else f"no {noun}s"
+    return counted(number, noun) if number else f"no {noun}s"
 
 
 def short(number: int) -> str:

@@ -49,7 +49,9 @@ def attribute(session: Session, folder: Path, *, tasks: int, dry: bool) -> None:
 
 def _foreseen(plan: AttributionPlan) -> str:
     """What is tried, and what that takes."""
-    tried = f"{count(len(plan.rules), 'rule')}, each removed on {len(plan.tasks)} val tasks"
+    tried = (
+        f"{count(len(plan.rules), 'rule')}, each removed on {count(len(plan.tasks), 'val task')}"
+    )
     if not plan.new:
         return f"{tried}: {plan.attempts} attempts, all cached, no cost"
     cached = f"{plan.cached} cached, " if plan.cached else ""

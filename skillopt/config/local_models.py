@@ -7,6 +7,7 @@ from typing import Final
 
 from skillopt.config.given import GivenValue, read
 from skillopt.config.schema import Config
+from skillopt.core.wording import counted
 
 ORIGIN: Final = "chosen for a local model"
 _MODEL: Final = "qwen2.5-coder-1.5b"
@@ -50,7 +51,7 @@ def told_defaults(config: Config) -> str:
     ]
     if not chosen:
         return ""
-    more = f" and {len(chosen) - _TOLD} more settings" if len(chosen) > _TOLD else ""
+    more = f" and {counted(len(chosen) - _TOLD, 'more setting')}" if len(chosen) > _TOLD else ""
     return (
         f"small local model: using {', '.join(chosen[:_TOLD])}{more}; what you set yourself wins "
         "(`skillopt config` shows all)"

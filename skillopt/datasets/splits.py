@@ -17,6 +17,7 @@ from skillopt.core.controls import folded
 from skillopt.core.nearest import did_you_mean
 from skillopt.core.seeds import shuffled
 from skillopt.core.task import Split, Task
+from skillopt.core.wording import counted
 from skillopt.datasets.rows import SUFFIXES, Row, read_rows, shape
 from skillopt.errors import DataError
 
@@ -172,10 +173,9 @@ def _shares(ratio: str) -> list[Fraction]:
 def _sizes(count: int, shares: Sequence[Fraction], ratio: str) -> list[int]:
     wanted = [index for index, share in enumerate(shares) if share]
     if count < len(wanted):
-        rows = "1 row" if count == 1 else f"{count} rows"
         raise DataError(
-            f"{rows} cannot fill the {len(wanted)} splits of the ratio {ratio!r}; add rows, or use "
-            "them all for an evaluation: env.split_ratio=0:0:1 --split test"
+            f"{counted(count, 'row')} cannot fill the {len(wanted)} splits of the ratio {ratio!r}; "
+            "add rows, or use them all for an evaluation: env.split_ratio=0:0:1 --split test"
         )
     quotas = [share * count for share in shares]
     sizes = [floor(quota) for quota in quotas]

@@ -12,6 +12,7 @@ from skillopt.core.rollout import Evaluation, Score
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
 from skillopt.core.task import Task
+from skillopt.core.wording import counted
 from skillopt.engine.rollouts import RolloutRunner
 
 _LOOKS = 64
@@ -260,8 +261,7 @@ def _own_failures(candidate: Measured) -> str:
     own = len(candidate.evaluation.own_failures)
     if not own:
         return ""
-    tasks = "1 task" if own == 1 else f"{own} tasks"
-    return f"; {tasks} failed only with the candidate, counted as 0"
+    return f"; {counted(own, 'task')} failed only with the candidate, counted as 0"
 
 
 def _left(order: Sequence[str], evaluation: Evaluation) -> list[str]:

@@ -13,6 +13,7 @@ from typing_extensions import Self
 from skillopt.core.events import GateVerdict, Measured
 from skillopt.core.rollout import EQUAL, Evaluation, Score
 from skillopt.core.skill import Skill
+from skillopt.core.wording import counted
 
 DIRECTIVE_WORDS = (
     "must",
@@ -177,7 +178,7 @@ class Strict(RankedByMetric):
         ours, theirs = self.value(candidate.skill, new), self.value(incumbent.skill, old)
         better = ours >= theirs - EQUAL if self.ties else ours > theirs + EQUAL
         above, below = (">=", "<") if self.ties else (">", "<=")
-        reason = f"{ours:.4f} {above if better else below} {theirs:.4f} on {new.n} tasks"
+        reason = f"{ours:.4f} {above if better else below} {theirs:.4f} on {counted(new.n, 'task')}"
         return GateVerdict("better" if better else "not_better", reason)
 
 

@@ -16,6 +16,7 @@ from typing_extensions import Self
 
 from skillopt.core.events import GateVerdict, Measured
 from skillopt.core.rollout import EQUAL, Evaluation, Score
+from skillopt.core.wording import counted
 from skillopt.gates.compared import MetricSettings, RankedByMetric
 from skillopt.gates.statistics import sign_flip, wealth
 
@@ -142,11 +143,11 @@ class Sequential(RankedByMetric):
             return None
         bets = list(self._bets(candidate, incumbent))
         if _first(wealth([-bet for bet in bets]), level) is not None:
-            return GateVerdict("not_better", f"{so_far.reason}, {len(left)} tasks left")
+            return GateVerdict("not_better", f"{so_far.reason}, {counted(len(left), 'task')} left")
         most = [*bets, *(self.room(task, incumbent.evaluation) for task in left)]
         if _first(wealth(most), level) is not None:
             return None
-        cannot = f"the e-value cannot become high enough on the {len(left)} tasks left"
+        cannot = f"the e-value cannot become high enough on the {counted(len(left), 'task')} left"
         finding = "not_better" if fsum(most) <= 0 else "inconclusive"
         return GateVerdict(finding, f"{_count(bets)}, {cannot}")
 

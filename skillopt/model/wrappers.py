@@ -83,7 +83,7 @@ class RetryPolicy:
                 continue
             reason = f": the server asks to wait {asked:.0f} s"
             if tried >= self.tries:
-                reason = f" after {tried} tries"
+                reason = f" after {tried} {'try' if tried == 1 else 'tries'}"
             kind = Unusable if isinstance(failed, Unusable) else ModelError
             raise kind(f"{failed} (gave up{reason})") from failed
 

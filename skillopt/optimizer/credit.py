@@ -23,6 +23,7 @@ from skillopt.core.rollout import Rollout, Score
 from skillopt.core.seeds import shuffled
 from skillopt.core.sink import EventSink, Phase
 from skillopt.core.skill import Skill
+from skillopt.core.wording import counted
 from skillopt.errors import BudgetSpent
 from skillopt.optimizer.likeness import Likeness, task_text
 from skillopt.optimizer.locate import forgiving
@@ -103,7 +104,9 @@ class Credit:
             )
             kept = await trial.choose()
         for number in kept[budget:] if budget is not None else ():
-            trial.dropped[number] = f"the learning rate allows {budget} edits in this step"
+            trial.dropped[number] = (
+                f"the learning rate allows {counted(budget or 0, 'edit')} in this step"
+            )
         kept = sorted(kept[:budget])
         return Selection(
             tuple(proposals[number] for number in kept),
@@ -326,7 +329,7 @@ class _Trial:
         self.dropped[number] = (
             f"{spared} of {missed + spared} repaired tasks are repaired without it as well"
             if missed + spared
-            else f"with it none of {len(self.tasks[number])} tasks was repaired"
+            else f"with it none of {counted(len(self.tasks[number]), 'task')} was repaired"
         )
         return []
 
@@ -392,7 +395,7 @@ class _Trial:
             harmed = len(set(tasks) - lucky - set(self.alike[number]))
             if harmed > TOLERATED:
                 harmless.remove(number)
-                self.dropped[number] = f"it breaks {harmed} tasks that the skill solves"
+                self.dropped[number] = f"it breaks {counted(harmed, 'task')} that the skill solves"
                 self.failing = {
                     task: rollout for task, rollout in self.failing.items() if task not in tasks
                 }

@@ -14,6 +14,7 @@ from skillopt.core.proposal import Dropped, Proposal, ProposalSet, Selection
 from skillopt.core.rollout import Rollout, Score
 from skillopt.core.sink import EventSink, Phase
 from skillopt.core.skill import Skill
+from skillopt.core.wording import counted
 from skillopt.optimizer.locate import forgiving
 from skillopt.optimizer.parts import Evidence, TriesSkills
 from skillopt.optimizer.selection import ZERO
@@ -138,7 +139,7 @@ class _TrialRun:
         else:
             scored = sum(isinstance(rollout.outcome, Score) for rollout in rollouts)
             unscored = f" ({len(tasks) - scored} without a score)" if scored < len(tasks) else ""
-            self.drop(number, f"alone it repaired none of {len(tasks)} tasks{unscored}")
+            self.drop(number, f"alone it repaired none of {counted(len(tasks), 'task')}{unscored}")
         self.progress.tick("done" if passed else "failed")
 
     async def _needed(self, deletions: Sequence[int]) -> bool:
@@ -195,11 +196,12 @@ class _TrialRun:
         done: set[str] = set()
         ranked = sorted(self.repaired, key=lambda n: (-len(self.repaired[n]), n))
         for number in ranked:
-            tried = f"alone it repaired {len(self.repaired[number])} of {len(self._tasks(number))}"
+            tried = f"alone it repaired {len(self.repaired[number])} of "
+            tried += counted(len(self._tasks(number)), "task")
             if self.repaired[number] <= done:
-                self.drop(number, f"{tried} tasks, all of which rules that are kept repair too")
+                self.drop(number, f"{tried}, all of which rules that are kept repair too")
             elif self.budget is not None and len(chosen) >= self.budget - len(deletions):
-                self.drop(number, f"{tried} tasks; {self._beyond()}")
+                self.drop(number, f"{tried}; {self._beyond()}")
             else:
                 chosen.append(number)
                 done |= self.repaired[number]
@@ -237,7 +239,7 @@ class _TrialRun:
         return [tasks[k * len(tasks) // most] for k in range(most)]
 
     def _beyond(self) -> str:
-        return f"the learning rate allows {self.budget} edits in this step"
+        return f"the learning rate allows {counted(self.budget or 0, 'edit')} in this step"
 
 
 def _passed(rollouts: Sequence[Rollout]) -> set[str]:

@@ -16,6 +16,7 @@ import click
 from skillopt.cli.arguments import Session
 from skillopt.cli.render import Screen
 from skillopt.cli.running import Command
+from skillopt.core.wording import counted
 from skillopt.errors import Pending
 from skillopt.store.files import json_bytes
 from skillopt.store.lock import at_work
@@ -31,7 +32,6 @@ from skillopt_sleep.state import NightRecord, load_state
 from skillopt_sleep.status import Questions, SleepStatus, moment
 from skillopt_sleep.status import status as status_of
 from skillopt_sleep.transaction import Receipt, half_way
-from skillopt_sleep.wording import counted
 
 T = TypeVar("T")
 

@@ -117,7 +117,7 @@ async def test_a_wrong_key_is_an_access_error_within_ten_seconds(name: str) -> N
 @pytest.mark.parametrize("model", ["error-429", "error-garbage"])
 async def test_a_server_that_fails_is_not_a_score(name: str, model: str) -> None:
     async with ModelServer(keys=KEYS) as server, open_agent(name, server, model=model) as agent:
-        with pytest.raises(ModelError, match="gave up after 1 tries"):
+        with pytest.raises(ModelError, match="gave up after 1 try"):
             await agent.harness.run(FileTask(), SKILL)
         assert agent.budget.meter.total.calls == 0
 

@@ -281,7 +281,7 @@ async def test_attempts_without_a_score_are_no_evidence() -> None:
 async def test_beyond_the_learning_rate_those_are_kept_that_repaired_most() -> None:
     chosen = await selected(RULE_A, RULE_B, budget=1)
     assert chosen.proposals == (RULE_A,)
-    assert chosen.dropped[0].reason == "the learning rate allows 1 edits in this step"
+    assert chosen.dropped[0].reason == "the learning rate allows 1 edit in this step"
 
 
 async def test_nothing_is_tried_where_nothing_may_be_used() -> None:

@@ -8,10 +8,11 @@ import pytest
 from support_sleep import bench, office, places, simulated
 
 from skillopt.app.reach import Reach
+from skillopt.core.wording import counted
 from skillopt.errors import AccessError, Pending
 from skillopt_sleep.night import run_night_async
 from skillopt_sleep.settings import Settings
-from skillopt_sleep.wording import OURS, counted, in_our_words, told_in_our_words
+from skillopt_sleep.wording import OURS, in_our_words, told_in_our_words
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,10 @@ from skillopt.analysis.integrity.findings import (
     Verdict,
     few,
     label,
-    many,
     percent,
 )
 from skillopt.core.task import Split
+from skillopt.core.wording import counted
 
 ALIKE = 0.75
 """Share of common word pairs from which on two briefs are near duplicates."""
@@ -90,7 +90,7 @@ def _across(pairs: Sequence[Twins], items: Sequence[Item]) -> CheckFinding:
                 hit[item.split].add(item.id)
     worst = max((len(ids) / sizes[split] for split, ids in hit.items()), default=0.0)
     verdict: Verdict = "bad" if same or worst > _TOLERABLE else "look"
-    found = f"{many(len(pairs), 'pair')} across splits, {same:,} of them word for word"
+    found = f"{counted(len(pairs), 'pair')} across splits, {same:,} of them word for word"
     found += "".join(
         f"; {percent(len(ids) / sizes[split])} of {split} has a twin in train"
         for split, ids in sorted(hit.items())
@@ -104,7 +104,7 @@ def _within(pairs: Sequence[Twins]) -> CheckFinding:
     if not pairs:
         return CheckFinding(name, "ok", "none within a split")
     at_odds = [pair for pair in pairs if pair.likeness == 1 and _differ(pair)]
-    found = f"{many(len(pairs), 'pair')} within splits"
+    found = f"{counted(len(pairs), 'pair')} within splits"
     if at_odds:
         found += f"; {len(at_odds):,} have the same question but different answers"
         pairs = [*at_odds, *(pair for pair in pairs if pair not in at_odds)]

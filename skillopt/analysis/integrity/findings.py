@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 from skillopt.core.controls import folded
 from skillopt.core.task import Gold, Split
+from skillopt.core.wording import counted
 
 Verdict: TypeAlias = Literal["ok", "look", "bad", "left out"]
 
@@ -78,11 +79,6 @@ def few(examples: Sequence[str]) -> tuple[str, ...]:
     return (*examples[:_SHOWN], *([f"and {more} more"] if more > 0 else []))
 
 
-def many(number: int, noun: str) -> str:
-    """`1 pair`, `2 pairs`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def percent(share: float) -> str:
     """`48 %`; what is not all is never called 100 %, and what is there never 0 %."""
     if 0 < share < 0.005:
@@ -103,10 +99,11 @@ def balance(golds: Sequence[Gold]) -> CheckFinding:
     share = times / n
     shown = ", ".join(f"{answer!r} {percent(count / n)}" for answer, count in counts[:_NAMED])
     more = f" and {len(counts) - _NAMED} more" if len(counts) > _NAMED else ""
+    items = counted(n, "item")
     if closed(golds) or share >= _LOPSIDED:
-        found = f"{len(counts)} answers over {n} items: {shown}{more}"
+        found = f"{counted(len(counts), 'answer')} over {items}: {shown}{more}"
     else:
-        found = f"{len(counts)} different answers over {n} items; most frequent {top!r}"
+        found = f"{counted(len(counts), 'different answer')} over {items}; most frequent {top!r}"
     found += f"; always answering {top!r} scores {percent(share)}"
     if n > 1 and share >= _CONSTANT:
         advice = (

@@ -14,12 +14,12 @@ from skillopt.analysis.integrity.findings import (
     Verdict,
     few,
     label,
-    many,
     percent,
     spoken,
     words,
 )
 from skillopt.core.task import Gold, Split
+from skillopt.core.wording import counted
 
 _ROW = 8
 """So many words in a row are copied, not found again."""
@@ -83,7 +83,7 @@ def copying(items: Sequence[Item], document: str, before: str = "") -> CheckFind
         return CheckFinding(name, "ok", f"the skill has no {_ROW} consecutive words of any item")
     share = sum(passage.length for passage in found) / max(1, len(words(document)))
     sealed = [passage for passage in found if passage.split != "train"]
-    amount = f"{many(len(found), 'passage')} of {_ROW} words or more, "
+    amount = f"{counted(len(found), 'passage')} of {_ROW} words or more, "
     amount += f"{percent(min(1.0, share))} of the skill"
     if sealed:
         advice = "training never shows val or test items to the optimizer: find the leak"

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 from skillopt.analysis.integrity.findings import CheckFinding, few, label, percent, words
 from skillopt.core.rollout import Evaluation, Score
 from skillopt.core.task import Gold
+from skillopt.core.wording import counted
 from skillopt.gates.statistics import interval, paired
 
 _SOLVED = 0.95
@@ -161,10 +162,10 @@ def baseline(bare: Evaluation, first: Evaluation) -> CheckFinding:
     alone = interval(score.hard for score in bare.scores.values())
     both = [task for task in bare.scores if task in first.scores]
     gain = paired(first.scores[task].hard - bare.scores[task].hard for task in both)
-    found = f"{alone.mean:.3f} [{alone.low:.2f}, {alone.high:.2f}] on {bare.n} val items"
+    found = f"{alone.mean:.3f} [{alone.low:.2f}, {alone.high:.2f}] on {counted(bare.n, 'val item')}"
     found += f"; with instructions and first skill {first.hard:.3f}"
     lost = len(bare.failures) + len(first.failures)
-    found += f"; {lost} attempts failed" if lost else ""
+    found += f"; {counted(lost, 'attempt')} failed" if lost else ""
     if alone.mean >= _SOLVED:
         advice = (
             f"{percent(alone.mean)} without the skill: little is left to learn; use harder items"

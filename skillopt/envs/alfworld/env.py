@@ -18,6 +18,7 @@ from skillopt.core.extras import install_command
 from skillopt.core.intake import MIB, read_file, read_json, tagged
 from skillopt.core.rollout import Score, Trajectory
 from skillopt.core.task import Split, Task
+from skillopt.core.wording import counted
 from skillopt.datasets.raw import BenchmarkData, DataSource, RawItem
 from skillopt.datasets.rows import Row
 from skillopt.datasets.splits import Splits
@@ -186,10 +187,12 @@ class HouseholdTask:
         del trajectory
         won, steps = self.game.state.won, len(self.game.steps)
         if won:
-            return Score(1, 1, f"won: after {steps} steps")
+            return Score(1, 1, f"won: after {counted(steps, 'step')}")
         last = f", at last {self.game.steps[-1][0]!r}" if steps else ""
         of = "all " if steps >= self.settings.max_steps else ""
-        return Score(0, 0, f"not won: the task is not done after {of}{steps} steps{last}")
+        return Score(
+            0, 0, f"not won: the task is not done after {of}{counted(steps, 'step')}{last}"
+        )
 
     def details(self, trajectory: Trajectory) -> Mapping[str, object]:
         del trajectory

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from string import Formatter
 from typing import Final, cast
 
+from skillopt.core.wording import counted
 from skillopt.datasets.rows import Row, shape
 from skillopt.envs.dataset import present
 from skillopt.envs.metrics import Extract
@@ -90,8 +91,8 @@ def options(row: Row, choices: str | Sequence[str]) -> tuple[str, ...]:
     """The options of a question: given for all rows, or the row's own."""
     listed = _own_options(row, choices) if isinstance(choices, str) else tuple(choices)
     if not 2 <= len(listed) <= _MOST_OPTIONS:
-        one = "1 option" if len(listed) == 1 else f"{len(listed)} options"
-        raise DataError(f"{row.where}: {one} to choose from; give 2 to {_MOST_OPTIONS}")
+        given = counted(len(listed), "option")
+        raise DataError(f"{row.where}: {given} to choose from; give 2 to {_MOST_OPTIONS}")
     return listed
 
 

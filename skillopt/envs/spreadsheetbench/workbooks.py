@@ -18,6 +18,7 @@ from skillopt.core.episode import Workspace
 from skillopt.core.intake import MIB, read_file
 from skillopt.core.ports import Sandbox
 from skillopt.core.sandbox import SandboxLimits, SandboxResult
+from skillopt.core.wording import counted
 from skillopt.datasets.raw import plain_file
 from skillopt.datasets.rows import Row
 from skillopt.envs.processes import python_folders
@@ -217,7 +218,7 @@ _OFFICE_OPTIONS: Final = (
 
 
 def _told(wrong: Sequence[Difference]) -> str:
-    more = f"; {len(wrong) - 3} more cells are wrong" if len(wrong) > 3 else ""
+    more = f"; {counted(len(wrong) - 3, 'more wrong cell')}" if len(wrong) > 3 else ""
     return "; ".join(map(str, wrong[:3])) + more
 
 
