@@ -21,7 +21,7 @@ def office_worker(facts: AgentFacts) -> Callable[[ReceivedRequest], Act]:
     target = SimulatedTarget(noise=0.0)
 
     def act(asked: ReceivedRequest) -> Act:
-        texts = list(_texts(asked.body))
+        texts = list(texts_in(asked.body))
         task = next((found[1] for text in texts if (found := _TASK.search(text))), "")
         if not asked.tools or not task:
             return Say("OK")
@@ -39,15 +39,16 @@ def _called(asked: ReceivedRequest) -> bool:
     return any(mark in asked.text for mark in marks)
 
 
-def _texts(value: Json) -> Iterator[str]:
+def texts_in(value: Json) -> Iterator[str]:
+    """All texts of a JSON value, in order."""
     match value:
         case str():
             yield value
         case list():
             for each in value:
-                yield from _texts(each)
+                yield from texts_in(each)
         case dict():
             for each in value.values():
-                yield from _texts(each)
+                yield from texts_in(each)
         case _:
             pass

@@ -170,11 +170,6 @@ async def open_agent(
         yield OpenAgent(make_harness(config, target, factory, keep), budget)
 
 
-def program_folder() -> Path:
-    """Where `make agents` installs."""
-    return _FOLDER
-
-
 def installed(name: str) -> str:
     """The path of a program; without it the test is skipped."""
     path = _FOLDER / "node_modules" / ".bin" / name

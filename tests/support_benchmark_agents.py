@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from support_agent_model import texts_in
 from support_agents import AGENTS, TARGET_KEY, AgentFacts, installed
 from support_benchmarks import RULE, teacher
 
@@ -34,7 +35,7 @@ class Worker:
 
     def __call__(self, asked: ReceivedRequest) -> Act:
         self.asked.append(asked.text)
-        found = next(filter(None, map(_TASK.search, _texts(asked.body))), None)
+        found = next(filter(None, map(_TASK.search, texts_in(asked.body))), None)
         if not asked.tools or found is None:
             return Say("OK")
         task, outputs = found[1], list(_outputs(asked.body))
@@ -97,26 +98,12 @@ def _outputs(value: Json) -> Iterator[str]:
     """What tools have printed, in order."""
     match value:
         case {"type": str(kind), **rest} if kind in _OUTPUTS:
-            yield "\n".join(_texts(rest))
+            yield "\n".join(texts_in(rest))
         case dict():
             for each in value.values():
                 yield from _outputs(each)
         case list():
             for each in value:
                 yield from _outputs(each)
-        case _:
-            pass
-
-
-def _texts(value: Json) -> Iterator[str]:
-    match value:
-        case str():
-            yield value
-        case list():
-            for each in value:
-                yield from _texts(each)
-        case dict():
-            for each in value.values():
-                yield from _texts(each)
         case _:
             pass
