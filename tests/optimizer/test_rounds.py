@@ -88,6 +88,8 @@ class Proposer:
 
 
 class Everything:
+    """Chooses all proposals."""
+
     async def __call__(
         self,
         skill: Skill,
@@ -97,6 +99,9 @@ class Everything:
         budget: int | None,
         evidence: Evidence,
     ) -> Selection:
+        return self.choice(merged)
+
+    def choice(self, merged: ProposalSet) -> Selection:
         return Selection(merged.proposals, indices=tuple(range(len(merged.proposals))))
 
 
@@ -144,16 +149,8 @@ async def test_tasks_that_passed_on_the_way_are_told() -> None:
 class Tries(Everything):
     """Also tells that the first task passes and that one which was solved fails."""
 
-    async def __call__(
-        self,
-        skill: Skill,
-        merged: ProposalSet,
-        memory: Memory,
-        *,
-        budget: int | None,
-        evidence: Evidence,
-    ) -> Selection:
-        chosen = await super().__call__(skill, merged, memory, budget=budget, evidence=evidence)
+    def choice(self, merged: ProposalSet) -> Selection:
+        chosen = super().choice(merged)
         held = rollout(Skill.parse("- one\n"), "one")
         candidate = Skill.parse("Start.\n\n- one\n")
         return replace(chosen, tried=(held, rollout(candidate, "solved")))
@@ -192,17 +189,9 @@ async def test_the_first_round_leaves_what_the_gate_needs_too() -> None:
     limited, kept = CountingBudget(100), list[int]()
 
     class Watching(Everything):
-        async def __call__(
-            self,
-            skill: Skill,
-            merged: ProposalSet,
-            memory: Memory,
-            *,
-            budget: int | None,
-            evidence: Evidence,
-        ) -> Selection:
+        def choice(self, merged: ProposalSet) -> Selection:
             kept.append(limited.kept)
-            return await super().__call__(skill, merged, memory, budget=budget, evidence=evidence)
+            return super().choice(merged)
 
     await drafted(Proposer(), 2, limited=limited, select=Watching())
     assert kept[0] == kept[1] > 0
@@ -210,17 +199,9 @@ async def test_the_first_round_leaves_what_the_gate_needs_too() -> None:
 
 async def test_a_round_that_would_take_what_the_gate_needs_is_given_up() -> None:
     class Costly(Everything):
-        async def __call__(
-            self,
-            skill: Skill,
-            merged: ProposalSet,
-            memory: Memory,
-            *,
-            budget: int | None,
-            evidence: Evidence,
-        ) -> Selection:
+        def choice(self, merged: ProposalSet) -> Selection:
             limited.pay(6)
-            return await super().__call__(skill, merged, memory, budget=budget, evidence=evidence)
+            return super().choice(merged)
 
     limited = CountingBudget(6 + 2 * PER_TASK)
     draft = await drafted(Proposer(), rounds=3, limited=limited, select=Costly())
