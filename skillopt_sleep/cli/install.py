@@ -36,10 +36,11 @@ def uninstall(agents: tuple[str, ...], as_json: bool) -> None:  # noqa: FBT001 -
     """Take the plugin of an agent away, and leave everything else as it was."""
     state = home_of(load({}))
     steps = [installing.to_uninstall(agent, state=state) for agent in dict.fromkeys(agents)]
-    _tell([step() for step in steps], "removed or restored", as_json=as_json)
+    _tell([step() for step in steps], "removed our entry from", as_json=as_json)
 
 
-def _tell(done: list[installing.Installation], verb: str, *, as_json: bool) -> None:
+def _tell(done: list[installing.Installation], changed: str, *, as_json: bool) -> None:
+    """What was done, file by file; `changed` says it of the files that are there afterwards."""
     screen = Screen()
     if as_json:
         rows = [
@@ -55,7 +56,7 @@ def _tell(done: list[installing.Installation], verb: str, *, as_json: bool) -> N
         return
     for each in done:
         for path in each.changed:
-            screen.show(f"{each.agent}: {verb} {path}")
+            screen.show(f"{each.agent}: {changed if path.exists() else 'removed'} {path}")
         if not each.changed:
             screen.show(f"{each.agent}: nothing to do")
         for path in each.kept:

@@ -318,6 +318,17 @@ def test_the_script_installs_and_takes_away(home: Path) -> None:
         subprocess.run(["dash", "-n", MARKETPLACE / "install.sh"], check=True)
 
 
+def test_uninstalling_says_which_files_went_and_which_lost_our_entry(home: Path) -> None:
+    name = ".copilot/mcp-config.json"
+    (home / name).parent.mkdir()
+    (home / name).write_bytes(FOREIGN[name])
+    assert f"copilot: wrote {home / name}" in script(home, "copilot").stdout.splitlines()
+    told = script(home, "--uninstall", "copilot").stdout.splitlines()
+    assert told[0] == f"copilot: removed our entry from {home / name}"
+    assert {line.rpartition(" ")[0] for line in told[1:]} == {"copilot: removed"}
+    assert (home / name).read_bytes() == FOREIGN[name]
+
+
 def test_the_hook_begins_a_night_only_where_that_is_wished(home: Path, tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
