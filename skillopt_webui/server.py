@@ -412,10 +412,10 @@ class Dashboard:
     # The page itself.
 
     async def page(self, _: Request) -> Response:
-        return self._asset("index.html", "no-cache")
+        return self._asset("index.html")
 
     async def static(self, request: Request) -> Response:
-        return self._asset(str(request.path_params["name"]), "no-cache")
+        return self._asset(str(request.path_params["name"]))
 
     async def plotly(self, request: Request) -> Response:
         """Plotly's JavaScript out of its package, compressed once."""
@@ -428,7 +428,7 @@ class Dashboard:
             return Response(content[1], media_type=_TYPES[".js"], headers=headers)
         return Response(content[0], media_type=_TYPES[".js"], headers=headers)
 
-    def _asset(self, name: str, caching: str) -> Response:
+    def _asset(self, name: str) -> Response:
         found = self._assets.get(name)
         if found is None:
             known = {
@@ -439,7 +439,7 @@ class Dashboard:
                 return PlainTextResponse("There is no such file.\n", status_code=404)
             kind = _TYPES.get(Path(name).suffix, "application/octet-stream")
             found = self._assets[name] = path.read_bytes(), kind
-        return Response(found[0], media_type=found[1], headers={"cache-control": caching})
+        return Response(found[0], media_type=found[1], headers={"cache-control": "no-cache"})
 
     def _run(self, request: Request) -> OpenRun:
         return self.shelf.run(str(request.path_params["id"]))

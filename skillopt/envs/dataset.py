@@ -131,27 +131,25 @@ def text_field(row: Row, column: str, hint: str = "") -> str:
     return value
 
 
-def texts_field(row: Row, column: str, hint: str = "") -> tuple[str, ...]:
-    value = present(row, column, hint)
+def texts_field(row: Row, column: str) -> tuple[str, ...]:
+    value = present(row, column)
     if not isinstance(value, list):
         found = shape(value)
-        raise DataError(f"{row.where}: {column!r} must be a list of texts, found {found}{hint}")
+        raise DataError(f"{row.where}: {column!r} must be a list of texts, found {found}")
     items = cast("list[object]", value)
     if not items:
-        raise DataError(f"{row.where}: {column!r} is an empty list; give at least one text{hint}")
+        raise DataError(f"{row.where}: {column!r} is an empty list; give at least one text")
     for index, item in enumerate(items):
         if not isinstance(item, str):
-            raise DataError(
-                f"{row.where}: {column!r}[{index}] must be text, found {shape(item)}{hint}"
-            )
+            raise DataError(f"{row.where}: {column!r}[{index}] must be text, found {shape(item)}")
     return tuple(cast("list[str]", items))
 
 
-def filled_field(row: Row, column: str, hint: str = "") -> str:
+def filled_field(row: Row, column: str) -> str:
     """Text that is not blank."""
-    value = text_field(row, column, hint)
+    value = text_field(row, column)
     if not value.strip():
-        raise DataError(f"{row.where}: {column!r} is empty; give it some text{hint}")
+        raise DataError(f"{row.where}: {column!r} is empty; give it some text")
     return value
 
 

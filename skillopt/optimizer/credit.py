@@ -294,11 +294,9 @@ class _Trial:
         """Scores with these proposals."""
         return self.rule.scores(await self._attempts(numbers, tasks, variant))
 
-    async def _better(
-        self, numbers: Sequence[int], tasks: Sequence[str], variant: int = 0
-    ) -> dict[str, float]:
+    async def _better(self, numbers: Sequence[int], tasks: Sequence[str]) -> dict[str, float]:
         """The tasks that go better with these proposals, and how well."""
-        return self._improved(await self._values(numbers, tasks, variant))
+        return self._improved(await self._values(numbers, tasks))
 
     def _improved(self, values: Mapping[str, float]) -> dict[str, float]:
         return {task: value for task, value in values.items() if value > self.before.get(task, 0)}

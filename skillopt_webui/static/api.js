@@ -2,7 +2,7 @@
 
 export const session = { csrf: "", readOnly: false, version: "", root: "" };
 
-export class Problem extends Error {}
+class Problem extends Error {}
 
 async function answered(response) {
   let body = {};

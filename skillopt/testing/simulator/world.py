@@ -52,9 +52,9 @@ def initial_skill() -> str:
     return _INITIAL
 
 
-def stated_skill(house: Mapping[str, str] = HOUSE) -> str:
+def stated_skill() -> str:
     """A document that states every convention, for tests and upper bounds."""
-    rules = [f"- {BY_LABEL[label].form(name).rules[0]}" for label, name in house.items()]
+    rules = [f"- {BY_LABEL[label].form(name).rules[0]}" for label, name in HOUSE.items()]
     return "# Office clerk\n\n" + "\n".join(rules) + "\n"
 
 
