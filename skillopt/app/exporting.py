@@ -74,8 +74,12 @@ class _Record:
         for path, text in files.items():
             try:
                 here = (out / path).read_bytes()
-            except OSError:
+            except (FileNotFoundError, NotADirectoryError):
                 continue
+            except OSError as error:
+                raise StoreError(
+                    f"{out / path} cannot be read ({error.strerror}); nothing is replaced"
+                ) from error
             if here != text.encode() and _digest(here) not in self.known:
                 raise StoreError(
                     f"{out / path} was written or changed by somebody else; nothing is replaced. "

@@ -184,6 +184,15 @@ def test_a_skill_that_somebody_else_wrote_or_changed_is_not_replaced(tmp_path: P
     export_skill(source, "claude", project)
 
 
+def test_what_cannot_be_read_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "skill.md").write_text("# Rules\n\n- Be brief.\n", encoding="utf-8")
+    there = tmp_path / "project/.claude/skills/skill/SKILL.md"
+    there.mkdir(parents=True)
+    with pytest.raises(StoreError, match=r"SKILL\.md cannot be read .*; nothing is replaced"):
+        export_skill(tmp_path / "skill.md", "claude", tmp_path / "project")
+    assert there.is_dir()
+
+
 async def test_the_command_refuses_to_replace_unless_it_is_forced(tmp_path: Path) -> None:
     (tmp_path / "s.md").write_text("- Rule.\n", encoding="utf-8")
     own = tmp_path / ".agents" / "skills" / "s" / "SKILL.md"
