@@ -312,8 +312,8 @@ class OpenRun:
         self._thread.shutdown(wait=False)
 
 
-class Shelf:
-    """The runs that are open: the last few that somebody looked at."""
+class RunCache:
+    """The runs that are open: the last few that somebody looked at, and those that are followed."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue

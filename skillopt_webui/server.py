@@ -34,7 +34,7 @@ from skillopt_webui.runs import (
     Json,
     NotFound,
     OpenRun,
-    Shelf,
+    RunCache,
     has_no_fact,
     summary_of,
 )
@@ -72,10 +72,10 @@ class Dashboard:
         self.access = access
         self.launcher = Launcher(root, place)
         self.catalogue = Catalogue(root, summary_of, awaited=self.launcher.awaits)
-        self.shelf = Shelf(self.catalogue)
+        self.run_cache = RunCache(self.catalogue)
         self.nights = Nights(project, root / LOGS / "sleep.log")
         self.live = Live(self, lambda: self.catalogue.version)
-        self.shelf.busy = self.live.follows
+        self.run_cache.busy = self.live.follows
         self._assets: dict[str, tuple[bytes, str]] = {}
         self._asked = 0
         """Questions about runs that are being answered."""
@@ -167,7 +167,7 @@ class Dashboard:
             yield
         finally:
             task.cancel()
-            self.shelf.close()
+            self.run_cache.close()
 
     async def _watch(self) -> None:
         """Keep the list of runs up to date, whatever happens."""
@@ -286,7 +286,7 @@ class Dashboard:
     async def _compared(self, name: str) -> Json:
         """One run of a comparison; one that cannot be read leaves the others as they are."""
         try:
-            return {"name": name, **await self.shelf.run(name).ask(payloads.compare_view)}
+            return {"name": name, **await self.run_cache.run(name).ask(payloads.compare_view)}
         except SkilloptError as error:
             return {"name": name, "id": name, "problem": str(error)}
 
@@ -295,13 +295,13 @@ class Dashboard:
         names = request.query_params.getlist("run")
         if len(names) != 2:
             raise Refused("name two runs")
-        old, new = [await self.shelf.run(name).ask(payloads.best_skill) for name in names]
+        old, new = [await self.run_cache.run(name).ask(payloads.best_skill) for name in names]
         return JSONResponse({"files": payloads.plain(skill_differences(old, new, 4))})
 
     async def stream(self, request: Request) -> Response:
         name = request.query_params.get("run", "")
         seen = request.headers.get("last-event-id") or request.query_params.get("after")
-        run = self.shelf.run(name) if name else None
+        run = self.run_cache.run(name) if name else None
         return StreamingResponse(
             self.live.stream(run, _number(seen)),
             media_type="text/event-stream",
@@ -442,7 +442,7 @@ class Dashboard:
         return Response(found[0], media_type=found[1], headers={"cache-control": "no-cache"})
 
     def _run(self, request: Request) -> OpenRun:
-        return self.shelf.run(str(request.path_params["id"]))
+        return self.run_cache.run(str(request.path_params["id"]))
 
     async def _told(self, request: Request, work: Callable[[OpenRun], Json]) -> Response:
         return JSONResponse(await self._run(request).ask(work))

@@ -37,7 +37,7 @@ from skillopt.store.run_history import HistoryEntry, RunHistory
 
 
 @dataclass(frozen=True, slots=True)
-class PersonsWord:
+class EarlierDecision:
     """What a person said about a proposal before."""
 
     move: str
@@ -70,7 +70,7 @@ class ReviewItem:
     open: tuple[ReviewVerdict, ...]
     """What a person may still decide: what is in cannot be accepted again, what is out not rejected
     again."""
-    said: tuple[PersonsWord, ...] = ()
+    said: tuple[EarlierDecision, ...] = ()
 
     @property
     def accepted(self) -> bool:
@@ -140,10 +140,10 @@ class _Proposed:
 
 def review_items(views: RunViews) -> list[ReviewItem]:
     """Everything that a person may decide about, the latest first."""
-    said: dict[str, list[PersonsWord]] = {}
+    said: dict[str, list[EarlierDecision]] = {}
     for fact in views.reader.facts:
         if isinstance(fact, HumanReviewed) and fact.about:
-            word = PersonsWord(
+            word = EarlierDecision(
                 fact.move, fact.verdict, became_words(fact), fact.reviewer, fact.comment
             )
             said.setdefault(fact.about, []).append(word)

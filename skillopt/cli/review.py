@@ -67,27 +67,27 @@ def review(session: Session, run: Path, options: ReviewOptions) -> None:
     """Do what the options say; without any, list what there is and ask."""
     if options.file is not None and options.edit is None:
         raise click.UsageError("--file gives the new skill for --edit ID (or --edit current)")
-    desk = _Desk(Command(session), run, options)
+    commands = _ReviewCommands(Command(session), run, options)
     match options:
         case ReviewOptions(accept=str(about)):
-            desk.decide("accept", about)
+            commands.decide("accept", about)
         case ReviewOptions(reject=str(about)):
-            desk.decide("reject", about)
+            commands.decide("reject", about)
         case ReviewOptions(edit=str(about)):
-            desk.edit("" if about == _CURRENT else about)
+            commands.edit("" if about == _CURRENT else about)
         case ReviewOptions(shown=str(about)):
-            desk.show(about)
+            commands.show(about)
         case ReviewOptions(test=True):
-            desk.test()
+            commands.test()
         case _ if options.as_json or not sys.stdin.isatty():
-            desk.list()
+            commands.list()
         case _:
-            desk.ask()
+            commands.ask()
 
 
 @dataclass(frozen=True, slots=True)
-class _Desk:
-    """Where a person looks at a run and decides."""
+class _ReviewCommands:
+    """What `skillopt review` does with a run, by option."""
 
     command: Command
     run: Path

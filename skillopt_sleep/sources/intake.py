@@ -53,7 +53,7 @@ class Intake:
         self._taken: list[Session] = []
         self._left_out: Counter[str] = Counter()
         self._notices: list[str] = []
-        self._beheaded: set[Path] = set()
+        self._without_first_line: set[Path] = set()
         """Files whose first line, which may have been the first prompt, could not be read."""
 
     def count(self, reason: str, number: int = 1) -> None:
@@ -93,7 +93,7 @@ class Intake:
                 else:
                     bad += 1
                     if number == 0:
-                        self._beheaded.add(path)
+                        self._without_first_line.add(path)
         except OSError as error:
             self.damaged(path, f"cannot be read: {error.strerror or error}")
         if bad:
@@ -116,7 +116,7 @@ class Intake:
         first, last = draft.first, draft.last
         if first is None or last is None or (self._since is not None and last <= self._since):
             return
-        if draft.origin in self._beheaded:
+        if draft.origin in self._without_first_line:
             # A reaction to an answer is no task, although it is the first thing that is left.
             while draft.prompts and self._reactions.reacts(draft.prompts[0]):
                 del draft.prompts[0], draft.answers[:1]

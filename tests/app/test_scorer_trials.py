@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from skillopt.analysis.integrity.duplicates import twins
+from skillopt.analysis.integrity.duplicates import near_duplicates
 from skillopt.analysis.integrity.findings import CheckFinding, Item
 from skillopt.app.integrity import check
 from skillopt.config.load import load_config
@@ -122,11 +122,11 @@ def test_the_same_words_in_another_order_are_near_duplicates() -> None:
     mixed = "Town reached storm heavy before harbour Oslo left lorry blue"
     other = "A red bicycle stood near the quiet library during summer evenings"
     items = [Item("a", "train", told), Item("b", "val", turned), Item("c", "test", mixed)]
-    found = twins([*items, Item("d", "val", other)])
+    found = near_duplicates([*items, Item("d", "val", other)])
     assert {(each.one.id, each.other.id) for each in found} == {("a", "b"), ("a", "c"), ("b", "c")}
 
 
 def test_the_same_words_with_other_numbers_are_another_item() -> None:
     text = "How much are {} kilos of flour and {} litres of milk in the corner shop"
     items = [Item("a", "train", text.format(3, 4)), Item("b", "val", text.format(17, 9))]
-    assert twins(items) == []
+    assert near_duplicates(items) == []

@@ -31,7 +31,7 @@ makes items differ. Copies in other splits do not count: these are what is looke
 
 
 @dataclass(frozen=True, slots=True)
-class Twins:
+class NearDuplicate:
     """Two items with almost the same brief."""
 
     one: Item
@@ -47,7 +47,7 @@ class Twins:
         return f"{self.one} and {self.other} ({percent(self.likeness)} alike)"
 
 
-def twins(items: Sequence[Item]) -> list[Twins]:
+def near_duplicates(items: Sequence[Item]) -> list[NearDuplicate]:
     """All pairs of near duplicates, in the order of the items.
 
     Jaccard over pairs of words, or over words in any order, that no template accounts for; the
@@ -55,14 +55,14 @@ def twins(items: Sequence[Item]) -> list[Twins]:
     task.
     """
     groups = _identical(items)
-    found = [pair for group in groups for pair in _echoes(group)]
+    found = [pair for group in groups for pair in _identical_pairs(group)]
     # Of identical briefs one stands for all.
     heads = [group[0] for group in groups]
     pairs = {(i, j): value for i, j, value in _alike(_shingles(heads, _words), heads)}
     pairs |= {(i, j): value for i, j, value in _alike(_shingles(heads, _pairs), heads)}
-    found += [Twins(heads[i], heads[j], value) for (i, j), value in pairs.items()]
+    found += [NearDuplicate(heads[i], heads[j], value) for (i, j), value in pairs.items()]
     place = {item.id: index for index, item in enumerate(items)}
-    return sorted(found, key=lambda twins: (place[twins.one.id], place[twins.other.id]))
+    return sorted(found, key=lambda pair: (place[pair.one.id], place[pair.other.id]))
 
 
 def duplicates(items: Sequence[Item]) -> list[CheckFinding]:
@@ -72,13 +72,13 @@ def duplicates(items: Sequence[Item]) -> list[CheckFinding]:
         found = f"{repeated:,} of {len(items):,} briefs are not unique within their split: their"
         found += " text does not tell items apart"
         return [CheckFinding("overlap of splits", "left out", found)]
-    pairs = twins(items)
+    pairs = near_duplicates(items)
     across = [pair for pair in pairs if pair.apart]
     within = [pair for pair in pairs if not pair.apart]
     return [_across(across, items), _within(within)]
 
 
-def _across(pairs: Sequence[Twins], items: Sequence[Item]) -> CheckFinding:
+def _across(pairs: Sequence[NearDuplicate], items: Sequence[Item]) -> CheckFinding:
     name, sizes = "overlap of splits", Counter(item.split for item in items)
     if not pairs:
         return CheckFinding(name, "ok", f"no near duplicates across splits, {len(items):,} items")
@@ -99,7 +99,7 @@ def _across(pairs: Sequence[Twins], items: Sequence[Item]) -> CheckFinding:
     return CheckFinding(name, verdict, found, advice, few([str(pair) for pair in pairs]))
 
 
-def _within(pairs: Sequence[Twins]) -> CheckFinding:
+def _within(pairs: Sequence[NearDuplicate]) -> CheckFinding:
     name = "duplicates"
     if not pairs:
         return CheckFinding(name, "ok", "none within a split")
@@ -112,7 +112,7 @@ def _within(pairs: Sequence[Twins]) -> CheckFinding:
     return CheckFinding(name, "look", found, advice, few([str(pair) for pair in pairs]))
 
 
-def _differ(pair: Twins) -> bool:
+def _differ(pair: NearDuplicate) -> bool:
     one, other = pair.one.gold, pair.other.gold
     return one is not None and other is not None and label(one) != label(other)
 
@@ -130,12 +130,12 @@ def _repeated(items: Sequence[Item]) -> int:
     return sum(count for splits in counts for count in splits.values() if count > 1)
 
 
-def _echoes(group: Sequence[Item]) -> Iterator[Twins]:
+def _identical_pairs(group: Sequence[Item]) -> Iterator[NearDuplicate]:
     """Each item with the first of its kind, in all splits and in its own: no need for all pairs."""
     firsts: dict[Split, Item] = {}
     for item in group:
         known = {id(twin): twin for twin in (group[0], firsts.setdefault(item.split, item))}
-        yield from (Twins(twin, item, 1.0) for twin in known.values() if twin is not item)
+        yield from (NearDuplicate(twin, item, 1.0) for twin in known.values() if twin is not item)
 
 
 _LEAST = 5

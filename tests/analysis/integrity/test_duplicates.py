@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support_items import asked, prose
 
-from skillopt.analysis.integrity.duplicates import ALIKE, duplicates, twins
+from skillopt.analysis.integrity.duplicates import ALIKE, duplicates, near_duplicates
 from skillopt.analysis.integrity.findings import Item
 from skillopt.core.task import Split
 
@@ -47,7 +47,7 @@ def test_one_changed_word_is_a_near_duplicate_and_half_of_them_is_not() -> None:
     said = train[3].brief.split()
     near = asked("near", " ".join([*said[:10], "otherwise", *said[11:]]), split="test")
     far = asked("far", " ".join([*said[:10], *prose(random.Random(9), 10).split()]), split="test")
-    pairs = twins([*train, near, far])
+    pairs = near_duplicates([*train, near, far])
     assert [(each.one.id, each.other.id) for each in pairs] == [("train3", "near")]
     assert ALIKE <= pairs[0].likeness < 1
 
@@ -55,15 +55,19 @@ def test_one_changed_word_is_a_near_duplicate_and_half_of_them_is_not() -> None:
 def test_the_same_words_with_other_numbers_are_another_task() -> None:
     chance = random.Random(3)
     text = prose(chance, 30)
-    assert not twins([*unlike(30), asked("a", f"{text} 12 and 7"), asked("b", f"{text} 13 and 8")])
-    assert twins([*unlike(30), asked("a", f"{text} 12 and 7"), asked("b", f"{text} 12 or 7")])
+    assert not near_duplicates(
+        [*unlike(30), asked("a", f"{text} 12 and 7"), asked("b", f"{text} 13 and 8")]
+    )
+    assert near_duplicates(
+        [*unlike(30), asked("a", f"{text} 12 and 7"), asked("b", f"{text} 12 or 7")]
+    )
 
 
 def test_a_template_does_not_make_items_alike() -> None:
     chance = random.Random(4)
     frame = prose(chance, 40)
     items = [asked(f"i{n}", f"{frame} {prose(chance, 4)}") for n in range(40)]
-    assert not twins(items)
+    assert not near_duplicates(items)
 
 
 def test_one_question_with_two_answers_is_told_first() -> None:
@@ -121,7 +125,7 @@ def test_many_near_twins_of_val_in_train_are_bad_and_few_are_worth_a_look() -> N
 def test_thousands_of_items_are_compared_by_a_few_comparisons(seed: int) -> None:
     items = unlike(3000, seed=seed)
     twin = asked("twin", f"{items[7].brief} indeed", split="val")
-    assert [each.other.id for each in twins([*items, twin])] == ["twin"]
+    assert [each.other.id for each in near_duplicates([*items, twin])] == ["twin"]
 
 
 WORDS = st.lists(st.sampled_from(["one", "two", "three", "four", "five", "six"]), max_size=9)
@@ -148,7 +152,9 @@ def near(
 @given(st.lists(WORDS, max_size=12))
 def test_no_pair_above_the_threshold_is_missed(texts: list[list[str]]) -> None:
     items = [asked(f"i{n}", " ".join(text)) for n, text in enumerate(texts)]
-    found = {(each.one.words, each.other.words) for each in twins(items) if each.likeness < 1}
+    found = {
+        (each.one.words, each.other.words) for each in near_duplicates(items) if each.likeness < 1
+    }
     different = list(dict.fromkeys(item.words for item in items))
     in_order = {words: set[object](pairwise(words)) for words in different}
     in_any = {
