@@ -43,7 +43,7 @@ class Only(Enum):
     """Parts of a night without naming each of them."""
 
     PAIR = "the managed skill and the memory file"
-    SKILLS = "the skills of their own"
+    SKILLS = "skills besides the managed one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def adopt(
     now: datetime | None = None,
     disk: Disk | None = None,
 ) -> Outcome:
-    """Write what a night proposes to where it lives: all of the files, or none.
+    """Write what a night proposes to its files: all of them, or none.
 
     Args:
         settings: The project, and which files may be written.

@@ -143,7 +143,7 @@ async def _practised(
 
 
 async def look_async(settings: Settings, bench: Bench | None = None) -> Night:
-    """What a night would see and take. Calls no model and writes nothing.
+    """What a night would use and cost. Calls no model and writes nothing.
 
     Raises:
         ConfigError: The settings cannot be used.

@@ -217,7 +217,7 @@ def only_night(settings: Settings) -> Generator[Path, None, None]:
 def utc(moment: datetime) -> float:
     """Seconds of the epoch of a moment, which knows its time zone."""
     if moment.tzinfo is None:
-        raise ValueError("a moment without a time zone may be any of twenty-four")
+        raise ValueError("the time has no time zone")
     return moment.timestamp()
 
 

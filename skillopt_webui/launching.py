@@ -24,7 +24,6 @@ from skillopt.config.given import read
 from skillopt.config.load import STARTED_IN, load_config
 from skillopt.config.redaction import HIDDEN
 from skillopt.config.sections import SECTIONS
-from skillopt.core.nearest import did_you_mean
 from skillopt.core.starting import module_command
 from skillopt.datasets.rows import read_rows
 from skillopt.errors import ConfigError, SkilloptError
@@ -631,7 +630,7 @@ def _document(base: Path | None, settings: Mapping[str, str]) -> str:
     for key, text in settings.items():
         section, dot, name = key.partition(".")
         if not dot:
-            raise Refused(f"{key!r} has no section{did_you_mean(key, list(SECTIONS))}")
+            raise Refused(f"{key!r} has no section; write it as in train.num_epochs")
         inside = cast("dict[str, object]", document.setdefault(section, {}))
         inside[name] = read(yaml12.read_value(text))
     return yaml12.write(document)

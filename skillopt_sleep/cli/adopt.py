@@ -24,7 +24,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print the result a
     help="Folder of the night (default: the newest that waits).",
 )
 @click.option("--skill", "skills", multiple=True, metavar="NAME", help="Only this skill.")
-@click.option("--all-skills", is_flag=True, help="All skills of their own.")
+@click.option("--all-skills", is_flag=True, help="All skills besides the managed one.")
 @click.option("--legacy", is_flag=True, help="Only the managed skill and the memory file.")
 @_JSON
 @with_settings
@@ -36,7 +36,7 @@ def adopt(
     as_json: bool,  # noqa: FBT001
     **given: Any,  # noqa: ANN401 - settings
 ) -> None:
-    """Write what a night proposes to where it lives: all of it, or nothing."""
+    """Write what a night proposes to its files: all of them, or none."""
     if sum((bool(skills), all_skills, legacy)) > 1:
         raise click.UsageError("give one of --skill, --all-skills and --legacy")
     targets = adoption.Only.SKILLS if all_skills else adoption.Only.PAIR if legacy else skills
@@ -79,7 +79,7 @@ def _tell(settings: Settings, outcome: adoption.Outcome, verb: str, *, as_json: 
         screen.tell(f"To take it back:\n  {told_command(settings, 'rollback', receipt.name)}")
     for waiting in outcome.waiting:
         names = ", ".join(file.target for file in waiting.files)
-        screen.tell(f"{waiting.night.folder} waits still ({names})")
+        screen.tell(f"{waiting.night.folder} still waits for adoption ({names})")
 
 
 def _recovery(recovery: Recovery) -> dict[str, object]:

@@ -60,6 +60,6 @@ def _tell(done: list[installing.Installation], changed: str, *, as_json: bool) -
         if not each.changed:
             screen.show(f"{each.agent}: nothing to do")
         for path in each.kept:
-            screen.warn(f"{path} was changed by you and is left")
+            screen.warn(f"{path} was changed by you and is not removed")
         if each.note:
             screen.tell(each.note)

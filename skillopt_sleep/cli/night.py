@@ -101,7 +101,7 @@ def dry_run(
     json_wanted: bool,  # noqa: FBT001 - click calls it by name
     **given: Any,  # noqa: ANN401 - settings
 ) -> None:
-    """Tell what a night would see and take. Calls no model and writes nothing.
+    """Show what a night would use and cost. Calls no model and writes nothing.
 
     Tasks are mined without a model and nothing is practised: with a backend, the report says how
     many calls and tokens a night would take.
@@ -114,12 +114,12 @@ def dry_run(
 @_JSON
 @with_settings
 def status(json_wanted: bool, **given: Any) -> None:  # noqa: FBT001, ANN401 - as above
-    """Tell how Sleep stands with a project: its nights, and what waits for adoption."""
+    """Show the nights of a project, and what waits for adoption."""
     found, screen = status_of(settings_of(given)), Screen()
     screen.show(_json(_status(found)) if json_wanted else _told(found))
 
 
-@click.command(short_help="Play a first night on sample sessions, offline.")
+@click.command(short_help="Run a first night on sample sessions, offline.")
 @click.option("--real", is_flag=True, help="Use the embedded model instead of a simulated one.")
 @click.option("--model", default="", help="With --real: which one (default: the smallest).")
 @click.option(

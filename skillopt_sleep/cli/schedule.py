@@ -91,7 +91,7 @@ def schedule(
             f"every day at {job.at} by {made.system}; what a night accepts {adopts}\n"
             f"  {shlex.join(job.command)}"
         )
-        screen.tell(f"What nights say goes to {job.log}. To end the schedule:")
+        screen.tell(f"The output of nights is written to {job.log}. To end the schedule:")
         screen.tell(f"  {told_command(settings, 'unschedule')}")
     if not as_json:
         for doubt in doubts(settings):

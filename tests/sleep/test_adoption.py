@@ -339,7 +339,7 @@ def test_a_night_of_several_skills_is_adopted_in_parts(settings: Settings) -> No
     (waiting,) = pending(settings)
     assert [file.target for file in waiting.files] == ["skill", "memory", "http"]
     assert [file.target for file in adopt(settings, targets=Only.SKILLS).files] == ["http"]
-    with pytest.raises(NothingToAdopt, match="nothing for the skills of their own"):
+    with pytest.raises(NothingToAdopt, match="nothing for skills besides the managed one"):
         adopt(settings, targets=Only.SKILLS)
     adopt(settings, targets=Only.PAIR)
     assert pending(settings) == []

@@ -197,6 +197,12 @@ def test_a_new_run_stays_below_the_root(site: Site, name: str) -> None:
         assert "name" in told.json["error"]
 
 
+def test_a_setting_is_named_with_its_section(site: Site) -> None:
+    told = site.post("launch", {"kind": "config", "name": "bare", "settings": {"seed": "1"}})
+    assert told.status == 409
+    assert told.json["error"] == "'seed' has no section; write it as in train.num_epochs"
+
+
 def test_a_config_must_be_one_that_was_listed(site: Site) -> None:
     told = site.post("resolve", {"config": "../../etc/passwd", "settings": {}})
     assert told.status == 404
