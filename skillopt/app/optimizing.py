@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
 
@@ -32,7 +32,15 @@ from skillopt.gates.compared import MetricSettings
 from skillopt.optimizer.learning_rate import Fixed, unbounded
 from skillopt.optimizer.merging import Portfolio, Several
 from skillopt.optimizer.meta_reflect import MetaReflect
-from skillopt.optimizer.parts import HasControl, HasSchedule, OptimizerTools, RateControl, Schedule
+from skillopt.optimizer.parts import (
+    HasControl,
+    HasSchedule,
+    MemoryPolicy,
+    OptimizerTools,
+    PairPolicy,
+    RateControl,
+    Schedule,
+)
 from skillopt.optimizer.pipeline import Pipeline
 from skillopt.optimizer.probe import Probing
 from skillopt.optimizer.reminders import Reminders
@@ -256,7 +264,8 @@ def plan_settings(config: Config, *, continues: bool = False) -> PlanSettings:
     """The shape of the plan; `continues`: the run is one of a series."""
     optimizer = config.optimizer
     looks_back = optimizer.use_slow_update or optimizer.use_meta_skill
-    shows: Callable[[Change], bool] = make(PAIRS, config)
+    shows: PairPolicy = make(PAIRS, config)
+    forgets: MemoryPolicy = make(MEMORY, config)
     return PlanSettings(
         epochs=config.train.num_epochs,
         batch=config.train.batch_size,
@@ -268,7 +277,7 @@ def plan_settings(config: Config, *, continues: bool = False) -> PlanSettings:
         meta_reflect=optimizer.use_meta_reflect,
         prune_every=optimizer.prune_every,
         prune_sample=optimizer.prune_tasks,
-        forgets=make(MEMORY, config),
+        forgets=forgets,
         patience=config.train.patience,
         repeat_solved=config.train.repeat_solved,
         seed=config.train.seed,

@@ -110,9 +110,7 @@ class InspectTask:
             raise DataError(f"{row.where}: 'sample' is no number of a sample of the task")
         sample = self._samples[number]
         if sample.sandbox is not None or sample.files or sample.setup:
-            raise DataError(
-                f"{row.where}: the sample needs a sandbox of Inspect, which is not here"
-            )
+            raise DataError(f"{row.where}: the sample {_SANDBOX}")
         return Task(name, "default", row.data)
 
 
@@ -143,9 +141,7 @@ def _load(settings: InspectTask.Settings) -> tuple[Any, Any, str]:
     if not task.scorer:
         raise ConfigError(f"env.task: {settings.task} has no scorer")
     if task.sandbox is not None:
-        raise ConfigError(
-            f"env.task: {settings.task} needs a sandbox of Inspect, which is not here"
-        )
+        raise ConfigError(f"env.task: {settings.task} {_SANDBOX}")
     source = Path(module.__file__).read_bytes() if module.__file__ else b""
     return inspect, task, f"{installed}-{hashlib.sha256(source).hexdigest()[:12]}"
 
