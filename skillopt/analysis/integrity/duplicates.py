@@ -24,7 +24,7 @@ ALIKE = 0.75
 _BOILERPLATE = 0.05
 """A pair of words in more than this share of all briefs belongs to a template, not to an item."""
 _TOLERABLE = 0.05
-"""Share of val or test that may have a near twin in train before the score is not to be trusted."""
+"""Share of val or test that may have a near duplicate in train before its score is misleading."""
 _SILENT = 0.5
 """With more than this share of briefs repeated within their own split, it is not their text that
 makes items differ. Copies in other splits do not count: these are what is looked for."""
@@ -92,7 +92,7 @@ def _across(pairs: Sequence[NearDuplicate], items: Sequence[Item]) -> CheckFindi
     verdict: Verdict = "bad" if same or worst > _TOLERABLE else "look"
     found = f"{counted(len(pairs), 'pair')} across splits, {same:,} of them word for word"
     found += "".join(
-        f"; {percent(len(ids) / sizes[split])} of {split} has a twin in train"
+        f"; {percent(len(ids) / sizes[split])} of {split} has a near duplicate in train"
         for split, ids in sorted(hit.items())
     )
     advice = "remove one item of each pair: a skill trained on one has seen the other"
@@ -106,7 +106,7 @@ def _within(pairs: Sequence[NearDuplicate]) -> CheckFinding:
     at_odds = [pair for pair in pairs if pair.likeness == 1 and _differ(pair)]
     found = f"{counted(len(pairs), 'pair')} within splits"
     if at_odds:
-        found += f"; {len(at_odds):,} have the same question but different answers"
+        found += f"; {counted(len(at_odds), 'pair')} with the same question but different answers"
         pairs = [*at_odds, *(pair for pair in pairs if pair not in at_odds)]
     advice = "keep one item of each pair: the copies cost calls and count twice"
     return CheckFinding(name, "look", found, advice, few([str(pair) for pair in pairs]))
