@@ -290,7 +290,7 @@ def training_settings(
         "gradient.minibatch_by": "likeness",
         "optimizer.learning_rate": settings.edit_budget,
         "optimizer.min_learning_rate": settings.edit_budget,
-        # Each of them takes rounds of questions to the user's agent, who has better things to do.
+        # Each of them takes further rounds of questions that the user's agent has to answer.
         "optimizer.use_slow_update": settings.slow_update and not handoff,
         "optimizer.use_meta_skill": settings.slow_update and not handoff,
         "evaluation.replicates": 1 if settings.backend == "local" else settings.replicates,

@@ -148,7 +148,7 @@ def cost_chart(steps: Sequence[StepView], cost: CostView, width: int = 920) -> s
         points.append((step.position, total))
     if not total:
         return ""
-    # A limit that is far away would press the line to the ground; it is written instead.
+    # A limit far above the line would flatten it; such a limit is written as text instead.
     near = limit is not None and limit <= 4 * total
     most = _nice(max(total, limit or 0.0) if near else total)
     frame = _Frame(width, 150, max(1, steps[-1].position), 0, most,

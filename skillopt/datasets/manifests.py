@@ -257,7 +257,7 @@ def _refused(
         try:
             check(rows)
         except BadRows as bad:  # noqa: PERF203 - once for each kind of fault
-            # Its files were read from where they are put together, which nobody knows.
+            # Its files were read from an unfinished folder; users know the folder they come from.
             told = bad.listed.replace(str(files), str(raw))
             if not bad.faults or not partial or len(bad.faults) == len(rows):
                 hint = "; --partial leaves such items out" if bad.faults and not partial else ""

@@ -31,9 +31,11 @@ _NAMES: dict[Split, tuple[str, ...]] = {
 FILES = "files"
 """Where a split folder keeps the files that its rows name."""
 _LONGEST = 120
-_UNSPOKEN = re.compile(r"[\W_]+")
-# Most of what is unspoken is ASCII, and this removes it an order of magnitude faster.
-_ASCII_UNSPOKEN = str.maketrans("", "", "".join(c for c in map(chr, range(128)) if not c.isalnum()))
+_PUNCTUATION = re.compile(r"[\W_]+")
+# Most punctuation and white space is ASCII, and this removes it ten times as fast.
+_ASCII_PUNCTUATION = str.maketrans(
+    "", "", "".join(c for c in map(chr, range(128)) if not c.isalnum())
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +338,7 @@ def _leaves(value: object) -> Iterator[str]:
             for item in cast("list[object]", value):
                 yield from _leaves(item)
         case _:
-            yield _UNSPOKEN.sub("", folded(str(value)).translate(_ASCII_UNSPOKEN))
+            yield _PUNCTUATION.sub("", folded(str(value)).translate(_ASCII_PUNCTUATION))
 
 
 def _fault(name: str) -> str | None:

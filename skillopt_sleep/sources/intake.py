@@ -235,7 +235,7 @@ def _written(path: Path) -> Json:
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    """The lines of a regular file; one that is too long is an empty object's place: damaged."""
+    """The lines of a regular file; of one that is too long, its beginning, which is no JSON."""
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     with os.fdopen(os.open(path, flags), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
