@@ -86,6 +86,7 @@ async def selected(
     probes: int = 8,
     memory: Memory | None = None,
     goes_on: bool = False,
+    sparing: bool = False,
 ) -> Selection:
     """What is kept; tasks that are `worded` ask for their own name."""
     target = target or Target()
@@ -97,7 +98,7 @@ async def selected(
             replace(each, trajectory=Trajectory((Message("user", each.task),), ""))
             for each in rollouts
         ]
-    evidence = Evidence(findings, rollouts, goes_on)
+    evidence = Evidence(findings, rollouts, goes_on, sparing)
     memory = memory or Memory()
     return await credit(SKILL, ProposalSet(proposals), memory, budget=budget, evidence=evidence)
 
@@ -294,3 +295,12 @@ async def test_credit_costs_a_few_attempts_an_edit() -> None:
     target = Target()
     await selected(RULE_A, RULE_B, RULE_C, RULE_D, target=target)
     assert target.calls <= 8 + 4 * 5
+
+
+async def test_where_little_may_be_spent_the_same_rules_get_credit_from_fewer_attempts() -> None:
+    ample, little = Target(), Target()
+    rules = (RULE_A, RULE_B, RULE_C, RULE_D, HARM, EMPTY)
+    usual = await selected(*rules, target=ample)
+    sparing = await selected(*rules, target=little, sparing=True)
+    assert sparing.proposals == usual.proposals
+    assert little.calls < 0.6 * ample.calls

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+import pytest
 from support import Seen
 
 from skillopt.core.chat import Usage
@@ -195,6 +196,27 @@ async def test_the_first_round_leaves_what_the_gate_needs_too() -> None:
 
     await drafted(Proposer(), 2, limited=limited, select=Watching())
     assert kept[0] == kept[1] > 0
+
+
+@pytest.mark.parametrize(("calls", "sparing"), [(99, False), (4 + 3 * PER_TASK, True)])
+async def test_rounds_are_sparing_where_little_may_be_spent(calls: int, *, sparing: bool) -> None:
+    told: list[bool] = []
+
+    class Watching(Everything):
+        async def __call__(
+            self,
+            skill: Skill,
+            merged: ProposalSet,
+            memory: Memory,
+            *,
+            budget: int | None,
+            evidence: Evidence,
+        ) -> Selection:
+            told.append(evidence.sparing)
+            return self.choice(merged)
+
+    await drafted(Proposer(), 2, limited=CountingBudget(calls), select=Watching())
+    assert told == [sparing] * 2
 
 
 async def test_a_round_that_would_take_what_the_gate_needs_is_given_up() -> None:
