@@ -117,10 +117,10 @@ async def test_the_reason_for_which_a_run_stopped_and_its_error_do_not_hold_the_
             await skillopt.train_async(
                 train=ROWS[:8],
                 val=ROWS[8:16],
-                scorer=after(8),  # from the first training step on
+                scorer=after(8),  # from the first training step on, which a limit keeps in order
                 skill="Add.",
                 out=tmp_path,
-                settings=settings(server.url),
+                settings=settings(server.url) | {"limits.calls": 1000},
                 progress=False,
             )
     assert KEY not in "".join(traceback.format_exception(caught.value))

@@ -116,7 +116,8 @@ async def test_ctrl_c_ends_at_once_without_a_new_request_and_the_run_goes_on_lat
     async with Simulator(latency=0.8) as simulator:
         make_project(tmp_path, simulator.url)
         stats = simulator.stats()
-        async with started("train", "c.yaml", cwd=tmp_path) as process:
+        # Under a limit, nothing is begun early.
+        async with started("train", "c.yaml", "limits.calls=500", cwd=tmp_path) as process:
             # One step's rollout: past two pings and the eight attempts of the baseline.
             await until(lambda: stats.requests == 18 and stats.in_flight == 8)
             simulator.mark()
