@@ -73,10 +73,10 @@ class Card:
     """None: not read yet."""
 
     def shown(self) -> Json:
-        summary = self.summary or {"status": "reading"}
-        if self.working:
-            summary = {**summary, "status": "running"}
-        return {"id": self.id, "name": self.name, "modified": self.modified, **summary}
+        told: Json = {"id": self.id, "name": self.name, "modified": self.modified}
+        if self.summary is None:
+            return told | {"status": "reading"}
+        return told | self.summary | ({"status": "running"} if self.working else {})
 
 
 @dataclass(slots=True)
