@@ -47,12 +47,12 @@ async def train(run: TrainingRun, initial: Skill) -> State:
     state = replay(run.sink.record.events())
     if state is None:
         run.enter("baseline")
-        async with run.beginning(initial):
+        async with run.early_first_step(initial):
             state = run.begin(await run.measure(initial))
     else:
         run.sink.begun = True
         check_same_run(run.identity, state.identity, run.defaults)
-    async with run.testing(state):
+    async with run.early_final_test(state):
         while move := run.plan.next(state):
             state = await advance(run, state, move)
     return state
@@ -82,7 +82,7 @@ async def step(run: TrainingRun, state: State, move: Step) -> State:
         rollouts = [await batch.all() for batch in attempts]
     practised = Evaluation.of(skill.digest, "train", chain(*rollouts))
     practice = Baseline(list(chain(*move.batches)), replace(parent, evaluation=practised))
-    async with run.prefetching(state, move):
+    async with run.speculative_step(state, move):
         draft, halving = await run.choose(state, await run.fit(state, draft), practice, move.number)
         tried = halving.ahead is not None and draft.leading.fitting != skill
         candidate = draft.leading.fitting if tried else None

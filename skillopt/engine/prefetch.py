@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from skillopt.aio import TaskGroup
 from skillopt.core.events import Prefetched
-from skillopt.core.rollout import RolloutSpec
+from skillopt.core.rollout import Failure, RolloutSpec
 from skillopt.engine.rollouts import RolloutRunner
 from skillopt.errors import SkilloptError
 
@@ -45,14 +45,16 @@ class Prefetch:
                         return
                     begun += 1
                     try:
-                        made = await self.runner.prefetch(
+                        rollout, cached = await self.runner.prefetch(
                             waiting.popleft(), move, certain=self.certain
                         )
                     except SkilloptError:
                         # Whoever needs the attempt will meet the error; more are of no use.
                         waiting.clear()
                     else:
-                        begun -= not made
+                        begun -= cached
+                        if isinstance(rollout.outcome, Failure):
+                            waiting.clear()  # as above
 
         for _ in range(self.runner.workers // 2):
             self.group.start(work())

@@ -395,8 +395,10 @@ class RolloutRunner:
 
         return await self.cache.rollout(spec.key, make)
 
-    async def prefetch(self, spec: RolloutSpec, move: str, *, certain: bool) -> bool:
-        """An attempt for a later move, in a place that the caller has; False: it was kept.
+    async def prefetch(
+        self, spec: RolloutSpec, move: str, *, certain: bool
+    ) -> tuple[Rollout, bool]:
+        """An attempt for a later move, in a place that the caller has, and whether it was cached.
 
         It is reported and counted when somebody needs it.
         """
@@ -404,8 +406,7 @@ class RolloutRunner:
         async def make() -> Rollout:
             return await self._make(spec)
 
-        _, reused = await self.cache.rollout(spec.key, make, prefetch_for=move, certain=certain)
-        return not reused
+        return await self.cache.rollout(spec.key, make, prefetch_for=move, certain=certain)
 
     async def _make(self, spec: RolloutSpec) -> Rollout:
         executor = self.executor

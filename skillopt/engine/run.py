@@ -102,7 +102,7 @@ class TrainingRun:
         shorter, problem = await self.shortener.shorten(skill)
         return shorter, replace(size, after=estimate(shorter.render()), problem=problem)
 
-    def beginning(self, initial: Skill) -> AbstractAsyncContextManager[None]:
+    def early_first_step(self, initial: Skill) -> AbstractAsyncContextManager[None]:
         """While the initial skill is evaluated: begin the first step, if no memory changes it."""
         first = next(iter(self.plan.moves), None)
         if self.early is None or not isinstance(first, Step) or self.memory.steps:
@@ -110,7 +110,7 @@ class TrainingRun:
         tasks = list(chain(*first.batches))
         return self.early.of(first.id, self.runner.specs(initial, tasks))
 
-    def testing(self, state: State) -> AbstractAsyncContextManager[None]:
+    def early_final_test(self, state: State) -> AbstractAsyncContextManager[None]:
         """While the skill is trained: begin the final test of the initial one."""
         last = self.plan.moves[-1] if self.plan.moves else None
         if self.early is None or not isinstance(last, FinalTest) or last.settled(state):
@@ -118,7 +118,7 @@ class TrainingRun:
         rounds = range(self.replication.replicates)
         return self.early.of(last.id, self.runner.specs(state.initial.skill, last.tasks, rounds))
 
-    def prefetching(self, state: State, move: Step) -> AbstractAsyncContextManager[None]:
+    def speculative_step(self, state: State, move: Step) -> AbstractAsyncContextManager[None]:
         """While a step is decided: begin the next one, as it will be if the skill stays."""
         following = None if self.plan.out_of_patience(state, more=1) else self.plan.after(move)
         if self.speculation is None or not isinstance(following, Step):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -138,15 +138,12 @@ async def test_facts_and_notes_are_the_same_where_what_is_certain_is_begun_early
     assert not cache.unused
 
 
-async def test_the_first_step_is_begun_while_the_initial_skill_is_evaluated() -> None:
-    world = World(shape=ONE_EPOCH, final_test=False, workers=8)
-    begun, calls = asyncio.Event(), Counter[str]()
+async def each_is_asked_once(world: World, meanwhile: Callable[[Request], Awaitable[None]]) -> None:
+    """Train with early attempts; before each answer, `meanwhile` is awaited."""
+    calls = Counter[str]()
 
     async def target(request: Request) -> str:
-        _, question = asked(request)
-        if question in questions(steps(world)[0]):
-            begun.set()
-        await asyncio.wait_for(begun.wait(), PATIENCE)
+        await meanwhile(request)
         calls[f"{asked(request)}"] += 1
         return pupil(request)
 
@@ -155,23 +152,49 @@ async def test_the_first_step_is_begun_while_the_initial_skill_is_evaluated() ->
     assert set(calls.values()) == {1}
 
 
+async def test_the_first_step_is_begun_while_the_initial_skill_is_evaluated() -> None:
+    world = World(shape=ONE_EPOCH, final_test=False, workers=8)
+    begun = asyncio.Event()
+
+    async def meanwhile(request: Request) -> None:
+        _, question = asked(request)
+        if question in questions(steps(world)[0]):
+            begun.set()
+        await asyncio.wait_for(begun.wait(), PATIENCE)
+
+    await each_is_asked_once(world, meanwhile)
+
+
 async def test_the_initial_skill_is_tested_by_idle_workers_while_the_skill_is_trained() -> None:
     world = World(shape=ONE_EPOCH, workers=8)
-    tested, calls = asyncio.Event(), Counter[str]()
+    tested = asyncio.Event()
     test = {str(task.data["q"]) for task in world.env.tasks("test")}
 
-    async def target(request: Request) -> str:
+    async def meanwhile(request: Request) -> None:
         rule, question = asked(request)
         if question in test and rule == SEED.render().strip():
             tested.set()
         elif question in questions(steps(world)[1]):
             await asyncio.wait_for(tested.wait(), PATIENCE)
-        calls[f"{asked(request)}"] += 1
-        return pupil(request)
 
-    async with early(world.but(target=Scripted(target), cache=MemoryCache())) as run:
-        await train(run, SEED)
-    assert set(calls.values()) == {1}
+    await each_is_asked_once(world, meanwhile)
+
+
+async def test_a_failed_attempt_ends_what_is_begun_early() -> None:
+    calls = 0
+
+    async def target(_: Request) -> str:
+        nonlocal calls
+        calls += 1
+        raise ModelError("overloaded")
+
+    world = World(env=Sums(size=20), workers=4, target=Scripted(target), cache=MemoryCache())
+    runner = world.runner()
+    specs = runner.specs(SEED, world.env.tasks("test"))
+    async with TaskGroup() as group, Prefetch(runner, group, certain=True).of("test", specs):
+        for _ in range(100):
+            await asyncio.sleep(0)
+    assert calls == 1
 
 
 async def test_what_is_certain_takes_no_more_places_than_there_are() -> None:
