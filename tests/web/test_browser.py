@@ -454,8 +454,7 @@ def test_the_tab_that_is_open_is_in_view_on_a_phone(site: Site, chromium: Any) -
     visitor = Visitor(site, chromium, size="phone")
     page = visitor.open(f"/run/{site.run('story')}/review")
     page.wait_for_selector(".tabs .here")
-    place = page.locator(".tabs .here").bounding_box()
-    assert place["x"] + place["width"] <= 390
+    assert page.evaluate("document.querySelector('.tabs .here').getBoundingClientRect().right") <= 390
     visitor.leave()
 
 
@@ -550,8 +549,14 @@ def test_simulated_runs_are_marked_at_every_width(
 
 
 def in_view(page: Any, wanted: str) -> bool:
-    place = page.locator(wanted).first.bounding_box()
-    return place["y"] >= 0 and place["y"] + place["height"] <= SIZES["phone"][1]
+    """Asked in one call: between two, the page may have drawn it anew."""
+    return page.evaluate(
+        """wanted => {
+          const place = document.querySelector(wanted)?.getBoundingClientRect();
+          return Boolean(place && place.height && place.top >= 0 && place.bottom <= innerHeight);
+        }""",
+        wanted,
+    )
 
 
 def test_what_is_opened_on_a_phone_comes_into_view(site: Site, chromium: Any) -> None:
@@ -565,7 +570,6 @@ def test_what_is_opened_on_a_phone_comes_into_view(site: Site, chromium: Any) ->
         page = visitor.open(path)
         if click:
             page.click(click)
-        page.wait_for_selector(wanted)
         until(partial(in_view, page, wanted))
     visitor.leave()
 
@@ -598,11 +602,11 @@ def test_a_message_goes_when_something_else_is_opened(site: Site, chromium: Any)
 def test_a_new_run_begins_alike_from_a_link_and_from_its_address(site: Site, chromium: Any) -> None:
     visitor = Visitor(site, chromium)
     page = visitor.open("/launch")
-    first = page.wait_for_selector(".way.on strong").inner_text()
+    first = page.inner_text(".way.on strong")
     page.click("a.brand")
     page.wait_for_selector(".run-row")
     page.click("a:has-text('New run')")
-    assert page.wait_for_selector(".way.on strong").inner_text() == first
+    assert page.inner_text(".way.on strong") == first
     visitor.leave()
 
 
