@@ -103,10 +103,15 @@ class PhaseWatcher:
     def opened(self, phase: PhaseProgress) -> None:
         """Called when a phase starts."""
 
-    def moved(self, phase: PhaseProgress, outlook: str = "") -> None:
+    @property
+    def outlook(self) -> str:
+        """What a line tells beside the phase; worked out only for a line."""
+        return ""
+
+    def moved(self, phase: PhaseProgress) -> None:
         """Called when one more unit is done: a line if the last one is a while ago."""
         if self._clock() - self._last >= _PAUSE:
-            self.line(phase, "; ".join(filter(None, (phase.remarks, outlook))))
+            self.line(phase, "; ".join(filter(None, (phase.remarks, self.outlook))))
 
     def closed(self, phase: PhaseProgress) -> None:
         """Called when a phase is over, finished or not."""

@@ -80,7 +80,7 @@ class BarReporter(Reporter):
             phase.name, total=phase.total or None, amount=phase.amount, remarks=""
         )
 
-    def moved(self, phase: PhaseProgress, outlook: str = "") -> None:
+    def moved(self, phase: PhaseProgress) -> None:
         bar = self._shown[id(phase)]
         self._bars.update(bar, completed=phase.done, amount=phase.amount, remarks=phase.remarks)
         self._move_whole()

@@ -65,9 +65,16 @@ class RunProgress:
     """Attempts since the last fact."""
     fresh: int = 0
     """Attempts of this process that were not kept from an earlier one."""
+    total: int = field(init=False)
+    """Attempts in the whole plan."""
+    _behind: int = field(init=False)
+    """Attempts of the moves that are closed."""
+    _due: int = field(init=False)
+    """Attempts of the move under way."""
 
     def __post_init__(self) -> None:
         self.started = self.clock()
+        self._look()
 
     def add(self, event: Event | Signal) -> None:
         match event:
@@ -76,10 +83,20 @@ class RunProgress:
                 self.fresh += how != "reused"
             case Begun():
                 self.state, self.in_move = State.after(event), 0
+                self._look()
             case _ if isinstance(event, Fact) and self.state is not None:
                 self.state, self.in_move = self.state.apply(event), 0
+                self._look()
             case _:
                 pass
+
+    def _look(self) -> None:
+        """How much of the plan is done; that changes with facts only."""
+        state = self.state
+        left = [self.val] if state is None else list(map(self._size, self.plan.left(state)))
+        self.total = self.val + sum(map(self._size, self.plan.moves))
+        self._due = left[0] if left else 0
+        self._behind = 0 if state is None else self.total - sum(left)
 
     @property
     def metric(self) -> Metric:
@@ -90,19 +107,9 @@ class RunProgress:
         return sum(isinstance(move, Step) for move in self.plan.moves)
 
     @property
-    def total(self) -> int:
-        """Attempts in the whole plan."""
-        return self.val + sum(self._size(move) for move in self.plan.moves)
-
-    @property
     def done(self) -> int:
         """Attempts behind us, reused ones included."""
-        state = self.state
-        if state is None:
-            return min(self.in_move, self.val)
-        left = self.plan.left(state)
-        under_way = min(self.in_move, self._size(left[0])) if left else 0
-        return self.total - sum(map(self._size, left)) + under_way
+        return self._behind + min(self.in_move, self._due)
 
     @property
     def left(self) -> float | None:
@@ -176,8 +183,9 @@ class Reporter(PhaseWatcher):
     def named(self, opened: PhaseOpened) -> str:
         return opened.phase if self.run is None else self.run.phase(opened)
 
-    def moved(self, phase: PhaseProgress, outlook: str = "") -> None:
-        super().moved(phase, outlook if self.run is None else self.run.outlook)
+    @property
+    def outlook(self) -> str:
+        return "" if self.run is None else self.run.outlook
 
     def finished(self, phase: PhaseProgress, seconds: float) -> None:
         """Called when a phase was brought to its end: a line, unless there was nothing to do."""
