@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import subprocess
@@ -196,6 +197,27 @@ def test_a_skill_is_measured_on_rows(tmp_path: Path) -> None:
     told = json.loads((tmp_path / "eval_summary.json").read_text(encoding="utf-8"))
     assert (told["hard"], told["n_items"], told["split"]) == (1.0, 4, "test")
     assert (tmp_path / "results.jsonl").read_text(encoding="utf-8").count("\n") == 4
+
+
+@pytest.mark.parametrize(("settings", "most"), [({"max_concurrency": 2}, 2), ({}, 6)])
+def test_limits_of_a_model_hold_for_functions_too(
+    tmp_path: Path, settings: dict[str, object], most: int
+) -> None:
+    busy, peak = 0, 0
+
+    async def slow(prompt: str) -> str:
+        nonlocal busy, peak
+        busy += 1
+        peak = max(peak, busy)
+        for _ in range(50):  # long enough for all others to come in
+            await asyncio.sleep(0)
+        busy -= 1
+        return pupil(prompt)
+
+    skillopt.evaluate(
+        "Double it.", rows=TRAIN, target=slow, out=tmp_path / "eval", settings=settings
+    )
+    assert peak == most
 
 
 def test_a_result_is_printed_as_its_scores_and_files(tmp_path: Path) -> None:

@@ -218,11 +218,11 @@ class ModelFactory:
         most: dict[Role, int] = {"optimizer": config.gradient.analyst_workers}
         models: dict[Role, Model] = {}
         for name in roles:
-            role = config.model.role(name)
+            role, concurrency = config.model.role(name), most.get(name)
             models[name] = (
-                self.adopt(own[name], role)
+                self.adopt(own[name], role, concurrency=concurrency)
                 if name in own
-                else self.connect(role, concurrency=most.get(name))
+                else self.connect(role, concurrency=concurrency)
             )
         return models
 
@@ -231,19 +231,16 @@ class ModelFactory:
         connection = provider_model(role, self.secrets, AdaptiveConcurrency(self.http), self.queue)
         metered = self._metered(connection.wire, role, price_of(role))
         endpoint = self.endpoint(role, connection)
-        model: Model = Limited(metered, endpoint)
-        if concurrency is not None:
-            model = Limited(model, Endpoint(role.role, concurrency=concurrency))
-        model = NonEmpty(model, role.role)
-        retrying = Retrying(model, self.retries(role, endpoint))
+        limited = _limited(metered, role, endpoint, concurrency)
+        retrying = Retrying(limited, self.retries(role, endpoint))
         return Recorded(retrying, role.role, self.cache)
 
-    def adopt(self, model: Model, role: RoleModel) -> Model:
+    def adopt(self, model: Model, role: RoleModel, *, concurrency: int | None = None) -> Model:
         """A model of the caller's own, in a role: no server, so there is little to wait for."""
         metered = self._metered(model, role, told_price(role))
+        limited = _limited(metered, role, _endpoint(role.role, role), concurrency)
         policy = RetryPolicy(role.retries + 1, first_wait=_OWN_WAIT, max_wait=_OWN_MAX_WAIT)
-        retrying = Retrying(NonEmpty(metered, role.role), policy)
-        return Recorded(retrying, role.role, self.cache)
+        return Recorded(Retrying(limited, policy), role.role, self.cache)
 
     def retries(self, role: RoleModel, endpoint: Endpoint) -> RetryPolicy:
         """How a role asks again; whoever watches hears of it."""
@@ -263,14 +260,27 @@ class ModelFactory:
         place = (role.backend, connection.url, connection.settings.api_key, *limits)
         if place not in self.endpoints:
             name = urlsplit(connection.url).netloc.rpartition("@")[2] or role.backend
-            self.endpoints[place] = Endpoint(
-                name,
-                concurrency=role.max_concurrency,
-                requests_per_minute=role.requests_per_minute,
-                tokens_per_minute=role.tokens_per_minute,
-                breaker=CircuitBreaker(name, patience=role.outage_seconds, tell=self.watch),
-            )
+            breaker = CircuitBreaker(name, patience=role.outage_seconds, tell=self.watch)
+            self.endpoints[place] = _endpoint(name, role, breaker)
         return self.endpoints[place]
+
+
+def _endpoint(name: str, role: RoleModel, breaker: CircuitBreaker | None = None) -> Endpoint:
+    return Endpoint(
+        name,
+        concurrency=role.max_concurrency,
+        requests_per_minute=role.requests_per_minute,
+        tokens_per_minute=role.tokens_per_minute,
+        breaker=breaker,
+    )
+
+
+def _limited(model: Model, role: RoleModel, endpoint: Endpoint, concurrency: int | None) -> Model:
+    """Within the limits of its server, and of its role alone; an empty reply is none."""
+    limited = Limited(model, endpoint)
+    if concurrency is not None:
+        limited = Limited(limited, Endpoint(role.role, concurrency=concurrency))
+    return NonEmpty(limited, role.role)
 
 
 def _left_open(role: RoleModel) -> frozenset[str]:
