@@ -4,17 +4,20 @@ import datetime
 import json
 import shutil
 import sys
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any, cast
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from openpyxl import Workbook
+from openpyxl.chart import BarChart, Reference
+from openpyxl.styles import Font
 from support_benchmark_agents import real_agents, trained_by_agent
 from support_benchmarks import calling, knows_the_rule, results, sample, scored, trained
 
@@ -26,7 +29,14 @@ from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
 from skillopt.datasets.rows import rows_of
 from skillopt.datasets.splits import SPLITS, Splits
-from skillopt.envs.spreadsheetbench.cells import cell_ranges, differences, read_workbook, same_value
+from skillopt.envs.spreadsheetbench.cells import (
+    TooLarge,
+    cell_ranges,
+    differences,
+    has_formulas,
+    read_workbook,
+    same_value,
+)
 from skillopt.envs.spreadsheetbench.env import ScriptDialogue, ScriptWorkshop, SpreadsheetBench
 from skillopt.errors import ConfigError, DataError, EnvironmentFault
 from skillopt.harness.chat import Chat
@@ -186,6 +196,47 @@ def test_positions_are_read_as_they_are_written_in_the_data(
     empty = workbook({})
     found = differences(read_workbook(full), read_workbook(empty), cell_ranges(position))
     assert [each.where for each in found] == cells
+
+
+def rewritten(book: bytes, sheet: Callable[[str], str]) -> bytes:
+    """The same workbook with another text of its first sheet."""
+    written = BytesIO()
+    with ZipFile(BytesIO(book)) as old, ZipFile(written, "w", ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if name == "xl/worksheets/sheet1.xml":
+                content = sheet(content.decode()).encode()
+            new.writestr(name, content)
+    return written.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("before", "more"),
+    [
+        ("</sheetData>", '</sheetData><mergeCells><mergeCell ref="A1:XFD1048576"/></mergeCells>'),
+        ("</sheetData>", '</sheetData><mergeCells><mergeCell ref="A:B"/></mergeCells>'),
+        ("</sheetData>", "<row>" + "<c/>" * 1_000_001 + "</row></sheetData>"),
+    ],
+)
+def test_a_small_file_that_would_fill_the_memory_is_not_read(before: str, more: str) -> None:
+    hostile = rewritten(workbook({"A1": 1}), lambda text: text.replace(before, more))
+    assert len(hostile) < 20_000
+    with pytest.raises(TooLarge, match="more than 1,000,000 cells"):
+        read_workbook(hostile)
+
+
+def test_a_cell_in_the_last_row_and_a_chart_are_no_formulas_and_cost_nothing() -> None:
+    book = Workbook()
+    sheet: Any = book.active
+    sheet["A1"] = 1
+    sheet["A1048576"].font = Font(bold=True)
+    chart: Any = BarChart()
+    chart.add_data(Reference(sheet, min_col=1, min_row=1, max_row=2))
+    sheet.add_chart(chart, "C3")
+    written = BytesIO()
+    book.save(written)
+    assert not has_formulas(written.getvalue())
+    assert has_formulas(workbook({"A1": "=1+1"}))
 
 
 def test_a_comma_in_a_quoted_sheet_name_separates_nothing() -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 import warnings
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, time
 from io import BytesIO
 from threading import Lock
-from typing import Final, Protocol, cast
+from typing import IO, Final, Protocol, cast
 from xml.etree import ElementTree
+from xml.parsers import expat
 from zipfile import BadZipFile, ZipFile
 
 from skillopt.core.intake import MIB, size
@@ -21,6 +23,10 @@ _UNPACKED: Final = 256 * MIB
 _CONTENTS: Final = "xl/workbook.xml"
 _MOST_CONTENTS: Final = 8 * MIB
 _MOST_CELLS: Final = 2_000_000
+"""Cells that are compared."""
+_MOST_READ: Final = 1_000_000
+"""Cells of a workbook, merged ones counted by their area: each takes memory once it is read."""
+_MOST_ELEMENTS: Final = 8 * _MOST_READ
 _LAST_ROW, _LAST_COLUMN = 1_048_576, 16_384
 _AREA: Final = re.compile(r"([A-Z]{0,3})(\d{0,7})(?::([A-Z]{0,3})(\d{0,7}))?")
 _PART: Final = re.compile(r"(?:[^',]|'[^']*')+")
@@ -68,17 +74,75 @@ class BadWorkbook(Exception):
     """A file that is no workbook, or one that is too large to be read."""
 
 
+class TooLarge(BadWorkbook):
+    """A workbook that would take too much memory."""
+
+
+class _Scan:
+    """Counts what a workbook holds without keeping any of it, and ends where that is too much."""
+
+    def __init__(self) -> None:
+        self.formulas = False
+        self._cells = self._elements = 0
+
+    def read(self, part: IO[bytes]) -> None:
+        parser = expat.ParserCreate(namespace_separator=" ")
+        parser.StartElementHandler = self._start
+        with suppress(expat.ExpatError):  # a picture; or whoever reads the part will say so
+            parser.ParseFile(part)
+
+    def _start(self, name: str, attributes: Mapping[str, str]) -> None:
+        self._elements += 1
+        space, _, local = name.rpartition(" ")
+        match local if "spreadsheetml" in space else "":  # charts have elements of such names, too
+            case "c":
+                self._cells += 1
+            case "f":
+                self.formulas = True
+            case "mergeCell":
+                self._cells += _area(attributes.get("ref", ""))
+            case _:
+                pass
+        if self._cells > _MOST_READ:
+            raise TooLarge(f"it has more than {_MOST_READ:,} cells")
+        if self._elements > _MOST_ELEMENTS:
+            raise TooLarge(f"it has more than {_MOST_ELEMENTS:,} elements")
+
+
+def _area(ref: str) -> int:
+    """How many cells a range has; 0 for what is none."""
+    try:
+        area = _range(ref, "")
+    except ValueError:
+        return _MOST_READ + 1 if ":" in ref else 0
+    right, bottom = area.right or _LAST_COLUMN, area.bottom or _LAST_ROW
+    return (right - area.left + 1) * (bottom - area.top + 1)
+
+
+def has_formulas(content: bytes) -> bool:
+    """Whether a workbook has formulas; `BadWorkbook` if it is none, or too large to be read.
+
+    What openpyxl makes of a small file can be as large as a sheet may be: with one cell in the last
+    row, or cells that are merged up to there. So it is looked at before.
+    """
+    scan = _Scan()
+    try:
+        with ZipFile(BytesIO(content)) as archive:
+            if sum(member.file_size for member in archive.infolist()) > _UNPACKED:
+                raise TooLarge(f"it unpacks to more than {size(_UNPACKED)}")
+            for member in archive.infolist():
+                with archive.open(member) as part:
+                    scan.read(part)
+    except (BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
+        raise BadWorkbook("it is no .xlsx file") from error
+    return scan.formulas
+
+
 def read_workbook(content: bytes, *, values: bool = True) -> Workbook:
     """A workbook; with `values`, what its formulas came to when a program last computed them."""
     from openpyxl import load_workbook
 
-    try:
-        with ZipFile(BytesIO(content)) as archive:
-            unpacked = sum(member.file_size for member in archive.infolist())
-    except BadZipFile as error:
-        raise BadWorkbook("it is no .xlsx file") from error
-    if unpacked > _UNPACKED:
-        raise BadWorkbook(f"it unpacks to more than {size(_UNPACKED)}")
+    has_formulas(content)
     try:
         # What openpyxl warns of, parts that it does not know, has nothing to do with values.
         with _ONE_AT_A_TIME, warnings.catch_warnings():
@@ -262,13 +326,6 @@ def _rounded(value: str | float) -> object:
         return round(float(value), 2)
     except (ValueError, OverflowError):
         return value
-
-
-def has_formulas(book: Workbook) -> bool:
-    """For a workbook that was read without values."""
-    return any(
-        _is_formula(cell) for sheet in book.worksheets for row in sheet.iter_rows() for cell in row
-    )
 
 
 def _is_formula(cell: object) -> bool:

@@ -26,6 +26,7 @@ from skillopt.envs.spreadsheetbench.cells import (
     BadWorkbook,
     CellRange,
     Difference,
+    TooLarge,
     Workbook,
     differences,
     has_formulas,
@@ -157,10 +158,10 @@ class Grader:
         """Whether an output is right; an `EnvironmentFault` if that cannot be found out."""
         try:
             book, computes = await in_thread(self._read, output)
+            if computes:
+                book = await self._recalculated(output)
         except BadWorkbook as error:
             return CaseResult(passed=False, told=f"{OUTPUT} cannot be opened: {error}")
-        if computes:
-            book = await self._recalculated(output)
         wrong = await in_thread(wrong_cells, case, book, self.ranges)
         if not wrong:
             return CaseResult(passed=True, told="")
@@ -172,10 +173,10 @@ class Grader:
 
     def _read(self, output: bytes) -> tuple[Workbook, bool]:
         """The workbook, and whether its formulas have to be computed."""
-        computes = self.recalculates and has_formulas(read_workbook(output, values=False))
-        return read_workbook(output), computes
+        return read_workbook(output), self.recalculates and has_formulas(output)
 
     async def _recalculated(self, output: bytes) -> Workbook:
+        """With its formulas computed; `TooLarge` if that takes more than it may."""
         office = shutil.which("soffice")
         if office is None:
             raise EnvironmentFault(f"{OUTPUT} has formulas; {NO_OFFICE}")
@@ -185,12 +186,16 @@ class Grader:
             SandboxLimits(seconds=_OFFICE_SECONDS, memory=_MEMORY, processes=256),
             programs=[_OFFICE_SETTINGS] if _OFFICE_SETTINGS.exists() else [],
         )
+        if result.ended_by in {"memory", "disk", "output"}:
+            raise TooLarge(f"computing its formulas takes too much {result.ended_by}")
         computed = result.files.get(f"computed/{OUTPUT}")
         if computed is None:
             reason = result.ended_by or result.stderr.strip()[-300:] or f"status {result.status}"
             raise EnvironmentFault(f"LibreOffice could not compute the formulas ({reason})")
         try:
             return await in_thread(read_workbook, computed)
+        except TooLarge:
+            raise
         except BadWorkbook as error:
             raise EnvironmentFault(f"LibreOffice left no workbook: {error}") from error
 
@@ -262,11 +267,14 @@ class ScriptRunner:
         text = "\n".join(filter(None, (result.stdout.strip(), result.stderr.strip())))
         if len(text) > _SHOWN_OUTPUT:
             text = f"…{text[-_SHOWN_OUTPUT:]}"
-        if result.ended_by == "seconds":
-            return f"{text}\n(ended after {self.seconds:g} s)"
-        if result.ended_by:
-            return f"{text}\n(ended, because it printed too much)"
-        return f"{text}\n(status {result.status})"
+        ended = {
+            "": f"status {result.status}",
+            "seconds": f"ended after {self.seconds:g} s",
+            "output": "ended, because it printed too much",
+            "disk": "ended, because it wrote too much",
+            "memory": "ended, because it took too much memory",
+        }[result.ended_by]
+        return f"{text}\n({ended})"
 
 
 def _files(files: Mapping[str, bytes], collect: str) -> Workspace:
