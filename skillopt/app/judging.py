@@ -102,12 +102,12 @@ async def check_judge(
         async with open_resources(parts, layout, None, secrets, watch=watch) as resources:
             resources.cache.enter("judge check")
             models = resources.models()
-            if "judge" not in parts.supplied.models:
-                await preflight(models["judge"])
             judge: object = getattr(with_models(parts.environment, models), "judge", None)
             if not isinstance(judge, Judge):
                 raise ConfigError(f"environment {config.env.name!r} does not show its judge")
             labelled, verdicts = _read(rows, judge.verdicts)
+            if "judge" not in parts.supplied.models:
+                await preflight(models["judge"])
             answers = await _judged(judge, labelled, verdicts, parts.config.env.workers)
             spent = sum(resources.cache.spent().values(), Usage())
     judged = [each for each in answers if each.verdict]
@@ -182,7 +182,21 @@ def _read(rows: Sequence[Row], words: tuple[str, ...]) -> tuple[list[_Labelled],
         )
         for row, label in zip(rows, read, strict=True)
     ]
+    _check_once(labelled)
     return labelled, verdicts
+
+
+def _check_once(labelled: Sequence[_Labelled]) -> None:
+    """Refuse answers that are given twice: both have one verdict, and would count as two."""
+    seen: dict[tuple[object, ...], Row] = {}
+    for each in labelled:
+        key = each.question, each.answer, each.references
+        if key in seen:
+            raise DataError(
+                f"{each.row.where}: the same answer as {seen[key].where}; give each answer once, "
+                "with the label that people agree on"
+            )
+        seen[key] = each.row
 
 
 def _yes_or_no(row: Row, label: str, verdicts: Sequence[str], words: Sequence[str]) -> str:
@@ -205,11 +219,14 @@ def _text(row: Row, columns: Sequence[str], what: str, *, empty: bool = False) -
 
 def _references(row: Row) -> tuple[str, ...]:
     for column in ("references", "gold_answers", "reference"):
-        value = row.data.get(column)
+        value: object = row.data.get(column)
         if value is None or value == "":
             continue
         many = cast("list[object]", value) if isinstance(value, list) else [value]
         if not all(isinstance(each, str | int | float) for each in many):
-            raise DataError(f"{row.where}: {column!r} must be text or a list, found {shape(many)}")
+            found = shape(row.data.get(column))
+            raise DataError(
+                f"{row.where}: {column!r} must be text or a list of texts, found {found}"
+            )
         return tuple(map(str, many))
     return ()

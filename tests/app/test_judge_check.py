@@ -29,7 +29,7 @@ def row(answer: str, label: object, **more: object) -> dict[str, object]:
 
 
 ROWS = [
-    *(row("paris", "correct") for _ in range(6)),
+    *(row("paris", "correct", question=f"{n}. Capital of France?") for n in range(6)),
     *(row(f"Rome {n}", "incorrect") for n in range(3)),
     row("Paris, Texas", "correct"),
 ]
@@ -53,6 +53,35 @@ def test_kappa_has_the_values_of_textbooks_and_lies_in_its_interval(
     assert found.mean == pytest.approx(expected, abs=1e-4)
     assert found.low <= found.mean <= found.high
     assert kappa([("a", "a")] * 5) is None
+
+
+@pytest.mark.parametrize("pairs", [[("a", "a"), ("b", "b")], [("a", "a"), ("b", "a")]])
+def test_kappa_of_a_few_answers_is_told_as_unsure(pairs: list[tuple[str, str]]) -> None:
+    few, many = kappa(pairs), kappa(pairs * 200)
+    assert few is not None
+    assert many is not None
+    assert few.low < few.mean - 0.5
+    assert many.mean == few.mean
+    assert many.high - many.low < 0.2
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([row("Paris", "maybe")], "the label 'maybe' is none of"),
+        ([row("Paris", "correct"), row("Paris", "incorrect")], "the same answer as"),
+        ([row("Paris", "correct", references={"a": 1})], "found an object"),
+        ([], "no labelled answers"),
+    ],
+)
+async def test_labels_are_looked_at_before_the_judge_is_asked_anything(
+    labels: list[dict[str, object]], message: str, tmp_path: Path
+) -> None:
+    async with WireServer([grades]) as server:
+        settings = {**SETTINGS, **judged(server.url)}
+        with pytest.raises(DataError, match=message):
+            await judge_check_async(labels, out=tmp_path / "out", settings=settings)
+        assert server.seen == []
 
 
 async def test_agreement_is_told_with_interval_kappa_and_the_answers_in_dispute(
