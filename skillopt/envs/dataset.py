@@ -145,6 +145,14 @@ def texts_field(row: Row, column: str) -> tuple[str, ...]:
     return tuple(cast("list[str]", items))
 
 
+def answers_field(row: Row, column: str) -> tuple[str, ...]:
+    """The texts that are not blank: a reply that says nothing is no answer."""
+    answers = tuple(text for text in texts_field(row, column) if text.strip())
+    if not answers:
+        raise DataError(f"{row.where}: {column!r} has only empty texts; give an answer")
+    return answers
+
+
 def filled_field(row: Row, column: str) -> str:
     """Text that is not blank."""
     value = text_field(row, column)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from skillopt.core.skill import Skill
 from skillopt.core.task import Task
 from skillopt.datasets.rows import read_rows, rows_of
 from skillopt.datasets.splits import Splits, from_directory
-from skillopt.envs.officeqa.documents import Documents
+from skillopt.envs.officeqa.documents import MOST_BYTES, Documents
 from skillopt.envs.officeqa.env import OfficeQA
 from skillopt.envs.officeqa.reward import final_answer, is_right
 from skillopt.errors import ConfigError, DataError
@@ -196,6 +197,35 @@ async def test_no_path_leads_out_of_the_documents(path: str, docs: Path) -> None
             await used(documents, name, path=path, pattern=CANARY)
     assert "no line contains" in await used(documents, "grep", pattern=CANARY)
     assert "secret" not in await used(documents, "glob", pattern="*")
+
+
+async def test_who_follows_the_advice_of_read_has_read_everything(docs: Path) -> None:
+    lines = ["x" * 3000, "y" * 1500 + " SECRET 42", "z" * 9000 + " THE END", "last"]
+    (docs / "wide.txt").write_text("\n".join(lines), encoding="utf-8")
+    documents, place, seen = Documents.below(docs), {"start": 1}, ""
+    for _ in range(10):
+        page = await used(documents, "read", path="wide.txt", **place)
+        assert len(page) <= 4100
+        told = re.search(r"\(cut; go on with (.*)\)$", page)
+        seen += re.sub(r"(?m)^\d+: …?|…? ?\(cut;.*$|\n", "", page)
+        if told is None:
+            break
+        place = {name: int(number) for name, number in re.findall(r"(\w+)=(\d+)", told[1])}
+    assert seen == "".join(lines)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+async def test_what_is_no_readable_document_ends_in_one_line(docs: Path) -> None:
+    everything = replace(PLAIN, documents="all")
+    os.mkfifo(docs / "pipe.txt")
+    assert made(docs, settings=everything).fingerprint
+    with (docs / "huge.txt").open("wb") as huge:
+        huge.truncate(MOST_BYTES + 1)
+    documents = Documents.below(docs)
+    with pytest.raises(ValueError, match=r"^huge.txt cannot be read$"):
+        await used(documents, "read", path="huge.txt")
+    with pytest.raises(DataError, match=r"huge.txt cannot be read: it is larger than 64 MB"):
+        _ = made(docs, settings=everything).fingerprint
 
 
 async def test_results_of_tools_are_cut_and_say_so(docs: Path) -> None:

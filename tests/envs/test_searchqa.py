@@ -82,6 +82,7 @@ async def test_hard_is_exact_match_and_soft_is_f1(reply: str, score: Score):
         (item("t", context=None), "'context' must be text, found null"),
         (item("t", answers="Mars"), "'answers' must be a list of texts, found text"),
         (item("t", answers=[]), "'answers' is an empty list"),
+        (item("t", answers=["", " "]), "'answers' has only empty texts"),
         (item("t", answers=["Mars", 5]), "'answers'[1] must be text, found a number"),
         (item("../t"), "the id '../t' holds a slash"),
     ],

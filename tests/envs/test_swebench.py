@@ -14,6 +14,7 @@ import pytest
 from support_benchmark_agents import real_agents, trained_by_agent
 from support_benchmarks import calling, knows_the_rule, results, sample, scored, trained
 
+from skillopt.app.data import materialize_data
 from skillopt.core.chat import Reply, Request, ToolCall
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split
@@ -21,7 +22,7 @@ from skillopt.datasets.rows import read_rows, rows_of
 from skillopt.datasets.splits import Splits
 from skillopt.envs.swebench.env import RepositoryTask, SweBench
 from skillopt.envs.swebench.grading import eval_script, graded
-from skillopt.errors import ConfigError, DataError, EnvironmentFault
+from skillopt.errors import ConfigError, DataError, EnvironmentFault, SkilloptError
 from skillopt.harness.chat import Chat
 from skillopt.harness.sandbox import Bubblewrap
 from skillopt.harness.tools import Tools
@@ -340,20 +341,38 @@ async def test_an_agent_with_a_workspace_gets_the_files_and_leaves_them_changed(
 
 
 def test_bad_items_are_refused_with_their_place(repos: Path, tmp_path: Path) -> None:
-    def complaint(settings: SweBench.Settings = PLAIN, **changes: object) -> str:
-        with pytest.raises(DataError) as caught:
+    def complaint(
+        settings: SweBench.Settings = PLAIN,
+        kind: type[SkilloptError] = DataError,
+        **changes: object,
+    ) -> str:
+        with pytest.raises(kind) as caught:
             made(repos, settings, **changes)
         assert str(caught.value).startswith("train[0]: ")
         return str(caught.value)
 
-    assert "make one with: git clone https://github.com/other/repo" in complaint(repo="other/repo")
+    # What the machine lacks is no fault of the item: it can be materialized without.
+    clone = complaint(kind=ConfigError, repo="other/repo")
+    assert "make one with: git clone https://github.com/other/repo" in clone
     assert "has no commit 'deadbeef'" in complaint(base_commit="deadbeef")
     assert "has no commit '--help'" in complaint(base_commit="--help")
     assert "'FAIL_TO_PASS' should be a list" in complaint(FAIL_TO_PASS="test_x")
     assert "'problem_statement' is empty" in complaint(problem_statement=" ")
     assert "rows of swebench 5" in complaint(eval_script=None)
     empty = replace(PLAIN, environments=tmp_path)
-    assert "there is no virtual environment for own/calc 1.0" in complaint(empty)
+    told = complaint(empty, kind=ConfigError)
+    assert "there is no virtual environment for own/calc 1.0" in told
+
+
+def test_rows_are_split_without_clones_of_their_repositories(
+    repos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = tmp_path / "raw.jsonl"
+    raw.write_text(json.dumps(instance(repos, 1)), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    materialize_data("swebench", raw, tmp_path / "split", ratio="0:0:1")
+    (row,) = json.loads((tmp_path / "split" / "test" / "items.json").read_bytes())
+    assert row["id"] == "own__calc-1"
 
 
 def test_settings_that_cannot_work_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,13 +25,13 @@ from skillopt.datasets.rows import Row, shape
 from skillopt.datasets.splits import Splits
 from skillopt.envs.dataset import (
     Question,
+    answers_field,
     filled_field,
     id_column,
     named_field,
     present,
     require_one_turn,
     row_of,
-    texts_field,
 )
 from skillopt.envs.images import ImageEnvironment, ImageSettings, embedded_as
 from skillopt.envs.metrics import extract_answer, verdict
@@ -170,10 +170,10 @@ def _plain(text: str) -> str:
 def _answers(row: Row) -> tuple[str, ...]:
     """`answers`, a list; or `answer`, a text that may be a list in Python's notation."""
     if "answers" in row.data or "answer" not in row.data:
-        return texts_field(row, "answers")
+        return answers_field(row, "answers")
     value = row.data["answer"]
     if isinstance(value, list):
-        return texts_field(row, "answer")
+        return answers_field(row, "answer")
     if not isinstance(value, str):
         raise DataError(f"{row.where}: 'answer' must be text or a list, found {shape(value)}")
     if not value.strip().startswith("["):
@@ -182,7 +182,7 @@ def _answers(row: Row) -> tuple[str, ...]:
         listed: object = ast.literal_eval(value.strip())
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         listed = None
-    return texts_field(Row({"answer": listed}, row.where), "answer")
+    return answers_field(Row({"answer": listed}, row.where), "answer")
 
 
 def _question(row: Row) -> tuple[str, str]:

@@ -45,6 +45,7 @@ DOCUMENT_TOOLS: Final = (
         path=("string", "As glob lists it."),
         start=("integer", "The first line, from 1."),
         limit=("integer", f"How many lines; {_MOST_LINES} if not given."),
+        column=("integer", "Where to begin in the first line if it is long, from 1."),
     ),
     _tool(
         "grep",
@@ -71,7 +72,7 @@ class Documents:
             for name in sorted(names):
                 path = Path(place) / name
                 plain = path.suffix.lower() in {".txt", ".md"} and not path.is_symlink()
-                if plain and not name.startswith("."):
+                if plain and path.is_file() and not name.startswith("."):
                     found[path.relative_to(folder).as_posix()] = path
         return cls(found)
 
@@ -100,8 +101,9 @@ class Documents:
             case "glob":
                 return self._glob(_text(given, "pattern"))
             case "read":
-                path, start = _text(given, "path"), _count(given, "start", 1)
-                return await in_thread(self._read, path, start, _count(given, "limit", _MOST_LINES))
+                counts = [_count(given, *each) for each in (("start", 1), ("limit", _MOST_LINES))]
+                path, column = _text(given, "path"), _count(given, "column", 1)
+                return await in_thread(self._read, path, *counts, column)
             case _:
                 pattern, path = _text(given, "pattern"), _text(given, "path", "*")
                 return await in_thread(self._grep, pattern, path)
@@ -120,16 +122,21 @@ class Documents:
             if name == bare or fnmatchcase(name, bare) or fnmatchcase(Path(name).name, bare)
         ]
 
-    def _read(self, name: str, start: int, limit: int) -> str:
+    def _read(self, name: str, start: int, limit: int, column: int) -> str:
         lines = self._lines(self._named(name))
         if start > len(lines):
             return f"{name} has {len(lines)} lines"
         shown: list[str] = []
         room = _MOST_CHARS
         for number, line in enumerate(lines[start - 1 : start - 1 + limit], start=start):
-            text = f"{number}: {line}"
+            first = column if number == start else 1
+            text = f"{number}: {'…' if first > 1 else ''}{line[first - 1 :]}"
+            if len(text) > room and shown:
+                shown.append(f"(cut; go on with start={number})")
+                break
             if len(text) > room:
-                shown.append(text[:room] + f"… (cut; go on with start={number + 1})")
+                then = first + room - (len(text) - len(line[first - 1 :]))
+                shown.append(f"{text[:room]}… (cut; go on with start={number}, column={then})")
                 break
             shown.append(text)
             room -= len(text) + 1
@@ -156,7 +163,10 @@ class Documents:
         return names[0]
 
     def _lines(self, name: str) -> list[str]:
-        content = read_file(self.files[name], MOST_BYTES)
+        try:
+            content = read_file(self.files[name], MOST_BYTES)
+        except OSError as error:
+            raise ValueError(f"{name} cannot be read") from error
         return content.decode(errors="replace").splitlines()
 
 

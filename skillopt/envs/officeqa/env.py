@@ -132,7 +132,7 @@ class OfficeQA:
             "documents": everything,
             "workspace": shown.workspace,
         }
-        return fingerprint(f"{self.name}/1", how)
+        return fingerprint(f"{self.name}/2", how)
 
     @property
     def warnings(self) -> Sequence[str]:
@@ -198,7 +198,10 @@ class OfficeQA:
         """Of the content, so that an attempt counts for these documents only."""
         names = "\n".join(documents.files)
         if names not in self._digests:
-            self._digests[names] = documents.digest()
+            try:
+                self._digests[names] = documents.digest()
+            except OSError as error:
+                raise DataError(f"{error.filename} cannot be read: {error.strerror}") from error
         return self._digests[names]
 
 
@@ -269,7 +272,10 @@ def _documents(folders: Sequence[Path]) -> Documents:
     for folder in folders:
         place = folder / "transformed" if (folder / "transformed").is_dir() else folder
         if not place.is_dir():
-            raise ConfigError(f"env.data_dirs: there is no folder {folder}")
+            raise ConfigError(
+                f"env.data_dirs: there is no folder {folder}; name the one with the documents, or, "
+                "if `materialize` has put them beside the items, none: env.data_dirs=[]"
+            )
         for name, path in Documents.below(place).files.items():
             if name in found:
                 raise ConfigError(f"env.data_dirs: {name} is both {found[name]} and {path}")

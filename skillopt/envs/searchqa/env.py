@@ -15,13 +15,13 @@ from skillopt.datasets.splits import Splits
 from skillopt.envs.dataset import (
     DatasetEnvironment,
     Question,
+    answers_field,
     filled_field,
     fingerprint,
     present,
     require_one_turn,
     row_of,
     text_field,
-    texts_field,
 )
 from skillopt.envs.metrics import (
     WordRule,
@@ -109,12 +109,12 @@ class SearchQA(DatasetEnvironment):
 
     def gold(self, task: Task) -> Gold:
         """The acceptable names; snippets are there to hold one."""
-        golds = texts_field(row_of(task), "answers")
+        golds = answers_field(row_of(task), "answers")
         return Gold(answers=golds, reply=f"<answer>{golds[0]}</answer>", quoted=True)
 
     def question(self, row: Row) -> Question:
         context = cut(text_field(row, "context"), self._settings.max_context_chars)
-        question, golds = text_field(row, "question"), texts_field(row, "answers")
+        question, golds = text_field(row, "question"), answers_field(row, "answers")
 
         rule = self._settings.scorer
 
@@ -161,5 +161,5 @@ def _from_mrqa(row: Row) -> Iterator[Row]:
 def _task(name: str, row: Row) -> Task:
     filled_field(row, "question")
     text_field(row, "context")
-    texts_field(row, "answers")
+    answers_field(row, "answers")
     return Task(name, data=row.data)

@@ -212,7 +212,7 @@ class SweBench:
         folder = chosen.repos or Path()
         repository = find_repository(folder, repo)
         if repository is None:
-            raise DataError(
+            raise ConfigError(
                 f"{row.where}: there is no clone of {repo} in {folder} (env.repos); make one with: "
                 f"git clone https://github.com/{repo} {folder / repo.replace('/', '__')}"
             )
@@ -220,7 +220,7 @@ class SweBench:
         python = find_python(chosen.environments, text_field(row, "instance_id"), repo, version)
         if python is None:
             name = f"{repo.replace('/', '__')}-{version}"
-            raise DataError(
+            raise ConfigError(
                 f"{row.where}: there is no virtual environment for {repo} {version} in "
                 f"{chosen.environments} (env.environments); make one with: "
                 f"python -m venv {chosen.environments}/{name}, and install what the project needs"
