@@ -40,10 +40,17 @@ def main() -> None:
         required=True,
         help="the items: a JSON, JSONL, CSV or Parquet file, or a folder of them",
     )
+    parser.add_argument(
+        "--partial", action="store_true", help="leave out ids that the items do not have"
+    )
     given = parser.parse_args()
     try:
         made = materialize(
-            "searchqa", raw=given.dataset, out=given.output_dir, manifest=given.manifest_dir
+            "searchqa",
+            raw=given.dataset,
+            out=given.output_dir,
+            manifest=given.manifest_dir,
+            partial=given.partial,
         )
     except SkilloptError as error:
         sys.exit(f"error: {error}")

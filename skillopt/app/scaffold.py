@@ -84,7 +84,7 @@ class NewEnv:
 
 def new_environment(name: str, out: Path | None = None) -> NewEnv:
     """Write an environment with test, data, skill and configuration into a new folder."""
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", name) or keyword.iskeyword(name):
         raise ConfigError(
             f"{name!r} cannot name an environment: use lower-case letters, digits and _, such as "
             "'my_tickets'"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import traceback
 
 import click
@@ -14,6 +15,18 @@ from skillopt.errors import BudgetSpent, PartError, Pending, SkilloptError
 
 INTERRUPTED = 130
 """The exit code."""
+
+
+_OF_THE_MACHINE = {
+    errno.EACCES,
+    errno.EDQUOT,
+    errno.EMFILE,
+    errno.ENAMETOOLONG,
+    errno.ENOSPC,
+    errno.EPERM,
+    errno.EROFS,
+}
+"""What the machine refuses is no bug of ours."""
 
 
 class Interrupted(Exception):
@@ -47,8 +60,10 @@ def explain(error: BaseException, session: Session) -> int:
             if isinstance(error, PartError) and not traced:
                 screen.tell("Add --debug to see the traceback.")
             return error.exit_code
-        case OSError() if unwritable:
-            screen.complain(f"cannot write to standard output: {unwritable}")
+        case OSError() if unwritable or error.errno in _OF_THE_MACHINE:
+            _trace(error, session, screen)
+            told = f"cannot write to standard output: {unwritable}" if unwritable else str(error)
+            screen.complain(_clean(told, session))
             return 1
         case _:
             traced = _trace(error, session, screen)

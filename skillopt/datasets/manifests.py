@@ -177,6 +177,11 @@ def materialize(
     empty = not out.exists() or (out.is_dir() and all(map(_is_part, out.iterdir())))
     if not empty and _read_manifest(out).get("manifest_type") != _DONE:
         raise DataError(f"{out}: holds something else; name a new folder")
+    if source.is_dir() and out.resolve().is_relative_to(source.resolve()):
+        raise DataError(f"{out}: lies in {source}, which is read; name a folder outside of it")
+    for name in (*SPLITS, FILES):
+        if (out / name).is_symlink():
+            raise DataError(f"{out / name}: is a link, so files elsewhere would be replaced")
     changed = [name for name in damaged(out) or () if (out / name).exists()]
     if changed and not force:
         raise DataError(

@@ -212,7 +212,8 @@ def find_file(folder: Path, name: str, where: str, below: Sequence[str] = ()) ->
     places = [name, *(f"{each}/{bare}" for each in below), bare]
     for place in places:
         inside = not PurePosixPath(place).is_absolute() and ".." not in PurePosixPath(place).parts
-        if inside and place and (folder / place).is_file():
+        # Unlike `Path.is_file`, it bears names that are too long.
+        if inside and place and os.path.isfile(folder / place):  # noqa: PTH113
             return place
     raise DataError(f"{where}: no file {name!r} in {folder}; fetch it, or check the folder")
 

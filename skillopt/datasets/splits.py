@@ -174,10 +174,13 @@ def _shares(ratio: str) -> list[Fraction]:
 
 def _sizes(count: int, shares: Sequence[Fraction], ratio: str) -> list[int]:
     wanted = [index for index, share in enumerate(shares) if share]
+    if not count:
+        raise DataError("there are no rows")
     if count < len(wanted):
         raise DataError(
             f"{counted(count, 'row')} cannot fill the {len(wanted)} splits of the ratio {ratio!r}; "
-            "add rows, or use them all for an evaluation: env.split_ratio=0:0:1 --split test"
+            "add rows, or use them all for an evaluation: a ratio of 0:0:1 (env.split_ratio, or "
+            "--ratio of `skillopt materialize`) and --split test"
         )
     quotas = [share * count for share in shares]
     sizes = [floor(quota) for quota in quotas]

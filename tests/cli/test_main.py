@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from pathlib import Path
@@ -154,6 +155,11 @@ def test_an_unexpected_error_is_a_bug_to_report(capsys: pytest.CaptureFixture[st
     assert "This is a bug in skillopt; please report it." in told
     assert "--debug" in told
     assert "Traceback" not in told
+
+
+def test_what_the_machine_refuses_is_no_bug(capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain(OSError(errno.ENOSPC, "No space left on device", "run/x"), Session()) == 1
+    assert capsys.readouterr().err.endswith("No space left on device: 'run/x'\n")
 
 
 @pytest.mark.parametrize(

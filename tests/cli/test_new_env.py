@@ -59,7 +59,7 @@ async def test_a_new_environment_is_checked_and_trains_two_steps(
     assert [each for each in bad if each.check != "shortcuts"] == []
 
 
-@pytest.mark.parametrize("name", ["Big", "1st", "a-b", "class", "", "../up"])
+@pytest.mark.parametrize("name", ["Big", "1st", "a-b", "class", "", "../up", "x" * 300])
 def test_a_name_that_python_cannot_import_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot name an environment"):
         new_env(name, tmp_path / "x")

@@ -149,6 +149,33 @@ def test_items_that_were_changed_since_are_replaced_only_by_force(tmp_path: Path
     assert len(from_directory(out).train) == 2
 
 
+def test_a_folder_that_leads_elsewhere_is_not_written_through(tmp_path: Path) -> None:
+    data, out = payload(tmp_path, "abcdefghij"), tmp_path / "out"
+    materialize("searchqa", raw=data, out=out)
+    elsewhere = tmp_path / "elsewhere"
+    (out / "train").rename(elsewhere)
+    (elsewhere / "items.json").write_text("mine", encoding="utf-8")
+    (out / "train").symlink_to(elsewhere)
+    with pytest.raises(DataError, match="train: is a link"):
+        materialize("searchqa", raw=data, out=out, force=True)
+    assert (elsewhere / "items.json").read_text(encoding="utf-8") == "mine"
+
+
+def test_what_is_read_is_not_written_into(tmp_path: Path) -> None:
+    raw = payload(tmp_path, "abcdefghij").parent
+    with pytest.raises(DataError, match="which is read; name a folder outside of it"):
+        materialize("searchqa", raw=raw, out=raw / "split")
+
+
+def test_the_script_leaves_out_ids_without_an_item_where_that_is_asked_for(tmp_path: Path) -> None:
+    manifest, data = write_manifest(tmp_path / "ids", IDS), payload(tmp_path, "acd")
+    out = tmp_path / "out"
+    args = ("--manifest-dir", str(manifest), "--output-dir", str(out), "--dataset", str(data))
+    done = run(*args)
+    assert (done.returncode, "--partial leaves them out" in done.stderr) == (1, True)
+    assert run(*args, "--partial").stdout == f"{out}: 1 train, 1 val, 1 test\n"
+
+
 def test_a_dataset_that_is_not_here_is_not_fetched(tmp_path: Path) -> None:
     manifest = write_manifest(tmp_path / "ids", IDS)
     done = run("--manifest-dir", str(manifest), "--dataset", "lucadiliello/searchqa")

@@ -175,6 +175,9 @@ def test_a_path_out_of_the_folder_is_refused(tmp_path: Path) -> None:
     write(raw / "meta_data.jsonl", json.dumps({**line, "image": "../secret.png"}))
     with pytest.raises(DataError, match=r"no file '\.\./secret\.png'"):
         materialize("babyvision", raw=raw, out=tmp_path / "out")
+    write(raw / "meta_data.jsonl", json.dumps({**line, "image": "x" * 5000}))
+    with pytest.raises(DataError, match="no file 'xxx"):
+        materialize("babyvision", raw=raw, out=tmp_path / "out")
 
 
 @pytest.mark.parametrize("name", ["searchqa", "docvqa", "livemathematicianbench"])

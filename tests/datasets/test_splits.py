@@ -100,8 +100,10 @@ def test_sizes_follow_the_largest_remainder(count: int, ratio: str, sizes: tuple
 def test_too_few_rows_for_a_ratio_are_refused():
     with pytest.raises(DataError, match="2 rows cannot fill the 3 splits"):
         by_ratio(some(2))
-    with pytest.raises(DataError, match=r"^1 row cannot fill .*env.split_ratio=0:0:1 --split test"):
+    with pytest.raises(DataError, match=r"^1 row cannot fill .* a ratio of 0:0:1 .*--split test$"):
         by_ratio(some(1))
+    with pytest.raises(DataError, match=r"^there are no rows$"):
+        by_ratio(some(0), "0:0:1")
     assert len(by_ratio(some(1), "0:0:1").test) == 1
 
 

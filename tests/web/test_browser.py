@@ -454,7 +454,9 @@ def test_the_tab_that_is_open_is_in_view_on_a_phone(site: Site, chromium: Any) -
     visitor = Visitor(site, chromium, size="phone")
     page = visitor.open(f"/run/{site.run('story')}/review")
     page.wait_for_selector(".tabs .here")
-    assert page.evaluate("document.querySelector('.tabs .here').getBoundingClientRect().right") <= 390
+    assert (
+        page.evaluate("document.querySelector('.tabs .here').getBoundingClientRect().right") <= 390
+    )
     visitor.leave()
 
 

@@ -74,7 +74,7 @@ _SCRIPT: Final = """\
 import json, sys
 try:
     import resource
-    resource.setrlimit(resource.RLIMIT_AS, (2 * 2**30, 2 * 2**30))
+    resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
 except ImportError:
     pass  # there is no such limit on Windows
 from math_verify import parse, verify
