@@ -67,13 +67,18 @@ def read_file(path: Path, limit: int) -> bytes:
     """A regular file of at most so many bytes; `OSError` for any other, a pipe or device too."""
     # Without waiting: a pipe that nobody writes to would hold us up for ever.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    with os.fdopen(os.open(path, flags), "rb") as file:
-        state = os.fstat(file.fileno())
-        if stat.S_ISDIR(state.st_mode):
+    descriptor = os.open(path, flags)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        # Before Python makes a file of it: its own error would name a folder by a number.
+        if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        if not stat.S_ISREG(state.st_mode):
+        if not stat.S_ISREG(mode):
             raise OSError(errno.EINVAL, "it is a pipe or a device, not a regular file", str(path))
-        data = file.read(limit + 1)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            data = file.read(limit + 1)
+    finally:
+        os.close(descriptor)
     if len(data) > limit:
         reason = f"it is larger than {size(limit)}, the most that is read"
         raise OSError(errno.EFBIG, reason, str(path))
