@@ -6,12 +6,12 @@ import random
 from dataclasses import replace
 
 import pytest
-from support import Sums, World, analysis, teacher
+from support import Seen, Sums, World, analysis, teacher
 
 from skillopt.analysis.report import claim
 from skillopt.core.chat import Request
 from skillopt.core.edits import Append
-from skillopt.core.events import Begun, Fact, Measured
+from skillopt.core.events import Begun, Fact, Measured, PhaseOpened
 from skillopt.core.facts import Stepped
 from skillopt.core.ports import CompleteGate
 from skillopt.core.sink import MemoryLog
@@ -135,10 +135,15 @@ async def test_what_the_current_skill_has_been_tried_on_is_not_bought_again() ->
         gate=Sequential(STRICT.metric, alpha=0.02),
         replication=Replication(most=2, changed_only=True),
         shape=PlanSettings(epochs=1, batch=4, seed=0),
+        seen=(seen := Seen()),
     )
     _, steps = await trained(start)
     assert all(step.decision is not None and step.decision.inconclusive for step in steps)
     assert len(steps) == 2
+    opened = [event for event in seen.events if isinstance(event, PhaseOpened)]
+    phase = f"replicate 2 {SEED.digest[:6]}"
+    bought = [event for event in opened if event.phase == phase]
+    assert bought == [PhaseOpened("step_0001", phase, 5)]
     assert sum(replicate for _, replicate in asked) == 5
     assert len(asked) == len(set(asked))
 

@@ -85,6 +85,30 @@ def test_screening_keeps_nobody_who_gains_nothing(gains: dict[str, float]) -> No
     assert len(kept) == min(gainers, max(2, (len(gains) + 1) // 2))
 
 
+@given(st.integers(2, 9), st.integers(1, 12), st.integers(0, 12), st.integers(1, 9))
+def test_a_step_takes_the_most_attempts_where_everybody_gains(
+    candidates: int, tasks: int, screen: int, block: int
+) -> None:
+    halving = HalveByGain(marks=Metric().marks, screen=screen, block=block)
+    screening = halving.screening(evaluation([0, 1] * tasks))
+    left = halving.screened({f"c{n}": 1.0 for n in range(candidates)})
+    val, compared = [f"v{n}" for n in range(3 * block)], 0
+    for some in halving.blocks(val, 1):
+        if len(left) > 1:
+            compared += len(left) * len(some)
+            left = halving.halved(dict.fromkeys(left, 1.0))
+    most = halving.most_attempts(candidates, 2 * tasks, len(val))
+    assert candidates * sum(map(len, screening)) <= most[0]
+    assert compared == most[1]
+
+
+def test_the_most_attempts_of_a_step_are_known_before_it() -> None:
+    assert HALVING.most_attempts(candidates=6, tasks=40, val=30) == (6 * 8, (3 + 2) * 4)
+    assert HALVING.most_attempts(candidates=6, tasks=5, val=3) == (6 * 5, (3 + 2) * 3)
+    every = HalveByGain(marks=Metric().marks, screen=0, block=4)
+    assert every.most_attempts(candidates=2, tasks=40, val=30) == (2 * 40, 2 * 4)
+
+
 def test_of_equals_the_first_goes_on() -> None:
     assert HALVING.halved({"bundle": 0.5, "without 2": 0.5}) == ["bundle"]
 

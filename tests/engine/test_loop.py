@@ -19,7 +19,7 @@ from skillopt.core.state import State, replay
 from skillopt.engine.candidate_evaluation import Replication
 from skillopt.engine.loop import train
 from skillopt.engine.plan import EpochEnd, PlanSettings
-from skillopt.errors import AccessError, ModelError, StoreError, Unmeasurable
+from skillopt.errors import AccessError, ModelError, Pending, StoreError, Unmeasurable
 from skillopt.gates.compared import Always, Metric
 from skillopt.gates.tested import Paired
 from skillopt.model.scripted import Scripted
@@ -534,6 +534,29 @@ async def test_a_refused_key_stops_the_run_at_once() -> None:
     with pytest.raises(AccessError, match="refused"):
         await train(World(env=Sums(size=50), workers=4, target=Scripted(refuse)).run(), SEED)
     assert calls <= 8
+
+
+async def test_questions_that_wait_for_an_answer_are_told_together_when_all_have_been_asked() -> (
+    None
+):
+    """One attempt of four has an answer, and two of the others are asked the same question."""
+
+    async def by_hand(request: Request) -> str:
+        number = int(request.messages[1].text.partition(" ")[0])
+        for _ in range(number % 3):
+            await asyncio.sleep(0)
+        if number == 100:
+            return pupil(request)
+        raise Pending("desk", frozenset({f"{number % 2}.question.md"}))
+
+    record, cache = MemoryLog(), MemoryCache()
+    world = World(target=Scripted(by_hand), workers=2, record=record, cache=cache)
+    with pytest.raises(Pending) as told:
+        await train(world.run(), SEED)
+    assert told.value.folder == "desk"
+    assert told.value.questions == {"0.question.md", "1.question.md"}
+    assert record.kept == []
+    assert len(cache.rollouts) == 1
 
 
 async def test_a_run_with_a_dead_optimizer_stops_and_keeps_its_facts() -> None:

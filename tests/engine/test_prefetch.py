@@ -15,6 +15,7 @@ from skillopt.aio import TaskGroup
 from skillopt.core.chat import Reply, Request
 from skillopt.core.events import Event, Fact, Prefetched, Signal
 from skillopt.core.facts import Stepped
+from skillopt.core.rollout import Rollout
 from skillopt.core.sink import MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
@@ -178,6 +179,38 @@ async def test_the_initial_skill_is_tested_by_idle_workers_while_the_skill_is_tr
             await asyncio.wait_for(tested.wait(), PATIENCE)
 
     await each_is_asked_once(world, meanwhile)
+
+
+class Asking(MemoryCache):
+    """Remembers for which operation each attempt was begun early."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = dict[str, tuple[str, bool]]()
+
+    async def rollout(
+        self,
+        key: str,
+        make: Callable[[], Awaitable[Rollout]],
+        *,
+        prefetch_for: str = "",
+        certain: bool = False,
+    ) -> tuple[Rollout, bool]:
+        if prefetch_for:
+            self.begun[key] = (prefetch_for, certain)
+        return await super().rollout(key, make, prefetch_for=prefetch_for, certain=certain)
+
+
+async def test_what_is_begun_early_is_kept_for_the_operation_that_needs_it() -> None:
+    world = World(shape=ONE_EPOCH, workers=8, target=Slow(5), cache=(cache := Asking()))
+    async with early(world) as run:
+        await train(run, SEED)
+    specs = run.runner.specs
+    first = {spec.key for spec in specs(SEED, steps(world)[0].batches[0])}
+    test = {spec.key for spec in specs(SEED, world.env.tasks("test"))}
+    assert {key for key, begun in cache.begun.items() if begun == ("step_0001", True)} == first
+    assert {key for key, begun in cache.begun.items() if begun == ("final_test", True)} == test
+    assert set(cache.begun) == first | test
 
 
 async def test_a_failed_attempt_ends_what_is_begun_early() -> None:
