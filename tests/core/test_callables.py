@@ -362,6 +362,21 @@ def test_the_class_of_a_class_is_part_of_it() -> None:
     assert identify(made("A")).text != identify(made("B")).text
 
 
+def parts(function: Callable[..., object]) -> dict[str, str]:
+    _, *found, _ = text(function).split("/")
+    return dict(part.split("=", 1) for part in found)
+
+
+@pytest.mark.parametrize("make", MAKERS[:-3])
+def test_a_value_that_a_callable_carries_is_told_as_its_state_and_not_as_its_code(
+    make: Callable[[str], Model],
+) -> None:
+    """So a run that cannot be continued says what has changed."""
+    one, other = parts(make("a")), parts(make("b"))
+    assert {part for part in one if one[part] != other[part]} == {"state"}
+    assert list(one) == ["code", "state", "uses"]
+
+
 def test_a_module_made_at_run_time_stands_for_itself_only() -> None:
     def made(answer: str) -> Callable[[str], str]:
         module = ModuleType("made")

@@ -35,15 +35,15 @@ with swept("sandbox") as first, swept("model") as second:
 def test_what_a_killed_process_leaves_is_removed_and_nothing_else(
     signal: str, tmp_path: Path
 ) -> None:
-    subprocess.run(
+    with subprocess.Popen(
         [sys.executable, "-c", KILLED.format(signal=signal)],
         env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdin=subprocess.PIPE,  # open until the folders are gone: who leaves is known otherwise
         stderr=subprocess.DEVNULL,
-        check=False,
-    )
-    end = monotonic() + 60
-    while [path.name for path in tmp_path.iterdir()] != ["of-somebody-else"]:
-        assert monotonic() < end, list(tmp_path.iterdir())
+    ):
+        end = monotonic() + 60
+        while [path.name for path in tmp_path.iterdir()] != ["of-somebody-else"]:
+            assert monotonic() < end, list(tmp_path.iterdir())
 
 
 def test_nothing_is_left_running_or_open_afterwards() -> None:
