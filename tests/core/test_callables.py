@@ -12,8 +12,9 @@ import warnings
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import pytest
@@ -246,7 +247,7 @@ def test_a_fingerprint_that_the_caller_gives_says_it_all(tmp_path: Path) -> None
     client.file.close()
     client.fingerprint = "gpt-5.5 at 0"
     assert text(client).endswith("fingerprint=gpt-5.5 at 0")
-    assert text(client.__call__) == text(client.__call__)
+    assert text(client.__call__).endswith("__call__/fingerprint=gpt-5.5 at 0")
     using: list[Model] = [lambda prompt: client(prompt) + prompt]
     assert not identify(using[0]).doubt
 
@@ -375,6 +376,45 @@ def test_a_value_that_a_callable_carries_is_told_as_its_state_and_not_as_its_cod
     one, other = parts(make("a")), parts(make("b"))
     assert {part for part in one if one[part] != other[part]} == {"state"}
     assert list(one) == ["code", "state", "uses"]
+
+
+class Colour(Enum):
+    RED = "r"
+    BLUE = "b"
+
+
+KNOWN: list[tuple[object, str]] = [
+    ("wörd \ud800", "32db2e279f89"),
+    (b"word", "ebb4849193e4"),
+    (bytearray(b"word"), "d2b574e91584"),
+    (7, "72a024eb4dd1"),
+    (2**3000, "c5a0cbb6e3f1"),
+    (1.5, "9318e33c4a41"),
+    (True, "a18512a36401"),
+    (None, "2cca459ad007"),
+    (range(1, 9), "7cd2e1848f5b"),
+    (range(1, 9, 2), "9ecffaf2c832"),
+    ((1, "a"), "476b933f6716"),
+    ([1, "a"], "45ba28d31d37"),
+    ({"k": 1, "l": [2]}, "656cc80e9def"),
+    (MappingProxyType({"k": 1}), "651345bdb011"),
+    ({1, 2, 3}, "99e700b9fffc"),
+    (frozenset({1, 2, 3}), "87bd06dc3ff3"),
+    (Colour.RED, "5f2da5ad2d55"),
+    (Colour, "4352c8eee4fa"),
+    (threading.Lock(), "cf3b5295d34a"),
+    (len, "beab6674862a"),
+    (str, "d6c196ed74a0"),
+    ("x".upper, "5169e7c4f96b"),
+]
+
+
+@pytest.mark.parametrize(("value", "state"), KNOWN, ids=lambda each: type(each).__name__)
+def test_a_callable_has_the_identity_that_it_had_for_earlier_versions_of_ours(
+    value: Any, state: str
+) -> None:
+    """Else what was finished with them would be done again."""
+    assert parts(functools.partial(joined, value))["state"] == state
 
 
 def test_a_module_made_at_run_time_stands_for_itself_only() -> None:
