@@ -123,6 +123,18 @@ def test_a_few_large_changes_among_many_small_ones_are_counted() -> None:
     assert 0.98 * exact(steps, more=1) <= found <= 1.02 * exact(steps)
 
 
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_large_changes_that_take_too_long_to_count_exactly_are_counted_on_a_coarser_grid(
+    lost: int,
+) -> None:
+    rng = random.Random(lost)
+    large = [rng.randint(2000, 3001) for _ in range(6)]
+    small = [rng.choice((-1, 1)) * rng.randint(1, 9) for _ in range(300)]
+    steps = [*(-each for each in large[:lost]), *large[lost:], *small]
+    found = sign_flip([each / 3001 for each in steps])
+    assert found == pytest.approx(exact(steps), rel=0.05)
+
+
 def test_twenty_small_gains_of_twenty_are_a_sure_gain() -> None:
     found = matched([0.08] * 20)
     assert 0.05 < found.low < found.mean < found.high < 0.1
