@@ -1,8 +1,21 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from skillopt.core.rollout import Evaluation, Failure, Rollout, Score
+from skillopt.core.rollout import (
+    Evaluation,
+    Failure,
+    Pair,
+    Rollout,
+    RolloutSpec,
+    Score,
+    Trajectory,
+)
+from skillopt.core.skill import Skill
+from skillopt.core.task import Task
 
 DOWN = Failure("ModelError", "down")
 
@@ -67,3 +80,105 @@ def test_only_what_both_have_scored_in_the_same_round_is_set_beside() -> None:
     mine, theirs = one.beside(two)
     assert mine.scores == {"a": Score(1, 1)}
     assert theirs.scores == {"a": Score(0, 0)}
+
+
+def test_an_evaluation_in_another_order_is_the_same_in_every_part() -> None:
+    rounds = ({"a": Score(1, 0.5), "b": Score(0, 0.5)}, {"b": Score(1, 1), "c": Score(0, 0)})
+    found = replace(
+        Evaluation.over("s", "val", rounds, {"d": DOWN, "e": DOWN}),
+        own_failures={"b": DOWN, "c": DOWN},
+    )
+    order = ["e", "d", "c", "b", "a", "unknown"]
+    other = found.ordered(order)
+    assert other == found
+    parts = (other.scores, other.failures, *other.rounds, other.own_failures)
+    assert [list(part) for part in parts] == [
+        ["c", "b", "a"],
+        ["e", "d"],
+        ["b", "a"],
+        ["c", "b"],
+        ["c", "b"],
+    ]
+    some = found.ordered(["c", "d"])
+    assert some == Evaluation(
+        "s", "val", {"c": Score(0, 0)}, {"d": DOWN}, ({}, {"c": Score(0, 0)}), {"c": DOWN}
+    )
+
+
+def test_further_tasks_join_round_by_round_with_what_failed() -> None:
+    one = Evaluation.over("s", "val", [{"a": Score(1, 1)}, {"a": Score(0, 0)}], {"b": DOWN})
+    two = replace(Evaluation("s", "val", {"c": Score(0, 0)}, {"d": DOWN}), own_failures={"c": DOWN})
+    rounds = ({"a": Score(1, 1), "c": Score(0, 0)}, {"a": Score(0, 0)})
+    assert one.joined(two) == Evaluation(
+        "s",
+        "val",
+        {"a": Score(0.5, 0.5), "c": Score(0, 0)},
+        {"b": DOWN, "d": DOWN},
+        rounds,
+        {"c": DOWN},
+    )
+
+
+def test_what_is_granted_has_full_marks_and_the_rest_stays() -> None:
+    found = Evaluation("s", "train", {"a": Score(0, 0.5)}, {"b": DOWN})
+    assert found.granting(["b", "c"]) == Evaluation(
+        "s", "train", {"a": Score(0, 0.5), "b": Score(1, 1), "c": Score(1, 1)}
+    )
+
+
+def test_hard_and_soft_scores_are_averaged_apart_and_nothing_scored_is_0() -> None:
+    found = Evaluation("s", "val", {"a": Score(1, 0.5), "b": Score(0, 0.25)})
+    assert (found.hard, found.soft, found.passed) == (0.5, 0.375, 0.5)
+    nothing = Evaluation("s", "val", {}, {"a": DOWN})
+    assert (nothing.hard, nothing.soft, nothing.passed, nothing.n) == (0, 0, 0, 0)
+    rounds = [{"a": Score(1, 0.5)}, {"a": Score(0, 0.25)}]
+    assert Evaluation.over("s", "val", rounds, {}).scores == {"a": Score(0.5, 0.375)}
+
+
+SPEC = RolloutSpec(
+    task=Task("a", "sum", {"q": "1"}),
+    skill=Skill.parse("x"),
+    digest="d",
+    replicate=1,
+    environment="e",
+    harness="h",
+)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"task": Task("a", "sum", {"q": "2"})},
+        {"digest": "other"},
+        {"replicate": 2},
+        {"environment": "other"},
+        {"harness": "other"},
+    ],
+)
+def test_an_attempt_is_another_one_if_anything_that_decides_it_is(changed: dict[str, Any]) -> None:
+    assert replace(SPEC, **changed).key != SPEC.key
+    assert replace(SPEC, skill=Skill.parse("y")).key == SPEC.key  # its digest says which it is
+
+
+def test_a_rollout_says_of_which_attempt_it_is() -> None:
+    done = Trajectory((), "1")
+    assert SPEC.rollout(DOWN) == Rollout(task="a", kind="sum", skill="d", outcome=DOWN, replicate=1)
+    made = SPEC.rollout(Score(1, 1), done, {"right": "1"})
+    assert (made.trajectory, made.details) == (done, {"right": "1"})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "change"),
+    [
+        (0.0, 1.0, "improved"),
+        (1.0, 0.5, "regressed"),
+        (0.5, 0.0, "persistent_fail"),
+        (1.0, 1.0, "stable_success"),
+        (DOWN, 1.0, None),
+        (1.0, DOWN, None),
+    ],
+)
+def test_what_became_of_a_task_is_told_by_whether_it_passed_before_and_after(
+    before: Failure | float, after: Failure | float, change: str | None
+) -> None:
+    assert Pair(attempt("a", 0, before), attempt("a", 0, after)).change == change
