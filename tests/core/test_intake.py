@@ -2,13 +2,29 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from skillopt.core.intake import NESTING, read_file, read_json
+from skillopt.core.chat import Reply, ToolCall, Usage
+from skillopt.core.intake import (
+    NESTING,
+    REPLY_CHARS,
+    Json,
+    change_texts,
+    clean_reply,
+    is_sound,
+    json_lines,
+    read_file,
+    read_json,
+    size,
+    tagged,
+)
 
 
 def nested(depth: int) -> str:
@@ -65,3 +81,76 @@ def test_many_brackets_side_by_side_are_not_deep() -> None:
 
 def test_half_a_surrogate_pair_is_replaced_in_keys_and_values() -> None:
     assert read_json('{"a\\ud800": ["\\udfff"]}') == {"a\ufffd": ["\ufffd"]}
+
+
+USAGE = Usage(calls=1, input=5, output=6, cached=2, dollars=0.5, stored=1)
+
+
+@pytest.mark.parametrize("count", ["input", "output", "cached", "stored"])
+def test_tokens_that_cannot_be_true_count_as_unknown(count: str) -> None:
+    for wrong in (-1, 10**12 + 1):
+        cleaned = clean_reply(Reply(text="x", usage=replace(USAGE, **{count: wrong}))).usage
+        assert cleaned == Usage(calls=1)
+    kept = replace(USAGE, **{count: 10**12})
+    assert clean_reply(Reply(text="x", usage=kept)).usage == kept
+
+
+@pytest.mark.parametrize("dollars", [math.inf, -math.inf, math.nan, -0.01])
+def test_dollars_that_cannot_be_true_count_as_none_and_tokens_stay(dollars: float) -> None:
+    usage = replace(USAGE, dollars=dollars)
+    assert clean_reply(Reply(text="x", usage=usage)).usage == replace(USAGE, dollars=0)
+    assert not is_sound(usage)
+
+
+def test_a_usage_is_sound_if_its_counts_are_whole_and_within_limits() -> None:
+    assert is_sound(USAGE)
+    assert is_sound(replace(USAGE, input=10**12, dollars=0))
+    for count in ("calls", "input", "output", "cached", "estimated", "stored"):
+        for wrong in (-1, 10**12 + 1, 0.5, None):
+            changed: dict[str, Any] = {count: wrong}
+            assert not is_sound(replace(USAGE, **changed)), changed
+    assert not is_sound({"input": 5})
+
+
+def test_a_reply_is_cut_to_its_limit_and_cleaned_in_every_text() -> None:
+    half, whole = "a\ud800", "a\ufffd"
+    call = ToolCall(half, half, half)
+    reply = clean_reply(Reply(text=half, usage=USAGE, stop="end", calls=(call,), memo=half))
+    cleaned = ToolCall(whole, whole, whole)
+    assert reply == Reply(text=whole, usage=USAGE, stop="end", calls=(cleaned,), memo=whole)
+    full = clean_reply(Reply(text="x" * REPLY_CHARS, stop="end"))
+    assert (len(full.text), full.stop) == (REPLY_CHARS, "end")
+    cut = clean_reply(Reply(text="x" * (REPLY_CHARS + 1), stop="end"))
+    assert (len(cut.text), cut.stop) == (REPLY_CHARS, "length")
+
+
+@pytest.mark.parametrize(
+    ("count", "told"),
+    [(1023, "1023 bytes"), (1024, "1 kB"), (1536, "1.5 kB"), (2**20, "1 MB"), (2**30, "1 GB")],
+)
+def test_a_limit_is_told_in_the_largest_unit_that_it_fills(count: int, told: str) -> None:
+    assert size(count) == told
+
+
+def test_what_stands_in_closed_tags_is_found_in_order() -> None:
+    text = "<a>1</a> </a> <a>lost <A>2</a> <b>3</b> <a>4"
+    assert tagged(text, "a") == ["1", "2"]
+
+
+def test_only_lines_that_are_json_objects_are_read() -> None:
+    text = '{"a": 1}\nnoise\n  {"b": 2}\n[3]\n{"c": \n'
+    assert list(json_lines(text)) == [{"a": 1}, {"b": 2}]
+
+
+def test_texts_are_changed_everywhere_but_in_the_fields_that_are_kept() -> None:
+    value: Json = {"id": "a", "text": ["b", {"id": {"text": "c"}}], "n": 1}
+    assert change_texts(value, str.upper, {"id"}) == {
+        "id": "a",
+        "text": ["B", {"id": {"text": "C"}}],
+        "n": 1,
+    }
+    assert change_texts(value, str, change_key=str.upper) == {
+        "ID": "a",
+        "TEXT": ["b", {"ID": {"TEXT": "c"}}],
+        "N": 1,
+    }

@@ -19,6 +19,7 @@ from skillopt.core.state import State, replay
 from skillopt.engine.candidate_evaluation import Replication
 from skillopt.engine.loop import train
 from skillopt.engine.plan import EpochEnd, PlanSettings
+from skillopt.engine.run import check_same_run
 from skillopt.errors import AccessError, ModelError, Pending, StoreError, Unmeasurable
 from skillopt.gates.compared import Always, Metric
 from skillopt.gates.tested import Paired
@@ -576,6 +577,22 @@ async def test_a_record_of_other_settings_is_not_continued() -> None:
     await train(World(record=record, identity={"train.seed": "1"}).run(), SEED)
     with pytest.raises(StoreError, match=r"train\.seed: 1 there, 2 now"):
         await train(World(record=record, identity={"train.seed": "2"}).run(), SEED)
+
+
+def test_settings_that_differ_are_told_with_the_parts_that_are_not_alike() -> None:
+    there = {"model": "a/b=1/c", "old": "x", "same": "1", "short": "a/b"}
+    now = {"model": "a/b=2/c", "same": "1", "new": "", "short": "a/b/c"}
+    with pytest.raises(StoreError) as refused:
+        check_same_run(now, there, {"new": "d", "old": "y"})
+    assert str(refused.value) == (
+        "this directory holds a run with other settings:\n"
+        "  model: b=1 there, b=2 now\n"
+        "  new: d there,  now\n"
+        "  old: x there, absent now\n"
+        "  short: a/b there, a/b/c now\n"
+        "Choose another env.out_root, or restore these settings to resume the run."
+    )
+    check_same_run(there, dict(there), {})
 
 
 async def test_more_epochs_continue_the_run_and_repeat_the_exam_only_if_something_changed() -> None:

@@ -143,6 +143,13 @@ def test_twenty_small_gains_of_twenty_are_a_sure_gain() -> None:
     assert 0.04 < uneven.low < uneven.high < 0.12
 
 
+def test_no_item_says_nothing_and_a_single_graded_one_says_nothing_about_others() -> None:
+    assert interval([]) == (0, 0, 1)
+    assert paired([]) == matched([]) == (0, -1, 1)
+    assert interval([0.25]) == (0.25, 0, 1)
+    assert paired([0.25]) == (0.25, -1, 1)
+
+
 def test_the_interval_of_small_changes_is_that_of_large_ones_made_smaller() -> None:
     changes = [0.9, -0.3, 0.6, 0.6, 0.0, 0.3, 0.9, -0.6]
     large, small = matched(changes), matched([each / 10 for each in changes])
