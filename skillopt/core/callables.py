@@ -271,7 +271,8 @@ class _Look:
             special = copyreg.dispatch_table.get(type(value))
             reduced = value.__reduce_ex__(4) if special is None else special(value)
             if isinstance(reduced, str):
-                named = _named(value, _package(getattr(value, "__module__", "") or ""))
+                package = _package(getattr(value, "__module__", "") or "")
+                named = _named(value, package, pickled_as=reduced)
                 return _digest("global", (named, self._attributes(value)))
             make, arguments, state, *items = (*reduced, None, None, None)[:5]
             inside = [list(cast("Iterable[object]", item or ())) for item in items]
@@ -481,10 +482,10 @@ def _written(name: str, value: object) -> bool:
     return called or not (name.startswith("__") and name.endswith("__"))
 
 
-def _named(value: object, package: str) -> bytes:
+def _named(value: object, package: str, *, pickled_as: str = "") -> bytes:
     """What counts by its name: it is Python's or a package's, or not written in Python."""
     module = str(getattr(value, "__module__", "") or "")
-    name = str(getattr(value, "__qualname__", type(value).__qualname__))
+    name = str(getattr(value, "__qualname__", pickled_as))
     origin = package.encode() or _file(sys.modules.get(module))
     return _digest("named", (_bytes(module), _bytes(name), origin))
 

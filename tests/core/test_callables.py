@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from skillopt.core.callables import NotReusedWarning, identify, used
 
 Model = Callable[[str], str]
+ONE, OTHER = TypeVar("ONE"), TypeVar("OTHER")
 
 
 def text(function: Callable[..., object]) -> str:
@@ -497,6 +498,16 @@ def test_attributes_that_are_left_out_when_pickled_tell_callables_apart(
     monkeypatch.setitem(copyreg.dispatch_table, Registered, lambda _: (Registered, ("same",)))
     assert text(make("a")) != text(make("b"))
     assert text(make("a")) == text(make("a"))
+
+
+def test_objects_that_are_pickled_by_their_name_only_are_told_apart_by_it() -> None:
+    """As functions of earlier versions of numpy are."""
+
+    def using(kind: object) -> Model:
+        return lambda prompt: prompt + repr(kind)
+
+    assert text(using(ONE)) != text(using(OTHER))
+    assert text(using(ONE)) == text(using(ONE))
 
 
 def test_a_value_of_python_itself_is_identified_without_its_caches() -> None:
