@@ -14,6 +14,7 @@ from skillopt.core.events import (
     Begun,
     Decision,
     Event,
+    Fact,
     FinalTested,
     Measured,
     PhaseOpened,
@@ -29,16 +30,18 @@ from skillopt.core.sink import MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
 from skillopt.core.tokens import estimate
+from skillopt.engine.candidate_evaluation import Replication
 from skillopt.engine.halving import HalveByGain, SuccessiveHalving
 from skillopt.engine.loop import train
 from skillopt.engine.plan import EpochEnd, PlanSettings, Step, digest
 from skillopt.engine.run import TrainingRun
-from skillopt.gates.compared import Metric
+from skillopt.gates.compared import Always, Metric
 from skillopt.model.scripted import Scripted
 from skillopt.optimizer.pipeline import Pipeline
 from skillopt.optimizer.vary import Vary
 
 E = TypeVar("E", bound=Event)
+HARD = Metric()
 
 START = Skill.parse("# Sums\n\n- Smile.\n")
 BOLD = Skill.parse("# Sums\n\n- Smile.\n- Guess boldly.\n")
@@ -284,6 +287,29 @@ async def test_a_run_begins_with_what_is_remembered_of_earlier_ones() -> None:
     (begun,) = kind(await trained(run), Begun)
     assert (begun.earlier, begun.lessons) == (earlier, "Acting boldly fails.")
     assert begun.soft_weight == 0.25
+
+
+async def test_replicates_are_made_wherever_a_skill_is_evaluated_and_more_of_the_initial_one() -> (
+    None
+):
+    seen = Seen()
+    world = World(
+        shape=SHAPE,
+        seen=seen,
+        slow_gate=Always(HARD),
+        replication=Replication(replicates=2, initial=3),
+    )
+    events = await trained(replace(world.run(), guides_best=True))
+    (begun,), (tested,) = kind(events, Begun), kind(events, FinalTested)
+    decisions = [event.decision for event in events if isinstance(event, Fact) and event.decision]
+    candidates = [decision.candidate.evaluation for decision in decisions]
+    assert len(begun.initial.evaluation.rounds) == 3
+    assert [len(found.rounds) for found in candidates] == [2] * 5
+    assert [len(found.rounds) for found in tested.evaluations] == [2] * len(tested.evaluations)
+    totals = {(event.move, event.phase): event.total for event in kind_seen(seen)}
+    assert totals["baseline", "evaluate"] == 12
+    assert totals["step_0001", "evaluate"] == totals["epoch_02", "evaluate"] == 8
+    assert totals["final_test", f"test {START.digest[:6]}"] == 8
 
 
 @dataclass(frozen=True, slots=True)
