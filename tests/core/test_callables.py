@@ -510,6 +510,33 @@ def test_objects_that_are_pickled_by_their_name_only_are_told_apart_by_it() -> N
     assert text(using(ONE)) == text(using(ONE))
 
 
+class Words(list[str]):
+    pass
+
+
+class Named(dict[str, str]):
+    pass
+
+
+def test_what_a_collection_of_a_class_of_the_callers_holds_tells_callables_apart() -> None:
+    def using(words: object) -> Model:
+        return lambda prompt: prompt + repr(words)
+
+    made = [Words(["a"]), Words(["b"]), Words(), Named(k="a"), Named(k="b"), Named(l="a")]
+    assert len({text(using(each)) for each in made}) == len(made)
+    assert text(using(Words(["a"]))) == text(using(Words(["a"])))
+
+
+def test_a_fingerprint_that_cannot_be_read_is_none() -> None:
+    class Closed(Client):
+        @property
+        def fingerprint(self) -> str:
+            raise OSError(self.word)
+
+    assert list(parts(Closed("a"))) == ["code", "state", "uses"]
+    assert text(Closed("a")) != text(Closed("b"))
+
+
 def test_a_value_of_python_itself_is_identified_without_its_caches() -> None:
     one, other = Path("a") / "b", Path("a/b")
     assert hash(one)

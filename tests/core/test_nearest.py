@@ -5,6 +5,10 @@ import pytest
 from skillopt.core.nearest import did_you_mean, nearest
 
 
+def test_capitals_dashes_and_underscores_make_no_difference() -> None:
+    assert nearest("No-Regression", ["no_regression"], like=1.0) == "no_regression"
+
+
 @pytest.mark.parametrize(
     ("word", "names", "near"),
     [

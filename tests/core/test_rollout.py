@@ -78,8 +78,8 @@ def test_only_what_both_have_scored_in_the_same_round_is_set_beside() -> None:
     one = Evaluation.over("x", "val", [{"a": Score(1, 1), "b": Score(1, 1)}], {})
     two = Evaluation.over("y", "val", [{"a": Score(0, 0)}, {"a": Score(1, 1)}], {})
     mine, theirs = one.beside(two)
-    assert mine.scores == {"a": Score(1, 1)}
-    assert theirs.scores == {"a": Score(0, 0)}
+    assert mine == Evaluation("x", "val", {"a": Score(1, 1)})
+    assert theirs == Evaluation("y", "val", {"a": Score(0, 0)})
 
 
 def test_an_evaluation_in_another_order_is_the_same_in_every_part() -> None:

@@ -35,7 +35,7 @@ from skillopt.engine.halving import HalveByGain, SuccessiveHalving
 from skillopt.engine.loop import train
 from skillopt.engine.plan import EpochEnd, PlanSettings, Step, digest
 from skillopt.engine.run import TrainingRun
-from skillopt.gates.compared import Always, Metric
+from skillopt.gates.compared import Always, Density, Metric, Strict
 from skillopt.model.scripted import Scripted
 from skillopt.optimizer.pipeline import Pipeline
 from skillopt.optimizer.vary import Vary
@@ -287,6 +287,13 @@ async def test_a_run_begins_with_what_is_remembered_of_earlier_ones() -> None:
     (begun,) = kind(await trained(run), Begun)
     assert (begun.earlier, begun.lessons) == (earlier, "Acting boldly fails.")
     assert begun.soft_weight == 0.25
+
+
+async def test_the_initial_skill_is_valued_as_the_gate_values_every_skill() -> None:
+    gate = Strict(Metric(density=Density(0.5, ("smile",))))
+    run = World(shape=replace(SHAPE, epochs=0), final_test=False, gate=gate).run()
+    (begun,) = kind(await trained(run), Begun)
+    assert begun.initial.value == 0.25  # half of its two words
 
 
 async def test_replicates_are_made_wherever_a_skill_is_evaluated_and_more_of_the_initial_one() -> (

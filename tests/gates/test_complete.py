@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 from skillopt.core.abilities import complete_gate
 from skillopt.core.events import GateVerdict, Measured
@@ -34,6 +35,16 @@ class Tests(OnlyJudges):
         return 3
 
 
+class Curtailing(OnlyJudges):
+    def order(self, tasks: Sequence[str], skill: str, incumbent: Evaluation) -> list[str]:
+        return [f"{task} of {skill}" for task in tasks if task in incumbent.scores]
+
+    def foresee(
+        self, candidate: Measured, incumbent: Measured, left: Collection[str], *, level: float
+    ) -> GateVerdict | None:
+        return GateVerdict("not_better", f"{candidate.origin} {incumbent.origin} {left} {level}")
+
+
 class Forced(OnlyJudges):
     forced = True
 
@@ -56,6 +67,10 @@ def test_an_ability_that_a_gate_has_is_used() -> None:
     tested = complete_gate(Tests(), by_soft)
     assert (tested.alpha, tested.fewest_wins(0.05)) == (0.01, 3)
     assert complete_gate(Forced(), by_soft).forced
+    curtailing = complete_gate(Curtailing(), by_soft)
+    assert curtailing.order(["b", "c", "a"], "digest", EVALUATION) == ["b of digest", "a of digest"]
+    foreseen = curtailing.foresee(MEASURED, replace(MEASURED, origin="y"), ["a"], level=0.25)
+    assert foreseen == GateVerdict("not_better", "x y ['a'] 0.25")
 
 
 def test_a_gate_with_all_abilities_is_used_as_it_is() -> None:
