@@ -108,3 +108,21 @@ def test_an_appendix_starts_with_a_heading_and_keeps_what_a_person_wrote_in_it()
 
 def test_a_skill_without_notes_that_is_given_none_stays_as_it_is() -> None:
     assert Skill.parse("a").with_notes([" "]) == Skill.parse("a")
+
+
+@given(documents(), WORDS)
+def test_another_body_stands_between_the_same_front_matter_and_the_same_regions(
+    document: str, body: str
+) -> None:
+    skill = Skill.parse(document)
+    made = skill.with_body(body)
+    assert Skill.parse(made.render()) == made
+    assert (made.guidance, made.notes) == (skill.guidance, skill.notes)
+    assert made.front.strip() == skill.front.strip()
+
+
+def test_a_body_that_looks_like_front_matter_is_none() -> None:
+    made = Skill.parse("old\n").with_body("---\nname: x\n---\nnew")
+    assert (made.front, made.body) == ("", "\n---\nname: x\n---\nnew\n")
+    kept = Skill.parse("---\nname: x\n---").with_body("new")
+    assert kept.render() == "---\nname: x\n---\nnew\n"
