@@ -485,7 +485,7 @@ def _written(name: str, value: object) -> bool:
 def _named(value: object, package: str, *, pickled_as: str = "") -> bytes:
     """What counts by its name: it is Python's or a package's, or not written in Python."""
     module = str(getattr(value, "__module__", "") or "")
-    name = str(getattr(value, "__qualname__", pickled_as))
+    name = str(getattr(value, "__qualname__", pickled_as or type(value).__qualname__))
     origin = package.encode() or _file(sys.modules.get(module))
     return _digest("named", (_bytes(module), _bytes(name), origin))
 

@@ -501,7 +501,7 @@ def test_attributes_that_are_left_out_when_pickled_tell_callables_apart(
 
 
 def test_objects_that_are_pickled_by_their_name_only_are_told_apart_by_it() -> None:
-    """As functions of earlier versions of numpy are."""
+    """Pickled by its name alone, and without a `__qualname__`."""
 
     def using(kind: object) -> Model:
         return lambda prompt: prompt + repr(kind)
