@@ -215,6 +215,7 @@ def rewritten(book: bytes, sheet: Callable[[str], str]) -> bytes:
     [
         ("</sheetData>", '</sheetData><mergeCells><mergeCell ref="A1:XFD1048576"/></mergeCells>'),
         ("</sheetData>", '</sheetData><mergeCells><mergeCell ref="A:B"/></mergeCells>'),
+        ("</sheetData>", '</sheetData><hyperlinks><hyperlink ref="A1:B900000"/></hyperlinks>'),
         ("</sheetData>", "<row>" + "<c/>" * 1_000_001 + "</row></sheetData>"),
     ],
 )
@@ -222,6 +223,13 @@ def test_a_small_file_that_would_fill_the_memory_is_not_read(before: str, more: 
     hostile = rewritten(workbook({"A1": 1}), lambda text: text.replace(before, more))
     assert len(hostile) < 20_000
     with pytest.raises(TooLarge, match="more than 1,000,000 cells"):
+        read_workbook(hostile)
+
+
+def test_a_workbook_with_too_much_besides_cells_is_not_read() -> None:
+    many = "<cols>" + '<col min="1" max="1"/>' * 500_001 + "</cols><sheetData>"
+    hostile = rewritten(workbook({"A1": 1}), lambda text: text.replace("<sheetData>", many))
+    with pytest.raises(TooLarge, match="too many styles"):
         read_workbook(hostile)
 
 

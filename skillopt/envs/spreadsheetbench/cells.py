@@ -25,8 +25,13 @@ _MOST_CONTENTS: Final = 8 * MIB
 _MOST_CELLS: Final = 2_000_000
 """Cells that are compared."""
 _MOST_READ: Final = 1_000_000
-"""Cells of a workbook, merged ones counted by their area: each takes memory once it is read."""
-_MOST_ELEMENTS: Final = 8 * _MOST_READ
+"""Cells of a workbook (about 0.6 GB); ranges that are merged or linked are counted by their area,
+for all of their cells are made."""
+_MOST_ELEMENTS: Final = 4 * _MOST_READ
+_OTHER: Final = 8
+"""As how many elements one counts that is not part of the cells: styles and charts become larger
+objects."""
+_CELL_PARTS: Final = {"row", "c", "v", "f", "is", "si", "t", "r"}
 _LAST_ROW, _LAST_COLUMN = 1_048_576, 16_384
 _AREA: Final = re.compile(r"([A-Z]{0,3})(\d{0,7})(?::([A-Z]{0,3})(\d{0,7}))?")
 _PART: Final = re.compile(r"(?:[^',]|'[^']*')+")
@@ -92,21 +97,22 @@ class _Scan:
             parser.ParseFile(part)
 
     def _start(self, name: str, attributes: Mapping[str, str]) -> None:
-        self._elements += 1
         space, _, local = name.rpartition(" ")
-        match local if "spreadsheetml" in space else "":  # charts have elements of such names, too
+        local = local if "spreadsheetml" in space else ""  # charts have elements of such names, too
+        self._elements += 1 if local in _CELL_PARTS else _OTHER
+        match local:
             case "c":
                 self._cells += 1
             case "f":
                 self.formulas = True
-            case "mergeCell":
+            case "mergeCell" | "hyperlink":
                 self._cells += _area(attributes.get("ref", ""))
             case _:
                 pass
         if self._cells > _MOST_READ:
             raise TooLarge(f"it has more than {_MOST_READ:,} cells")
         if self._elements > _MOST_ELEMENTS:
-            raise TooLarge(f"it has more than {_MOST_ELEMENTS:,} elements")
+            raise TooLarge("it has too many styles, strings or drawings")
 
 
 def _area(ref: str) -> int:
