@@ -219,7 +219,7 @@ def _text(row: Row, columns: Sequence[str], what: str, *, empty: bool = False) -
 
 def _references(row: Row) -> tuple[str, ...]:
     for column in ("references", "gold_answers", "reference"):
-        value: object = row.data.get(column)
+        value = row.data.get(column)
         if value is None or value == "":
             continue
         many = cast("list[object]", value) if isinstance(value, list) else [value]

@@ -101,9 +101,9 @@ class Documents:
             case "glob":
                 return self._glob(_text(given, "pattern"))
             case "read":
-                counts = [_count(given, *each) for each in (("start", 1), ("limit", _MOST_LINES))]
-                path, column = _text(given, "path"), _count(given, "column", 1)
-                return await in_thread(self._read, path, *counts, column)
+                path, start = _text(given, "path"), _count(given, "start", 1)
+                limit, column = _count(given, "limit", _MOST_LINES), _count(given, "column", 1)
+                return await in_thread(self._read, path, start, limit, column)
             case _:
                 pattern, path = _text(given, "pattern"), _text(given, "path", "*")
                 return await in_thread(self._grep, pattern, path)

@@ -125,11 +125,11 @@ def _area(ref: str) -> int:
     return (right - area.left + 1) * (bottom - area.top + 1)
 
 
-def has_formulas(content: bytes) -> bool:
-    """Whether a workbook has formulas; `BadWorkbook` if it is none, or too large to be read.
+def _scanned(content: bytes) -> _Scan:
+    """A look at a workbook before it is read; `BadWorkbook` if it is none, or too large for that.
 
-    What openpyxl makes of a small file can be as large as a sheet may be: with one cell in the last
-    row, or cells that are merged up to there. So it is looked at before.
+    What openpyxl makes of a small file can be as large as a sheet may be: cells that are merged or
+    linked as one range all become objects.
     """
     scan = _Scan()
     try:
@@ -141,14 +141,19 @@ def has_formulas(content: bytes) -> bool:
                     scan.read(part)
     except (BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
         raise BadWorkbook("it is no .xlsx file") from error
-    return scan.formulas
+    return scan
+
+
+def has_formulas(content: bytes) -> bool:
+    """Whether a workbook has formulas, computed or not."""
+    return _scanned(content).formulas
 
 
 def read_workbook(content: bytes, *, values: bool = True) -> Workbook:
     """A workbook; with `values`, what its formulas came to when a program last computed them."""
     from openpyxl import load_workbook
 
-    has_formulas(content)
+    _scanned(content)
     try:
         # What openpyxl warns of, parts that it does not know, has nothing to do with values.
         with _ONE_AT_A_TIME, warnings.catch_warnings():
