@@ -174,6 +174,8 @@ def materialize(
     """
     described: Mapping[str, object] = _read_manifest(manifest) if manifest else {}
     named = _named(manifest, described.get("counts")) if manifest else None
+    if out.is_symlink() and not out.exists():
+        raise DataError(f"{out}: is a link to nothing; name a new folder")
     empty = not out.exists() or (out.is_dir() and all(map(_is_part, out.iterdir())))
     if not empty and _read_manifest(out).get("manifest_type") != _DONE:
         raise DataError(f"{out}: holds something else; name a new folder")

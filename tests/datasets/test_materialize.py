@@ -159,6 +159,9 @@ def test_a_folder_that_leads_elsewhere_is_not_written_through(tmp_path: Path) ->
     with pytest.raises(DataError, match="train: is a link"):
         materialize("searchqa", raw=data, out=out, force=True)
     assert (elsewhere / "items.json").read_text(encoding="utf-8") == "mine"
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(DataError, match="is a link to nothing"):
+        materialize("searchqa", raw=data, out=tmp_path / "dangling")
 
 
 def test_what_is_read_is_not_written_into(tmp_path: Path) -> None:

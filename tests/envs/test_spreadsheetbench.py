@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 import shutil
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -30,8 +31,10 @@ from skillopt.core.task import Split, Task
 from skillopt.datasets.rows import rows_of
 from skillopt.datasets.splits import SPLITS, Splits
 from skillopt.envs.spreadsheetbench.cells import (
+    BadWorkbook,
     TooLarge,
     cell_ranges,
+    check_readable,
     differences,
     has_formulas,
     read_workbook,
@@ -224,6 +227,32 @@ def test_a_small_file_that_would_fill_the_memory_is_not_read(before: str, more: 
     assert len(hostile) < 20_000
     with pytest.raises(TooLarge, match="more than 1,000,000 cells"):
         read_workbook(hostile)
+
+
+async def test_what_no_count_foresees_is_found_in_a_process_of_its_own() -> None:
+    cells = "<row>" + "<c><v>1</v></c>" * 16_000 + "</row></sheetData>"
+    filled = rewritten(workbook({"A1": 1}), lambda text: text.replace("</sheetData>", cells))
+    written = BytesIO()
+    with ZipFile(BytesIO(filled)) as old, ZipFile(written, "w", ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if name == "xl/workbook.xml":  # one sheet, under many names
+                (sheet,) = re.findall(rb"<sheet [^>]*>", content)
+                named = [sheet.replace(b'"Data"', b'"Data%d"' % n) for n in range(2000)]
+                content = content.replace(sheet, b"".join(named))
+            new.writestr(name, content)
+    await check_readable(filled)
+    with pytest.raises(TooLarge, match="reading it takes more than 3 s"):
+        await check_readable(written.getvalue(), seconds=3)
+
+
+@pytest.mark.parametrize("encoding", ["foo", "shift_jis", "idna"])
+def test_a_part_in_an_encoding_that_nobody_knows_is_no_part_of_a_workbook(encoding: str) -> None:
+    odd = BytesIO(workbook({"A1": 1}))
+    with ZipFile(odd, "a") as archive:
+        archive.writestr("xl/x.xml", f'<?xml version="1.0" encoding="{encoding}"?><x/>')
+    with pytest.raises(BadWorkbook):
+        read_workbook(odd.getvalue())
 
 
 def test_a_workbook_with_too_much_besides_cells_is_not_read() -> None:

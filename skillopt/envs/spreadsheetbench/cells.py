@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import warnings
 import zlib
@@ -11,12 +12,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, time
 from io import BytesIO
 from threading import Lock
-from typing import IO, Final, Protocol, cast
+from typing import Final, Protocol, cast
 from xml.etree import ElementTree
 from xml.parsers import expat
 from zipfile import BadZipFile, ZipFile
 
 from skillopt.core.intake import MIB, size
+from skillopt.envs.processes import ask_process
 
 _UNPACKED: Final = 256 * MIB
 """A workbook is an archive; this is the most that it may unpack to."""
@@ -84,24 +86,33 @@ class TooLarge(BadWorkbook):
 
 
 class _Scan:
-    """Counts what a workbook holds without keeping any of it, and ends where that is too much."""
+    """Counts what a workbook holds without keeping any of it, and ends where that is too much.
+
+    It spares most of the waiting for what is clearly too large; `check_readable` is what protects.
+    """
 
     def __init__(self) -> None:
         self.formulas = False
         self._cells = self._elements = 0
 
-    def read(self, part: IO[bytes]) -> None:
+    def read_all(self, archive: ZipFile) -> None:
+        if sum(member.file_size for member in archive.infolist()) > _UNPACKED:
+            raise TooLarge(f"it unpacks to more than {size(_UNPACKED)}")
+        for member in archive.infolist():
+            self._read(archive.read(member))
+
+    def _read(self, part: bytes) -> None:
         parser = expat.ParserCreate(namespace_separator=" ")
         parser.StartElementHandler = self._start
         with suppress(expat.ExpatError):  # a picture; or whoever reads the part will say so
-            parser.ParseFile(part)
+            parser.Parse(part, True)  # noqa: FBT003 - the end of it
 
     def _start(self, name: str, attributes: Mapping[str, str]) -> None:
         space, _, local = name.rpartition(" ")
         local = local if "spreadsheetml" in space else ""  # charts have elements of such names, too
         self._elements += 1 if local in _CELL_PARTS else _OTHER
         match local:
-            case "c":
+            case "c" | "row":
                 self._cells += 1
             case "f":
                 self.formulas = True
@@ -134,12 +145,10 @@ def _scanned(content: bytes) -> _Scan:
     scan = _Scan()
     try:
         with ZipFile(BytesIO(content)) as archive:
-            if sum(member.file_size for member in archive.infolist()) > _UNPACKED:
-                raise TooLarge(f"it unpacks to more than {size(_UNPACKED)}")
-            for member in archive.infolist():
-                with archive.open(member) as part:
-                    scan.read(part)
-    except (BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
+            scan.read_all(archive)
+    except BadWorkbook:
+        raise
+    except Exception as error:  # what zipfile, the unpackers and the decoders of XML raise
         raise BadWorkbook("it is no .xlsx file") from error
     return scan
 
@@ -161,6 +170,51 @@ def read_workbook(content: bytes, *, values: bool = True) -> Workbook:
             return cast("Workbook", load_workbook(BytesIO(content), data_only=values))
     except Exception as error:  # openpyxl raises what its parsers do
         raise BadWorkbook(f"{type(error).__name__}: {error}") from error
+
+
+_TRIAL: Final = """\
+import base64, gc, io, json, os, sys, warnings
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+try:
+    import resource
+    resource.setrlimit(resource.RLIMIT_AS, (2 * 2**30, 2 * 2**30))
+except ImportError:
+    pass  # there is no such limit on Windows
+from openpyxl import load_workbook
+warnings.simplefilter("ignore")
+content = base64.b64decode(json.load(sys.stdin))
+try:
+    for values in (True, False):
+        load_workbook(io.BytesIO(content), data_only=values)
+        gc.collect()
+except MemoryError:
+    sys.exit(1)
+except Exception as error:
+    sys.stdout.write(f"{type(error).__name__}: {error}")
+else:
+    sys.stdout.write("read")
+"""
+
+
+async def check_readable(content: bytes, seconds: float = 60.0) -> None:
+    """Read somebody's workbook in a process of its own, with limits, before it is read in ours.
+
+    A file of a few kB can hold ranges, formulas and sheets that fill the memory, or take hours.
+
+    Raises:
+        BadWorkbook: It cannot be read.
+        TooLarge: That takes more than 2 GB, or so many seconds.
+    """
+    _scanned(content)
+    packed = base64.b64encode(content).decode()
+    try:
+        answer = await ask_process(_TRIAL, packed, seconds)
+    except TimeoutError:
+        raise TooLarge(f"reading it takes more than {seconds:g} s") from None
+    if not answer:
+        raise TooLarge("reading it takes too much memory")
+    if answer != "read":
+        raise BadWorkbook(answer)
 
 
 def sheet_names(archive: ZipFile) -> list[str]:

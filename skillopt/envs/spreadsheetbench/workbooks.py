@@ -28,6 +28,7 @@ from skillopt.envs.spreadsheetbench.cells import (
     Difference,
     TooLarge,
     Workbook,
+    check_readable,
     differences,
     has_formulas,
     marked_formulas,
@@ -157,6 +158,7 @@ class Grader:
     async def grade(self, case: Example, output: bytes) -> CaseResult:
         """Whether an output is right; an `EnvironmentFault` if that cannot be found out."""
         try:
+            await check_readable(output)
             book, computes = await in_thread(self._read, output)
             if computes:
                 book = await self._recalculated(output)
@@ -193,6 +195,7 @@ class Grader:
             reason = result.ended_by or result.stderr.strip()[-300:] or f"status {result.status}"
             raise EnvironmentFault(f"LibreOffice could not compute the formulas ({reason})")
         try:
+            await check_readable(computed)
             return await in_thread(read_workbook, computed)
         except TooLarge:
             raise
