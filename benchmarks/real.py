@@ -42,7 +42,7 @@ BUDGET_SPENT = 4
 """How a run of ours ends that its limit has stopped."""
 SMALL = {
     "train.batch_size": "24",
-    "gradient.proposer": "instruct",
+    "gradient.proposer": "[instruct, patterns]",
     "gradient.samples": "2",
     "gradient.merge_mode": "union",
     "optimizer.select_mode": "trial",

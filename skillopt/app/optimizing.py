@@ -102,10 +102,12 @@ def optimizer_parts(
         ),
     )
     limit, rounds = optimizer.max_skill_tokens, optimizer.rounds
+    # What tries proposals must leave the gate its share of a limit.
+    alone = rounds == 1 and (reserve is None or not getattr(select, "attempt", None))
     return OptimizerParts(
         pipeline=pipeline,
         optimizer=pipeline
-        if rounds == 1
+        if alone
         else Rounds(pipeline=pipeline, attempt=tools.attempt, most=rounds, reserve=reserve),
         schedule=schedule,
         reviewer=LookBack(

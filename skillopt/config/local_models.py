@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, cast
 
 from skillopt.config.given import GivenValue, read
 from skillopt.config.schema import Config
@@ -15,7 +15,7 @@ _MAX_TOKENS: Final = 256
 _TOLD: Final = 4
 """Settings that are told by name."""
 _OPTIMIZER: Final[Mapping[str, object]] = {
-    "gradient.proposer": "instruct",
+    "gradient.proposer": ["instruct", "patterns"],
     "optimizer.select_mode": "trial",
     "gradient.samples": 2,
     "gradient.merge_mode": "union",
@@ -59,4 +59,6 @@ def told_defaults(config: Config) -> str:
 
 
 def _written(value: object) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(str, cast('list[object]', value)))}]"
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -98,8 +98,10 @@ GROUPS = 8
 """Groups of one micro-batch at most; what is in none of them is for a later step."""
 SHOWN = 6
 """Failed cases of a group that one question shows."""
-_LABELS = 12
+LABELS = 12
 """More different answers than this are no closed set."""
+_LABEL = 24
+"""Characters of an answer that is one of such a set, at most."""
 _LONG = 12
 """Words from which on an answer is a text, whatever it is made of."""
 _FEW = 3
@@ -212,7 +214,7 @@ def _by_question(name: str, cases: Sequence[Case]) -> list[Group]:
 def _by_shape(name: str, cases: Sequence[Case]) -> list[Group]:
     """By the shape of the right answer; labels of a closed set are told apart only together."""
     labels = {case.aim for case in cases}
-    if len(labels) <= _LABELS and 2 * len(labels) <= len(cases):
+    if len(labels) <= LABELS and 2 * len(labels) <= len(cases):
         return [_group(name or "one of a few labels", cases)]
     groups: list[Group] = []
     for shape, part in split(cases, lambda case: shape_of(case.aim)).items():
@@ -249,6 +251,35 @@ def _pooled(name: str, groups: Sequence[Group]) -> list[Group]:
 def _group(name: str, cases: Sequence[Case]) -> Group:
     failed = [case for case in cases if not case.passed]
     return Group(name, failed, [case for case in cases if case.passed])
+
+
+def labels_of(cases: Sequence[Case]) -> dict[str, list[Case]]:
+    """Cases of a closed set of short answers, by their right answer; empty if it is no such set."""
+    found = split(cases, lambda case: case.right)
+    few = 1 < len(found) <= LABELS and 2 * len(found) <= len(cases)
+    return found if few and all(0 < len(label) <= _LABEL for label in found) else {}
+
+
+def shared_question(cases: Sequence[Case]) -> str:
+    """The question that most of the tasks ask in the same words, as it is written; or nothing."""
+    asked = Counter(
+        sentence
+        for case in cases
+        for sentence in dict.fromkeys(_raw_sentences(case.task))
+        if sentence.endswith("?")
+    )
+    sentence, times = next(iter(asked.most_common(1)), ("", 0))
+    return sentence if 2 * times > len(cases) else ""
+
+
+def without(task: str, question: str) -> str:
+    """The task in one line, without its question where something else is left."""
+    rest = " ".join(sentence for sentence in _raw_sentences(task) if sentence != question)
+    return rest or " ".join(task.split())
+
+
+def _raw_sentences(task: str) -> list[str]:
+    return [" ".join(part.split()) for part in _SENTENCE.split(task) if part.strip()]
 
 
 def _named(*parts: str) -> str:

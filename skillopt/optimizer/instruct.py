@@ -1,17 +1,19 @@
 """Proposer `instruct`, for small models: one group of failures, one instruction in return.
 
 A small model that is asked for edits as JSON often edits the tasks instead. Asked for one sentence,
-it writes a rule. The edit is made from it here; trials and the gate decide about it.
+it writes a rule. The edit is made from it here; trials and the gate decide about it. Of codes it
+mixes up which stands for what, so it is asked about the tasks of each code by themselves, and one
+rule is put together from what it says.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from skillopt.aio import map_all
+from skillopt.aio import TaskGroup, map_all
 from skillopt.core.costs import PartCost, Range, StepSize
 from skillopt.core.edits import Append
 from skillopt.core.memory import Memory
@@ -23,24 +25,37 @@ from skillopt.core.tokens import estimate as tokens_in
 from skillopt.errors import Unusable
 from skillopt.optimizer.cases import (
     GROUPS,
+    LABELS,
     ROOM,
     SHOWN,
     Case,
     Group,
     contrasting,
     grouped,
+    labels_of,
     read_cases,
+    shared_question,
+    without,
 )
 from skillopt.prompts.ask import Asker
+from skillopt.prompts.digest import shorten
 
 _SOLVED = 2
 """Solved ones, which show what is right already."""
 _MOST_SHOWN = (SHOWN + _SOLVED) * 3 * ROOM
 """Tokens of the cases in one question, at most."""
+_TEXTS = 8
+"""Tasks of a code that one question shows."""
+_SUBJECT = 6
+"""Words of one thing that tasks are about, at most."""
 _SHORTEST, _LONGEST = 4, 60
 """Words of an instruction."""
 _TEMPERATURE = 0.8
 """Of all samples but the first."""
+_CODES = 3
+"""From so many codes on, each is asked about by itself."""
+_LISTED = 160
+"""Tokens of a list of subjects."""
 _TOLD = 200
 """Characters of a reply that cannot be used, as it is told."""
 _LEAD = re.compile(r"^(?:\**instruction:?\**:?|[-*]|\d+[.)])\s*", re.IGNORECASE)
@@ -56,6 +71,14 @@ class Instruct:
     def cost(self, size: StepSize) -> Iterator[PartCost]:
         prompt = tokens_in(self.asker.prompts.text("instruct"))
         asked = self._groups(size) * self.samples
+        described = sum(LABELS * self.samples for batch in size.batches if len(batch) >= _CODES)
+        yield PartCost(
+            "labels",
+            Range(0, described),
+            "labels",
+            asked=Range(50, SHOWN * ROOM, 2 * ROOM),
+            answer=Range(5, _LISTED, 20),
+        )
         yield PartCost(
             "instructions",
             Range(0, 2 * asked, asked / 2),
@@ -94,9 +117,14 @@ class Instruct:
             progress.tick("done" if said else "failed")
             return said
 
-        said = await map_all(sample, range(self.samples))
+        async with TaskGroup() as questions:
+            rule_for_codes = questions.start(self._codes(group))
+            said = await map_all(sample, range(self.samples))
+            codes = await rule_for_codes
         read = [instruction_in(reply, shown) for reply in said]
         rules = dict.fromkeys(instruction.rule for instruction in read if not instruction.problem)
+        if codes:
+            rules[codes] = None
         unused = [
             f"not used, {instruction.problem}: {instruction.rule!r}"
             for instruction in read
@@ -119,16 +147,80 @@ class Instruct:
         )
 
     async def _sample(self, cases: Sequence[Case], replicate: int) -> str:
-        shown = "\n\n".join(case.told() for case in cases)
+        return await self._say("instruct", "\n\n".join(case.told() for case in cases), replicate)
+
+    async def _say(self, prompt: str, shown: str, replicate: int) -> str:
         temperature = _TEMPERATURE if replicate else 0.0
         try:
             return await self.asker.say(
-                "analyst", "instruct", shown, temperature=temperature, replicate=replicate
+                "analyst", prompt, shown, temperature=temperature, replicate=replicate
             )
         except Unusable:
             return ""
 
+    async def _codes(self, group: Group) -> str:
+        """A rule that says of each code what its tasks are about; empty where there is none."""
+        labels = labels_of([*group.failed, *group.solved])
+        if len(labels) < _CODES:
+            return ""
+        question = shared_question([case for cases in labels.values() for case in cases])
+        texts = {
+            label: [shorten(without(case.task, question), ROOM) for case in cases]
+            for label, cases in sorted(labels.items())
+        }
 
+        async def subjects(label: str) -> list[str]:
+            shown = "\n".join(f"- {text}" for text in texts[label][:_TEXTS])
+            said = await map_all(
+                lambda replicate: self._say("labels", shown, replicate), range(self.samples)
+            )
+            return [subject for reply in said for subject in subjects_in(reply)]
+
+        found = dict(zip(texts, await map_all(subjects, list(texts)), strict=True))
+        return rule_of_codes(question, telling(found, texts))
+
+
+_ARTICLE = re.compile(r"^(?:an?|the) ")
+_PARTS = re.compile(r"[,;]|\band\b|\n")
+
+
+def subjects_in(reply: str) -> list[str]:
+    """The items of a list in one line."""
+    line = reply.strip().split("\n", 1)[0]
+    parts = (_ARTICLE.sub("", part.strip(" .\"'-*").lower()) for part in _PARTS.split(line))
+    return [part for part in parts if part and len(part.split()) <= _SUBJECT]
+
+
+def telling(
+    subjects: Mapping[str, Sequence[str]], texts: Mapping[str, Sequence[str]]
+) -> dict[str, list[str]]:
+    """Subjects without repetitions and without words that the tasks of all labels have."""
+    common = set[str].intersection(*(set(_stems(" ".join(said))) for said in texts.values()))
+    return {
+        label: [subject for subject in dict.fromkeys(found) if common.isdisjoint(_stems(subject))]
+        for label, found in subjects.items()
+    }
+
+
+def rule_of_codes(question: str, subjects: Mapping[str, Sequence[str]]) -> str:
+    """One rule that says when each code is right; empty if that is not known of each."""
+    if not all(subjects.values()):
+        return ""
+    asked = f'When asked "{question}"' if question else f"Where {_either(subjects)} is right"
+    cases = "; ".join(f"{label} if it is about {', '.join(it)}" for label, it in subjects.items())
+    return f"{asked}, answer with one of these codes and nothing else: {cases}."
+
+
+def _either(labels: Iterable[str]) -> str:
+    *others, last = labels
+    return f"{', '.join(others)} or {last}"
+
+
+def _stems(text: str) -> list[str]:
+    return [word.removesuffix("s") for word in _WORD.findall(text.casefold())]
+
+
+_WORD = re.compile(r"[^\W\d_]+")
 _GREEDY = re.compile(r"\b(?:all|any|every)\s+(?:tasks?|questions?|cases?|notes?)\b", re.IGNORECASE)
 """An instruction drawn from one kind of task that claims all of them."""
 

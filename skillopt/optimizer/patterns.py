@@ -20,14 +20,24 @@ from skillopt.core.proposal import Finding, Pattern, Proposal
 from skillopt.core.rollout import Batches
 from skillopt.core.skill import Skill
 from skillopt.core.task import Task
-from skillopt.optimizer.cases import NO_KIND, Case, by_question, read_cases, split
+from skillopt.optimizer.cases import (
+    LABELS,
+    NO_KIND,
+    Case,
+    by_question,
+    labels_of,
+    read_cases,
+    split,
+)
 
 _FEW = 2
 """Cases of a kind from which on a common form counts as one."""
 _RULES = 3
 """Rules that a finding yields at most."""
-_LABELS = 12
-"""More different answers than this are no closed set."""
+_SHOWN = 4
+"""Examples in a rule, at most."""
+_SHOWN_LABELS = 6
+"""The same where each shows another label of a closed set."""
 _BULLET = re.compile(r"^[ \t]*[-*+][ \t]+\S.*$", re.MULTILINE)
 
 
@@ -97,9 +107,27 @@ def _finding(
         tasks=tasks,
         patterns=(Pattern(name, len(failed), "", tasks),),
         proposals=tuple(
-            Proposal(edit, "failure", tasks, name, by="patterns", asked=False) for edit in edits
+            Proposal(
+                edit,
+                "failure",
+                _not_shown(edit, failed) or tasks,
+                name,
+                by="patterns",
+                asked=False,
+            )
+            for edit in edits
         ),
     )
+
+
+def _not_shown(edit: Edit, failed: Sequence[Case]) -> tuple[str, ...]:
+    """Tasks that are no example in the rule: their answers could be read there."""
+    text = edit.content if isinstance(edit, Append) else ""
+    return tuple(sorted(case.id for case in failed if _one_line(case) not in text))
+
+
+def _one_line(case: Case) -> str:
+    return " ".join(case.task.split())
 
 
 def _edits(kind: str, cases: Sequence[Case], failed: Sequence[Case]) -> list[Edit]:
@@ -111,18 +139,13 @@ def _edits(kind: str, cases: Sequence[Case], failed: Sequence[Case]) -> list[Edi
         shortest = min(right, key=lambda answer: (len(answer), answer))
         told = f"{_asked(kind)}, {', '.join(rules)}"
         edits = [Append(f"- {told}, such as {shortest}."), Append(f"- {told}.")]
-    # What a code stands for is in no form: it takes examples to use it.
-    if (not rules or _coded(known)) and (examples := _examples(known)):
-        lead = f"{_asked(kind)}, {', '.join(rules or ['answer as in these examples'])}."
-        edits.insert(0, Append(f"- {lead} {' '.join(examples)}"))
+    # What a code stands for, and what becomes of a value, is in no form: examples show it.
+    if examples := _examples(known):
+        shown = "" if rules else " as in these examples"
+        lead = f"{_asked(kind)}, {', '.join(rules or ['answer with only that and no other words'])}"
+        worked = Append(f"- {lead}{shown}. {' '.join(examples)}")
+        edits = [worked, *edits] if labels_of(known) else [*edits, worked]
     return edits
-
-
-def _coded(known: Sequence[Case]) -> bool:
-    """Whether answers are words of the house: none stands in its task, and none is a number."""
-    return not any(
-        case.right.casefold() in case.task.casefold() or case.right[:1].isdigit() for case in known
-    )
 
 
 def _asked(kind: str) -> str:
@@ -170,7 +193,7 @@ def _phrases(right: Sequence[str]) -> Iterator[_Phrase]:
     yield _Phrase("write the time as HH:MM on a 24-hour clock", _matches(r"[0-2]\d:[0-5]\d"))
     yield _Phrase("answer with yes or no in capitals", _matches(r"YES|NO"))
     counts = Counter(right)
-    if 1 < len(counts) <= _LABELS and max(map(len, counts)) <= 24 and len(right) > len(counts):
+    if 1 < len(counts) <= LABELS and max(map(len, counts)) <= 24 and len(right) > len(counts):
         labels = sorted(counts)
         yield _Phrase(f"answer with one of {', '.join(labels)}", lambda a: a.strip() in counts)
     unit = _shared_unit(right)
@@ -206,13 +229,14 @@ def _wordy(right: Sequence[str], said: Sequence[str]) -> bool:
 
 
 def _examples(known: Sequence[Case]) -> list[str]:
-    """One short case for each label of a closed set; of answers that are all different, two."""
+    """Short cases with different answers; enough are left that none of them is needed to try it."""
     seen: dict[str, str] = {}
     for case in sorted(known, key=lambda case: len(case.task)):
         if case.right not in seen and len(case.task) <= 160:
-            task = " ".join(case.task.split())
-            seen[case.right] = f'"{task}" is {case.right}.'
-    return list(seen.values())[: 6 if _coded(known) else 2]
+            seen[case.right] = f'"{_one_line(case)}" is {case.right}.'
+    return list(seen.values())[
+        : _SHOWN_LABELS if labels_of(known) else min(_SHOWN, len(known) // 2)
+    ]
 
 
 def _blamed(skill: Skill, failed: Sequence[Case]) -> list[str]:

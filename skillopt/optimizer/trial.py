@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import ClassVar
 
 from skillopt.aio import map_all
@@ -15,13 +17,16 @@ from skillopt.core.rollout import Rollout, Score
 from skillopt.core.sink import EventSink, Phase
 from skillopt.core.skill import Skill
 from skillopt.core.wording import counted
+from skillopt.errors import BudgetSpent
 from skillopt.optimizer.locate import forgiving
 from skillopt.optimizer.parts import Evidence, TriesSkills
 from skillopt.optimizer.selection import ZERO
 from skillopt.optimizer.update import edits_in
 
-_EXCHANGES = 5
+_EXCHANGES = 8
 """Other combinations that are tried when the first one leaves something broken."""
+_FEW_TASKS = 2
+"""Tasks that a proposal is tried on where little may be spent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +72,8 @@ class Trial:
             )
         rejected = {edit for entry in memory.steps for edit in entry.rejected}
         with self.sink.phase("trial") as progress:
-            trial_run = _TrialRun(self, progress, skill, merged.proposals, budget)
+            most = min(self.trial_tasks, _FEW_TASKS) if evidence.sparing else self.trial_tasks
+            trial_run = _TrialRun(self, progress, skill, merged.proposals, budget, most)
             for n, proposal in enumerate(merged.proposals):
                 if proposal.edit in rejected:
                     trial_run.drop(n, "it was part of a candidate that the gate rejected")
@@ -93,10 +99,14 @@ class _TrialRun:
     skill: Skill
     proposals: Sequence[Proposal]
     budget: int | None
+    most: int
+    """Tasks that a proposal is tried on."""
     dropped: dict[int, str] = field(default_factory=dict[int, str])
     """Why proposals are not kept."""
     repaired: dict[int, set[str]] = field(default_factory=dict[int, set[str]])
     """The tasks that a rule repairs alone."""
+    tried: set[int] = field(default_factory=set[int])
+    """What adds to the skill and was not rejected before."""
 
     @property
     def told(self) -> str:
@@ -114,12 +124,19 @@ class _TrialRun:
         for number in deletions[self.budget :]:
             self.drop(number, self._beyond())
         deletions = deletions[: self.budget]
+        self.tried.update(rules)
         await map_all(lambda n: self._alone(deletions, n), rules)
         if not self.repaired:
             # No rule is worth a line, but the line may be what was wrong.
             await map_all(lambda n: self._alone([], n), deletions)
-            return [n for n in deletions if n in self.repaired]
-        if not await self._needed(deletions):
+            if blamed := [n for n in deletions if n in self.repaired]:
+                return blamed
+            deletions = []
+        try:
+            needed = await self._needed(deletions)
+        except BudgetSpent:
+            needed = True
+        if not needed:
             for number in deletions:
                 self.drop(number, "the rules work with the line as well as without it")
             deletions = []
@@ -132,7 +149,11 @@ class _TrialRun:
         if changed is None:
             self.drop(number, "it changes nothing in the skill")
             return
-        rollouts = await self.trial.attempt(changed, tasks)
+        try:
+            rollouts = await self.trial.attempt(changed, tasks)
+        except BudgetSpent:
+            self.drop(number, "a limit ended the trial")
+            return
         passed = _passed(rollouts)
         if passed:
             self.repaired[number] = passed
@@ -154,11 +175,22 @@ class _TrialRun:
     async def _together(self, deletions: Sequence[int]) -> list[int]:
         """Start from rules that repair most between them; exchange while that repairs more."""
         chosen = self._cover(deletions)
-        probes = list(dict.fromkeys(task for n in chosen for task in self._tasks(n)))
+        with suppress(BudgetSpent):
+            async for better in self._better(chosen, deletions):
+                chosen = better
+        return chosen
+
+    async def _better(
+        self, chosen: list[int], deletions: Sequence[int]
+    ) -> AsyncIterator[list[int]]:
+        """Choices that repair more and more together."""
+        hopeless = self._hopeless()
+        tasks = chain(*(self._tasks(n) for n in chosen), *map(self._tasks, hopeless))
+        probes = list(dict.fromkeys(tasks))
         passed = await self._passing([*deletions, *chosen], probes)
         left = _EXCHANGES
         while left and len(passed) < len(probes):
-            for other in self._exchanges(chosen, passed):
+            for other in self._exchanges(chosen, passed, len(deletions)):
                 left -= 1
                 now = await self._repairing([*deletions, *other], probes, passed)
                 if len(now) > len(passed):
@@ -171,12 +203,12 @@ class _TrialRun:
                     for number in other:
                         self.dropped.pop(number, None)
                     chosen, passed = other, now
+                    yield chosen
                     break
                 if not left:
                     break
             else:
                 break
-        return chosen
 
     async def _repairing(
         self, numbers: Sequence[int], probes: Sequence[str], passed: set[str]
@@ -207,10 +239,22 @@ class _TrialRun:
                 done |= self.repaired[number]
         return chosen
 
-    def _exchanges(self, chosen: Sequence[int], passed: set[str]) -> Iterator[list[int]]:
-        """Neighbours of a choice: another rule for the tasks that fail; then one rule less."""
+    def _exchanges(
+        self, chosen: Sequence[int], passed: set[str], deletions: int
+    ) -> Iterator[list[int]]:
+        """Neighbours of a choice: for tasks that fail one rule more, or another; then one less.
+
+        What repaired nothing alone may still complete a rule: it says what examples only show.
+        """
         broken = [n for n in chosen if not passed.issuperset(self._tasks(n))]
         rest = [n for n in chosen if n not in broken]
+        left = None if self.budget is None else self.budget - deletions
+        for number in (*broken, *self._hopeless()):
+            if number in chosen or passed.isdisjoint(self._tasks(number)):
+                more = [*dict.fromkeys([*chosen, number])]
+                for other in self._companions(number, chosen):
+                    if left is None or len(more) < left:
+                        yield [*more, other]
         for number in (*broken, *rest):
             for other in sorted(self.repaired):
                 if other not in chosen and self.repaired[other] & self.repaired[number]:
@@ -218,6 +262,33 @@ class _TrialRun:
         for number in (*rest, *broken):
             if len(chosen) > 1:
                 yield [n for n in chosen if n != number]
+
+    def _hopeless(self) -> list[int]:
+        """One rule, where another proposer has one too, for each group of tasks without repair."""
+        repaired = set[str]().union(*self.repaired.values())
+        found: list[int] = []
+        seen: set[str] = set()
+        for n in self._rules():
+            tasks = self.proposals[n].tasks
+            if (repaired | seen).isdisjoint(tasks) and self._companions(n, []):
+                found.append(n)
+                seen.update(tasks)
+        return found
+
+    def _rules(self) -> list[int]:
+        """What was tried, those first that repaired most."""
+        return sorted(self.tried, key=lambda n: (-len(self.repaired.get(n, ())), n))
+
+    def _companions(self, number: int, chosen: Sequence[int]) -> list[int]:
+        """The best rule of each other proposer for the same tasks."""
+        rule = self.proposals[number]
+        found: dict[str, int] = {}
+        for n in self._rules():
+            other = self.proposals[n]
+            apart = other.by != rule.by and n not in chosen
+            if apart and not set(rule.tasks).isdisjoint(other.tasks):
+                found.setdefault(other.by, n)
+        return list(found.values())
 
     def _changed(self, numbers: Sequence[int]) -> Skill | None:
         edits = edits_in(self.proposals[n] for n in numbers)
@@ -235,7 +306,7 @@ class _TrialRun:
     def _tasks(self, number: int) -> list[str]:
         """Tasks of a proposal, spread over all that speak for it."""
         tasks = self.proposals[number].tasks
-        most = min(self.trial.trial_tasks, len(tasks))
+        most = min(self.most, len(tasks))
         return [tasks[k * len(tasks) // most] for k in range(most)]
 
     def _beyond(self) -> str:

@@ -22,7 +22,11 @@ def test_what_was_chosen_is_told_in_one_line_and_recorded() -> None:
     config = load_config(values={"model.backend": "local"})
     told = told_defaults(config)
     assert told.startswith("small local model: using target=qwen2.5-coder-1.5b, ")
-    for text in ("proposer=instruct", "select_mode=trial and 10 more settings", "skillopt config"):
+    for text in (
+        "proposer=[instruct, patterns]",
+        "select_mode=trial and 10 more settings",
+        "skillopt config",
+    ):
         assert text in told
     assert config.flat()["select_mode"] == "trial"
     assert load_kept(config.flat()) == config

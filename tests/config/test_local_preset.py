@@ -22,6 +22,6 @@ def test_the_preset_and_a_csv_are_a_whole_configuration(tmp_path: Path) -> None:
     config = load_config(tmp_path / "my.yaml")
     for role in (config.model.role("target"), config.model.role("optimizer")):
         assert (role.backend, role.model) == ("local", "qwen2.5-coder-1.5b")
-    assert config.gradient.proposer == ("instruct",)
+    assert config.gradient.proposer == ("instruct", "patterns")
     assert config.optimizer.select_mode == "trial"
     assert len(prepare(config).environment.tasks("train")) == 30

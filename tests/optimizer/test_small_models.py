@@ -18,7 +18,7 @@ from skillopt.core.skill import Skill
 from skillopt.errors import Refused, Unusable
 from skillopt.model.scripted import Scripted
 from skillopt.optimizer.cases import Case, contrasting, expected_in, questions_of, shape_of
-from skillopt.optimizer.instruct import Instruct, instruction_in
+from skillopt.optimizer.instruct import Instruct, instruction_in, rule_of_codes
 from skillopt.optimizer.merging import Several, Union
 from skillopt.optimizer.patterns import Patterns, form_of
 from skillopt.prompts.ask import Asker
@@ -189,6 +189,88 @@ async def test_patterns_without_a_kind_say_which_question_they_are_for() -> None
     assert alike.proposals[0].edit == Append(
         "- In every task, write the date as YYYY-MM-DD, such as 2026-05-01."
     )
+
+
+async def test_worked_examples_are_tried_on_other_tasks_than_those_they_show() -> None:
+    signers = [
+        asked(f"s{n}", f"Signed by Al {name}.\nWho signed?", f"Al {name}", f"{name}, Al")
+        for n, name in enumerate(["Bo", "Cy", "Do", "Ed", "Fay"])
+    ]
+    weights = [asked(f"w{n}", f"{n} kilos.\nHow heavy?", f"{n}", f"{n} kg") for n in (4, 5, 6)]
+    shown, _ = await found(Patterns(), *signers, *weights)
+    (worked,) = shown.proposals
+    assert worked.edit == Append(
+        '- When asked "who signed", answer with only that and no other words as in these examples. '
+        '"Signed by Al Bo. Who signed?" is Bo, Al. "Signed by Al Cy. Who signed?" is Cy, Al.'
+    )
+    assert worked.tasks == ("s2", "s3", "s4")
+    assert shown.tasks == ("s0", "s1", "s2", "s3", "s4")
+
+
+SUBJECTS = {"heat": "radiators, rooms and the heating", "key": "Keys; locks.", "bill": "bills\nyes"}
+CODES = {"heat": "H2", "key": "K1", "bill": "P4"}
+
+
+def tickets(*words: str) -> list[Rollout]:
+    return [
+        asked(f"{word}{n}", f"The {word} of room {n}. Which desk?", "No.", CODES[word])
+        for word in words
+        for n in (1, 2)
+    ]
+
+
+def describes(request: Request) -> str:
+    """A model that can say what texts are about, but mixes up codes."""
+    text = request.messages[-1].text
+    if text.startswith("Task: "):
+        return "Answer with the number of the desk, such as P4."
+    return next(said for word, said in SUBJECTS.items() if word in text)
+
+
+async def test_of_several_codes_each_is_asked_about_by_itself_and_one_rule_names_them_all() -> None:
+    asked_for: list[str] = []
+
+    def says(request: Request) -> str:
+        asked_for.append(request.messages[-1].text)
+        return describes(request)
+
+    (finding,) = await found(
+        Instruct(asker=asker(Scripted(says)), samples=1), *tickets("heat", "key", "bill")
+    )
+    assert "- The key of room 1.\n- The key of room 2." in asked_for
+    assert [each.edit for each in finding.proposals] == [
+        Append("- Answer with the number of the desk, such as P4."),
+        Append(
+            '- When asked "Which desk?", answer with one of these codes and nothing else: H2 if it '
+            "is about radiators, heating; K1 if it is about keys, locks; P4 if it is about "
+            "bills."
+        ),
+    ]
+    assert {each.by for each in finding.proposals} == {"instruct"}
+
+
+async def test_two_codes_are_told_apart_by_one_instruction_alone() -> None:
+    instruct = Instruct(asker=asker(Scripted(describes)), samples=1)
+    (finding,) = await found(instruct, *tickets("heat", "key"))
+    assert len(finding.proposals) == 1
+
+
+def test_a_rule_of_codes_names_the_codes_where_the_tasks_share_no_question() -> None:
+    rule = rule_of_codes("", {"H2": ["heating"], "K1": ["keys", "locks"], "P4": ["bills"]})
+    assert rule == (
+        "Where H2, K1 or P4 is right, answer with one of these codes and nothing else: H2 if it is "
+        "about heating; K1 if it is about keys, locks; P4 if it is about bills."
+    )
+
+
+async def test_a_code_of_which_nothing_is_known_makes_no_rule() -> None:
+    def says(request: Request) -> str:
+        said = describes(request)
+        return "rooms" if said == SUBJECTS["key"] else said
+
+    instruct = Instruct(asker=asker(Scripted(says)), samples=1)
+    (finding,) = await found(instruct, *tickets("heat", "key", "bill"))
+    assert len(finding.proposals) == 1
 
 
 async def test_one_failure_is_no_pattern() -> None:

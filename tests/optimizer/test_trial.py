@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from support import Seen
 
 from skillopt.core.edits import Append, Delete, Edit, Replace
@@ -11,6 +12,7 @@ from skillopt.core.proposal import Proposal, ProposalSet, Selection
 from skillopt.core.rollout import Failure, Rollout, Score
 from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
+from skillopt.errors import BudgetSpent
 from skillopt.optimizer.parts import Evidence
 from skillopt.optimizer.trial import Trial
 
@@ -190,6 +192,73 @@ async def test_a_line_that_no_rule_needs_gone_stays() -> None:
         SKILL, ProposalSet((rule, clearing)), Memory(), budget=4, evidence=Evidence()
     )
     assert chosen.proposals == (rule,)
+
+
+def told_by(proposer: str, text: str, *tasks: str) -> Proposal:
+    return Proposal(Append(f"- {text}"), "failure", tasks, "dates", by=proposer)
+
+
+async def needs_both(skill: Skill, tasks: Sequence[str], replicate: int = 0) -> list[Rollout]:
+    """A task whose name ends with 1 needs only the examples, others the rule for them as well."""
+    shown, said = "- examples" in skill.body, "- rule" in skill.body
+    return [
+        Rollout(task=each, skill="d", outcome=Score(float(shown and (said or each[-1] == "1")), 0))
+        for each in tasks
+    ]
+
+
+async def test_a_rule_that_repairs_nothing_alone_joins_the_examples_that_it_completes() -> None:
+    rule = told_by("instruct", "rule", "a1", "a2")
+    examples = told_by("patterns", "examples", "a1", "a2")
+    idle = told_by("instruct", "idle", "b1", "b2")
+    trial = Trial(attempt=needs_both, sink=EventSink(MemoryLog(), Seen()))
+    proposed = ProposalSet((idle, rule, examples))
+    chosen = await trial(SKILL, proposed, Memory(), budget=4, evidence=Evidence())
+    assert chosen.proposals == (examples, rule)
+    assert [each.proposal for each in chosen.dropped] == [idle]
+    alone = await trial(SKILL, proposed, Memory(), budget=1, evidence=Evidence())
+    assert alone.proposals == (examples,), "the learning rate allows one edit"
+
+
+async def test_rules_of_two_proposers_that_repair_nothing_alone_are_tried_as_a_pair() -> None:
+    rule = told_by("instruct", "rule", "a2", "a3")
+    examples = told_by("patterns", "examples", "a2", "a3")
+    trial = Trial(attempt=needs_both, sink=EventSink(MemoryLog(), Seen()))
+    chosen = await trial(
+        SKILL, ProposalSet((rule, examples)), Memory(), budget=4, evidence=Evidence()
+    )
+    assert chosen.proposals == (rule, examples)
+    assert chosen.dropped == ()
+
+
+async def test_where_little_may_be_spent_a_rule_is_tried_on_two_tasks() -> None:
+    TRIED.clear()
+    trial = Trial(attempt=attempt, sink=EventSink(MemoryLog(), Seen()))
+    evidence = Evidence(sparing=True)
+    chosen = await trial(SKILL, ProposalSet((BETTER, BAD)), Memory(), budget=4, evidence=evidence)
+    assert chosen.proposals == (BETTER,)
+    assert sorted(TRIED) == [(0, 2), (3, 2), (3, 2)]
+
+
+@pytest.mark.parametrize("allowed", range(7))
+async def test_when_a_limit_ends_the_trial_what_has_repaired_a_task_is_kept(allowed: int) -> None:
+    calls = 0
+
+    async def limited(skill: Skill, tasks: Sequence[str], replicate: int = 0) -> list[Rollout]:
+        nonlocal calls
+        calls += 1
+        if calls > allowed:
+            raise BudgetSpent("limits.calls is reached")
+        return await attempt(skill, tasks, replicate)
+
+    trial = Trial(attempt=limited, sink=EventSink(MemoryLog(), Seen()))
+    chosen = await trial(
+        SKILL, ProposalSet((GOOD, BETTER, OTHER)), Memory(), budget=4, evidence=Evidence()
+    )
+    assert chosen.proposals == ((), (GOOD,), *([(BETTER,)] * 5))[allowed]
+    told = {each.proposal: each.reason for each in chosen.dropped}
+    untried = [it for n, it in enumerate((GOOD, BETTER, OTHER)) if n >= allowed]
+    assert all(told[it] == "a limit ended the trial" for it in untried)
 
 
 async def test_trying_rules_together_reports_progress_like_trying_them_alone() -> None:
