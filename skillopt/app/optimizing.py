@@ -108,7 +108,13 @@ def optimizer_parts(
         pipeline=pipeline,
         optimizer=pipeline
         if alone
-        else Rounds(pipeline=pipeline, attempt=tools.attempt, most=rounds, reserve=reserve),
+        else Rounds(
+            pipeline=pipeline,
+            attempt=tools.attempt,
+            most=rounds,
+            reserve=reserve,
+            by_task=getattr(select, "by_task", True),
+        ),
         schedule=schedule,
         reviewer=LookBack(
             asker=asker, guides=optimizer.use_slow_update, teaches=optimizer.use_meta_skill

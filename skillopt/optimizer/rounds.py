@@ -83,6 +83,8 @@ class Rounds:
     most: int
     reserve: Reserve | None = None
     """None: nothing limits what a run may spend."""
+    by_task: bool = True
+    """Whether a round spends less if it works on fewer tasks."""
 
     async def propose(
         self, skill: Skill, batches: Batches, memory: Memory, *, budget: int | None
@@ -103,7 +105,7 @@ class Rounds:
             with self.reserve.kept(attempted) as room:
                 if room is not None:
                     sparing = room < AMPLE * sum(not _passed(rollout) for rollout in attempted)
-                    batches = [_Attempted(_fewer(attempted, room))]
+                    batches = [_Attempted(self._fewer(attempted, room))]
                 draft, tried = await self.pipeline.draft(
                     skill, batches, memory, budget=budget, sparing=sparing
                 )
@@ -118,7 +120,7 @@ class Rounds:
             known = _by_task(tried) if idle == 0 else now
             try:
                 with self.reserve.kept(first.values()) if self.reserve else nullcontext() as room:
-                    shown = _by_task(_fewer(now.values(), room))
+                    shown = _by_task(self._fewer(now.values(), room))
                     failed = [
                         task for task, last in shown.items() if not (_passed(last) or task in known)
                     ]
@@ -149,6 +151,13 @@ class Rounds:
             broken=tuple(task for task in now if task in solved and task not in passed),
         )
 
+    def _fewer(self, rollouts: Iterable[Rollout], most: int | None) -> list[Rollout]:
+        """Without some of those that failed, so that `most` of them are left; None: all of them."""
+        rollouts = list(rollouts)
+        lost = [rollout.task for rollout in rollouts if not _passed(rollout)]
+        spared = set(lost[most:]) if self.by_task and most is not None else set[str]()
+        return [rollout for rollout in rollouts if rollout.task not in spared]
+
     def used(self, size: StepSize) -> int:
         """Proposals that become part of a candidate, at most."""
         return self.pipeline.used(size)
@@ -175,14 +184,6 @@ class _Attempted:
 
 def _by_task(rollouts: Iterable[Rollout]) -> dict[str, Rollout]:
     return {rollout.task: rollout for rollout in rollouts}
-
-
-def _fewer(rollouts: Iterable[Rollout], most: int | None) -> list[Rollout]:
-    """Without some of those that failed, so that `most` of them are left; None: all of them."""
-    rollouts = list(rollouts)
-    lost = [rollout.task for rollout in rollouts if not _passed(rollout)]
-    spared = set[str]() if most is None else set(lost[most:])
-    return [rollout for rollout in rollouts if rollout.task not in spared]
 
 
 def _passed(rollout: Rollout) -> bool:

@@ -42,6 +42,8 @@ class Trial:
     """
 
     edits_only: ClassVar[bool] = True
+    by_task: ClassVar[bool] = False
+    """What it spends grows with the proposals."""
 
     attempt: TriesSkills
     sink: EventSink

@@ -245,3 +245,19 @@ async def test_a_start_with_a_wrong_key_under_a_limit_leaves_nothing(tmp_path: P
         done = await skillopt(*EVAL, *words, cwd=tmp_path, MY_KEY="wrong")
     assert done.code == 1, done.err
     assert not (tmp_path / "ev").exists()
+
+
+@pytest.mark.parametrize("allowed", [56, 60, 70])
+async def test_a_limit_that_ends_the_trial_of_a_step_does_not_end_what_it_has_learnt(
+    allowed: int, tmp_path: Path
+) -> None:
+    data = make_data(tmp_path / "data", (24, 12, 4))
+    more = {"optimizer.select_mode": "trial", "gradient.proposer": "patterns"}
+    async with Simulator() as sim:
+        job = Job(url=sim.url, data=data, out=tmp_path / "run", epochs=1, batch=24, more=more)
+        with pytest.raises(BudgetSpent, match=r"limits.calls is reached"):
+            await job.here({"limits.calls": allowed})
+    step = facts(job.out)[1]
+    assert isinstance(step, dict)
+    assert step["type"] == "stepped"
+    assert step["action"] == "accept_new_best"
