@@ -193,7 +193,8 @@ def _phrases(right: Sequence[str]) -> Iterator[_Phrase]:
     yield _Phrase("write the time as HH:MM on a 24-hour clock", _matches(r"[0-2]\d:[0-5]\d"))
     yield _Phrase("answer with yes or no in capitals", _matches(r"YES|NO"))
     counts = Counter(right)
-    if 1 < len(counts) <= LABELS and max(map(len, counts)) <= 24 and len(right) > len(counts):
+    few = 1 < len(counts) <= LABELS and max(map(len, counts)) <= 24 and len(right) > len(counts)
+    if few and not all(map(_VALUE, right)):
         labels = sorted(counts)
         yield _Phrase(f"answer with one of {', '.join(labels)}", lambda a: a.strip() in counts)
     unit = _shared_unit(right)
@@ -214,6 +215,10 @@ def _phrases(right: Sequence[str]) -> Iterator[_Phrase]:
         "use capital letters", lambda a: a.strip().isupper() and a.isascii(), says_all=False
     )
     yield _Phrase("use small letters", lambda a: a.strip().islower(), says_all=False)
+
+
+_VALUE = _matches(r"-?\d+(?:[.,]\d+)?(?: \D{1,8})?")
+"""A number, with a unit or without one: a few of them are no labels."""
 
 
 def _shared_unit(right: Sequence[str]) -> str:

@@ -109,6 +109,8 @@ class _TrialRun:
     """The tasks that a rule repairs alone."""
     tried: set[int] = field(default_factory=set[int])
     """What adds to the skill and was not rejected before."""
+    again: set[int] = field(default_factory=set[int])
+    """Rules that are tried on as many tasks as usual, although little may be spent."""
 
     @property
     def told(self) -> str:
@@ -128,6 +130,7 @@ class _TrialRun:
         deletions = deletions[: self.budget]
         self.tried.update(rules)
         await map_all(lambda n: self._alone(deletions, n), rules)
+        await map_all(lambda n: self._more(deletions, n), self._rivals())
         if not self.repaired:
             # No rule is worth a line, but the line may be what was wrong.
             await map_all(lambda n: self._alone([], n), deletions)
@@ -164,6 +167,30 @@ class _TrialRun:
             unscored = f" ({len(tasks) - scored} without a score)" if scored < len(tasks) else ""
             self.drop(number, f"alone it repaired none of {counted(len(tasks), 'task')}{unscored}")
         self.progress.tick("done" if passed else "failed")
+
+    def _rivals(self) -> list[int]:
+        """Of rules that were tried on few tasks those that no other for these tasks surpasses."""
+        if self.most == self.trial.trial_tasks:
+            return []
+        return [
+            n
+            for n, repaired in sorted(self.repaired.items())
+            if not any(
+                len(other) > len(repaired)
+                and not set(self.proposals[n].tasks).isdisjoint(self.proposals[m].tasks)
+                for m, other in self.repaired.items()
+            )
+        ]
+
+    async def _more(self, base: Sequence[int], number: int) -> None:
+        """Try it on as many tasks as usual, as far as that can be paid."""
+        first = self._tasks(number)
+        self.again.add(number)
+        more = [task for task in self._tasks(number) if task not in first]
+        try:
+            self.repaired[number] |= await self._passing([*base, number], more)
+        except BudgetSpent:
+            self.again.remove(number)
 
     async def _needed(self, deletions: Sequence[int]) -> bool:
         """Whether some rule repairs less while the lines still stand."""
@@ -308,7 +335,7 @@ class _TrialRun:
     def _tasks(self, number: int) -> list[str]:
         """Tasks of a proposal, spread over all that speak for it."""
         tasks = self.proposals[number].tasks
-        most = min(self.most, len(tasks))
+        most = min(self.trial.trial_tasks if number in self.again else self.most, len(tasks))
         return [tasks[k * len(tasks) // most] for k in range(most)]
 
     def _beyond(self) -> str:

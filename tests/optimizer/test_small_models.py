@@ -273,6 +273,13 @@ async def test_a_code_of_which_nothing_is_known_makes_no_rule() -> None:
     assert len(finding.proposals) == 1
 
 
+def test_a_few_values_are_no_labels() -> None:
+    right = ["150 cm", "150 cm", "200 cm", "250 cm"]
+    (phrase, *_) = form_of(right, ["1.5 m", "1.5m", "2 metres", "It is 2.5 m"])
+    assert phrase == "write the number, a space and cm"
+    assert "one of" not in ", ".join(form_of(["3", "3", "5"], ["three", "3 pieces", "5 pieces"]))
+
+
 async def test_one_failure_is_no_pattern() -> None:
     assert await found(Patterns(), DATES[0]) == ()
 
