@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+from functools import cache
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from skillopt.errors import ConfigError
+from skillopt.harness.sandbox import Bubblewrap
 
 # What a property says depends neither on how busy the machine is nor on chance: the same examples
 # are tried everywhere. `make explore` looks for new ones.
@@ -22,6 +26,21 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what runs code in a sandbox where there is none."""
+    if item.get_closest_marker("sandbox") is not None and (missing := _missing_sandbox()):
+        pytest.skip(missing)
+
+
+@cache
+def _missing_sandbox() -> str:
+    try:
+        Bubblewrap.create()
+    except ConfigError as error:
+        return str(error)
+    return ""
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -25,9 +25,17 @@ def blocks(page: Path, language: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name
-)
+IN_SANDBOX = {"docs/sandbox.md", "docs/sleep/README.md", "docs/tools.md", "docs/transfer.md"}
+"""Pages whose code runs code of a model."""
+
+
+def in_its_place(page: Path) -> object:
+    """The page, with what it needs."""
+    needs = [pytest.mark.sandbox] if page.relative_to(ROOT).as_posix() in IN_SANDBOX else []
+    return pytest.param(page, marks=needs, id=page.name)
+
+
+@pytest.mark.parametrize("page", [in_its_place(page) for page in PAGES if blocks(page, "python")])
 def test_the_python_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
     code = "\n\n".join(blocks(page, "python"))
     done = subprocess.run(

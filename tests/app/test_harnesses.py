@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
 import signal
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -480,11 +479,10 @@ class Program:
         return Trajectory((), result.stdout.strip(), exit_status=result.status)
 
 
+@pytest.mark.sandbox
 async def test_a_program_in_a_sandbox_asks_the_target_and_the_run_pays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if shutil.which("bwrap") is None:
-        pytest.skip("bubblewrap is not installed")
     monkeypatch.setenv("OPENAI_COMPATIBLE_API_KEY", "sk-of-the-run")
     async with ModelServer([Say("4!")], keys=frozenset(["sk-of-the-run"])) as server:
         result = await api.evaluate_async(

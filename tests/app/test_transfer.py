@@ -36,6 +36,7 @@ def breaks(prompt: str) -> str:
     raise RuntimeError(f"no answer to {len(prompt)} characters")
 
 
+@pytest.mark.sandbox
 def test_every_combination_is_evaluated_and_has_an_interval(tmp_path: Path) -> None:
     found = transfer(
         "- Add.",
@@ -80,6 +81,7 @@ def test_an_unknown_harness_is_refused_before_anything_is_spent(tmp_path: Path) 
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.sandbox
 async def test_the_command_prints_the_matrix_and_pays_for_no_attempt_twice(tmp_path: Path) -> None:
     async with Simulator(noise=0) as simulator:
         make_project(tmp_path, simulator.url)
@@ -238,6 +240,7 @@ async def test_a_limit_of_nothing_is_refused_by_its_key(
     assert done.code == 1
 
 
+@pytest.mark.sandbox
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [

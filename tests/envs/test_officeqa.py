@@ -329,6 +329,7 @@ async def test_it_trains_with_a_target_that_calls_the_tools(docs: Path, tmp_path
     assert (result.state.initial.value, result.score, result.test_score) == (0.0, 1.0, 1.0)
 
 
+@pytest.mark.sandbox
 async def test_an_agent_finds_the_documents_as_files(docs: Path) -> None:
     def looking(request: Request) -> Reply | str:
         found = results(request)

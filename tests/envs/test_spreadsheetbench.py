@@ -141,6 +141,7 @@ async def opened(
         yield episode
 
 
+@pytest.mark.sandbox
 @pytest.mark.parametrize(
     "settings", [PLAIN, replace(PLAIN, mode="multi"), replace(PLAIN, mode="react")]
 )
@@ -288,6 +289,7 @@ def test_a_position_that_names_no_cells_is_refused(root: Path, position: str) ->
         made(root, answer_position=position)
 
 
+@pytest.mark.sandbox
 def test_a_sheet_that_the_gold_lacks_is_a_fault_of_the_row(root: Path) -> None:
     rows = [write_task(root, number) for number in range(1, 5)]
     bad = root / "spreadsheet/2/2_2_answer.xlsx"
@@ -312,6 +314,7 @@ def test_a_sheet_that_the_gold_lacks_is_a_fault_of_the_row(root: Path) -> None:
     assert [task.id for task in kept.tasks("train")] == ["1"]
 
 
+@pytest.mark.sandbox
 def test_a_gold_that_cannot_be_compared_with_leaves_a_task_in_the_group_of_its_type(
     root: Path,
 ) -> None:
@@ -321,6 +324,7 @@ def test_a_gold_that_cannot_be_compared_with_leaves_a_task_in_the_group_of_its_t
     assert environment.groups(task) == (task.kind,)
 
 
+@pytest.mark.sandbox
 async def test_a_script_is_scored_on_every_test_case(root: Path) -> None:
     environment = made(root)
     async with opened(environment) as episode:
@@ -334,6 +338,7 @@ async def test_a_script_is_scored_on_every_test_case(root: Path) -> None:
         assert told["unchanged_hard"] == 0
 
 
+@pytest.mark.sandbox
 @pytest.mark.parametrize(
     ("code", "feedback"),
     [
@@ -353,17 +358,20 @@ async def test_a_script_that_makes_no_workbook_scores_nothing_and_is_told_why(
         assert feedback in score.feedback
 
 
+@pytest.mark.sandbox
 async def test_a_reply_without_a_script_scores_nothing(root: Path) -> None:
     async with opened(made(root)) as episode:
         assert (await scored(episode, "I cannot do that.")).feedback.startswith("no script")
 
 
+@pytest.mark.sandbox
 async def test_a_missing_sheet_is_a_wrong_answer(root: Path) -> None:
     async with opened(made(root)) as episode:
         renamed = SUM.replace("book.save", "sheet.title = 'Other'\nbook.save")
         assert "there is no sheet 'Data'" in (await scored(episode, block(renamed))).feedback
 
 
+@pytest.mark.sandbox
 async def test_a_broken_gold_workbook_is_a_failure_and_no_score(root: Path) -> None:
     environment = made(root)
     (root / "spreadsheet/1/1_1_answer.xlsx").write_bytes(workbook({}, "Elsewhere"))
@@ -373,6 +381,7 @@ async def test_a_broken_gold_workbook_is_a_failure_and_no_score(root: Path) -> N
         await environment.open(environment.tasks("train")[0]).__aenter__()
 
 
+@pytest.mark.sandbox
 async def test_scripts_see_neither_answers_nor_other_workbooks(root: Path, tmp_path: Path) -> None:
     write_task(root, 1, gold=CANARY)
     write_task(root, 2)
@@ -395,12 +404,14 @@ raise SystemExit(" ".join(path for path in seen if not path.startswith({sys.pref
         assert (await scored(episode, "", {"solution.py": SUM.encode()})).soft == 0
 
 
+@pytest.mark.sandbox
 async def test_an_agent_leaves_its_script_in_the_workspace(root: Path) -> None:
     async with opened(made(root, replace(PLAIN, workspace=True))) as episode:
         assert episode.workspace.collect == ("solution.py",)
         assert (await scored(episode, "Done.", {"solution.py": SUM.encode()})).hard == 1
 
 
+@pytest.mark.sandbox
 async def test_in_several_turns_errors_come_back_until_a_script_runs(root: Path) -> None:
     replies = iter(["Let me think.", block("import nothing_of_this_name"), block(SUM)])
     async with opened(made(root, replace(PLAIN, mode="multi"))) as episode:
@@ -413,6 +424,7 @@ async def test_in_several_turns_errors_come_back_until_a_script_runs(root: Path)
         assert (await episode.score(trajectory)).hard == 1
 
 
+@pytest.mark.sandbox
 async def test_only_training_tasks_are_told_wrong_cells_and_never_the_right_values(
     root: Path,
 ) -> None:
@@ -428,6 +440,7 @@ async def test_only_training_tasks_are_told_wrong_cells_and_never_the_right_valu
         assert await episode.respond(wrong) is None
 
 
+@pytest.mark.sandbox
 async def test_with_tools_files_stay_from_call_to_call_and_the_solution_counts(root: Path) -> None:
     async with opened(made(root, replace(PLAIN, mode="react"))) as episode:
         assert isinstance(episode, ScriptWorkshop)
@@ -464,6 +477,7 @@ async def test_formulas_are_computed_before_cells_are_compared(root: Path) -> No
         assert (wrong.hard, wrong.soft) == (0, 0)
 
 
+@pytest.mark.sandbox
 async def test_a_formula_that_is_forbidden_counts_as_an_empty_cell(root: Path) -> None:
     async with opened(made(root)) as episode:
         assert "not formulas" in episode.instructions
@@ -476,6 +490,7 @@ async def test_a_formula_that_is_forbidden_counts_as_an_empty_cell(root: Path) -
         assert (await scored(episode, block(SAVE))).feedback.endswith("should be 12 and is empty")
 
 
+@pytest.mark.sandbox
 async def test_without_libreoffice_formulas_are_an_error_and_never_a_wrong_score(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -492,6 +507,7 @@ async def test_without_libreoffice_formulas_are_an_error_and_never_a_wrong_score
             await episode.grader.grade(episode.cases[0], output)
 
 
+@pytest.mark.sandbox
 def test_tasks_that_pass_without_a_change_are_a_group_of_their_own(root: Path) -> None:
     write_task(root, 1)
     write_task(root, 2)
@@ -505,6 +521,7 @@ def test_tasks_that_pass_without_a_change_are_a_group_of_their_own(root: Path) -
     assert environment.unchanged(environment.tasks("val")[0]) == (True, 1.0)
 
 
+@pytest.mark.sandbox
 @pytest.mark.parametrize(
     ("names", "numbers"),
     [
@@ -534,6 +551,7 @@ def test_workbooks_are_found_whichever_way_they_are_named(
     assert len(cast("dict[str, str]", task.data["workbooks"])) == 2 * len(numbers)
 
 
+@pytest.mark.sandbox
 def test_bad_items_are_refused_with_their_place(root: Path) -> None:
     def complaint(**changes: object) -> str:
         with pytest.raises(DataError) as caught:
@@ -551,6 +569,7 @@ def test_bad_items_are_refused_with_their_place(root: Path) -> None:
     assert "has no workbook with the answer" in complaint()
 
 
+@pytest.mark.sandbox
 def test_an_attempt_counts_for_the_workbooks_as_they_were(root: Path) -> None:
     before = made(root).tasks("train")[0].digest
     assert made(root).tasks("train")[0].digest == before
@@ -580,6 +599,7 @@ def clerk(request: Request) -> Reply | str:
     return calling("write_file", json.dumps({"path": "solution.py", "content": code}))
 
 
+@pytest.mark.sandbox
 @pytest.mark.parametrize("mode", ["multi", "react"])
 async def test_it_trains_with_a_target_that_writes_scripts(
     root: Path, tmp_path: Path, mode: str
@@ -592,6 +612,7 @@ async def test_it_trains_with_a_target_that_writes_scripts(
     assert (result.state.initial.value, result.score, result.test_score) == (0.0, 1.0, 1.0)
 
 
+@pytest.mark.sandbox
 async def test_it_trains_with_a_target_that_works_on_files_in_a_workspace(
     root: Path, tmp_path: Path
 ) -> None:
@@ -615,6 +636,7 @@ def real() -> SpreadsheetBench:
     return SpreadsheetBench(settings, Splits(tuple(rows), ())).with_sandbox(Bubblewrap.create())
 
 
+@pytest.mark.sandbox
 def test_real_gold_workbooks_pass_against_themselves_and_few_inputs_do() -> None:
     environment = real()
     unchanged = [environment.unchanged(task)[0] for task in environment.tasks("train")]
@@ -626,6 +648,7 @@ def test_real_gold_workbooks_pass_against_themselves_and_few_inputs_do() -> None
             assert differences(book, book, cell_ranges(str(task.data["answer_position"]))) == []
 
 
+@pytest.mark.sandbox
 async def test_a_real_task_is_opened_and_scored_by_a_script_that_copies() -> None:
     environment = real()
     copy = 'import shutil; shutil.copy("input.xlsx", "output.xlsx")'
@@ -651,6 +674,7 @@ async def test_real_gold_workbooks_pass_after_libreoffice_has_written_them() -> 
     assert passed == len(COMPUTED)
 
 
+@pytest.mark.sandbox
 def test_a_workbook_that_is_a_link_out_of_the_data_is_refused(root: Path, tmp_path: Path) -> None:
     made(root)
     gold = root / "spreadsheet/1/1_1_answer.xlsx"

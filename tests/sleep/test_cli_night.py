@@ -69,6 +69,7 @@ def test_the_hint_to_see_a_traceback_can_be_followed(
     assert "Traceback" in capsys.readouterr().err
 
 
+@pytest.mark.sandbox
 async def test_a_night_from_the_command_line_to_adoption(sleep: Shell, tmp_path: Path) -> None:
     project, home = places(tmp_path)
     path = task_file(tmp_path, project)
@@ -220,6 +221,7 @@ def test_a_time_that_is_none_is_refused(sleep: Shell, tmp_path: Path, time: str)
     assert "03:17" in sleep(home, "run", "--if-due", time, where=project, code=2)
 
 
+@pytest.mark.sandbox
 def test_handoff_ends_with_its_own_exit_code_and_says_where_the_questions_are(
     sleep: Shell,
     tmp_path: Path,
@@ -279,6 +281,7 @@ def test_a_flag_counts_more_than_a_variable_and_a_variable_more_than_the_file(
         load(given)
 
 
+@pytest.mark.sandbox
 def test_status_shows_a_night_that_waits_for_answers_and_what_to_run_next(
     sleep: Shell, tmp_path: Path
 ) -> None:
@@ -303,6 +306,7 @@ def test_status_shows_a_night_that_waits_for_answers_and_what_to_run_next(
     assert after["command"] == found["command"]
 
 
+@pytest.mark.sandbox
 def test_every_night_that_waits_is_shown_with_a_command_that_goes_on_with_it_from_anywhere(
     sleep: Shell, tmp_path: Path
 ) -> None:

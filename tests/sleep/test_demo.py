@@ -17,6 +17,7 @@ from skillopt_sleep.night import look, run_night_async
 from skillopt_sleep.report import Night
 
 
+@pytest.mark.sandbox
 async def test_the_demo_learns_what_the_sessions_taught_wherever_it_lies(tmp_path: Path) -> None:
     nights: list[Night] = []
     for folder in ("demo", "elsewhere"):
@@ -48,6 +49,7 @@ def demo(home: Path, *words: str, **variables: str) -> subprocess.CompletedProce
     )
 
 
+@pytest.mark.sandbox
 def test_the_demo_without_options_learns_in_the_temporary_folder_of_the_system(
     tmp_path: Path,
 ) -> None:
@@ -60,6 +62,7 @@ def test_the_demo_without_options_learns_in_the_temporary_folder_of_the_system(
     assert "skillopt-sleep demo --out" in done.stderr
 
 
+@pytest.mark.sandbox
 def test_the_demo_leaves_nothing_behind_and_says_that_it_is_simulated(tmp_path: Path) -> None:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
@@ -83,6 +86,7 @@ def test_the_demo_does_not_write_among_other_files(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.sandbox
 def test_the_demo_with_a_real_model_is_short_and_still_has_enough_to_decide_by(
     tmp_path: Path,
 ) -> None:

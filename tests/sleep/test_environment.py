@@ -194,6 +194,7 @@ async def test_a_task_whose_project_or_commit_is_gone_is_not_attempted(
     assert await obstacles(gone[:2], in_project=False) == ["", ""]
 
 
+@pytest.mark.sandbox
 async def test_a_folder_of_a_repository_is_tried_and_tested_where_it_is(repository: Path) -> None:
     shop = repository / "the shop"
     shop.mkdir()
@@ -218,6 +219,7 @@ async def test_a_folder_of_a_repository_is_tried_and_tested_where_it_is(reposito
     assert await obstacles([mined(project=shop, commit="HEAD~1")], in_project=True) != [""]
 
 
+@pytest.mark.sandbox
 async def test_a_copy_has_the_submodules_as_they_were_then(
     repository: Path, tmp_path: Path
 ) -> None:
@@ -282,6 +284,7 @@ async def left(environment: MinedTasks, price: bytes) -> Score:
         return await episode.score(Trajectory(said, "done", files=files))
 
 
+@pytest.mark.sandbox
 async def test_a_command_runs_in_a_copy_of_the_project_as_the_agent_left_it(
     repository: Path,
 ) -> None:
@@ -293,6 +296,7 @@ async def test_a_command_runs_in_a_copy_of_the_project_as_the_agent_left_it(
     assert (repository / "price.py").read_text() == "def price():\n    return 1\n"
 
 
+@pytest.mark.sandbox
 async def test_an_agent_with_tools_works_in_the_copy_and_is_judged_by_the_command(
     repository: Path, tmp_path: Path
 ) -> None:
@@ -333,11 +337,13 @@ async def test_an_agent_with_tools_works_in_the_copy_and_is_judged_by_the_comman
     assert scores == [0, 1]
 
 
+@pytest.mark.sandbox
 async def test_a_command_that_cannot_be_run_is_no_score(repository: Path) -> None:
     with pytest.raises(EnvironmentFault, match="cannot be run here"):
         await left(checked_by(repository, "no-such-program --test"), b"")
 
 
+@pytest.mark.sandbox
 async def test_a_command_that_never_ends_is_no_score_unless_the_agent_is_to_blame(
     repository: Path,
 ) -> None:

@@ -109,6 +109,7 @@ async def test_what_cannot_be_written_is_refused_before_the_miner_is_asked(tmp_p
     assert asked == []
 
 
+@pytest.mark.sandbox
 async def test_a_night_takes_up_the_sessions_that_came_after_the_last_one(tmp_path: Path) -> None:
     settings, bench = demo_night(tmp_path, now=NOW)
     bench = replace(bench, clock=lambda: NOW)
@@ -122,6 +123,7 @@ async def test_a_night_takes_up_the_sessions_that_came_after_the_last_one(tmp_pa
     assert checkpoint == first.gathered.checkpoint
 
 
+@pytest.mark.sandbox
 async def test_no_secret_of_a_session_reaches_the_files_of_a_night(tmp_path: Path) -> None:
     settings, bench = demo_night(tmp_path, now=NOW)
     secret = "ghp_" + "a1B2" * 9

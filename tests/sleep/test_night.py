@@ -49,6 +49,7 @@ async def a_night(folder: Path, seed: int = 3, **more: object) -> tuple[Night, P
     return night, project, home
 
 
+@pytest.mark.sandbox
 async def test_a_night_learns_stages_and_adopts_only_what_got_better(tmp_path: Path) -> None:
     night, project, home = await a_night(tmp_path, auto_adopt=True, evolve_memory=True)
     assert night.accepted
@@ -75,6 +76,7 @@ async def test_a_night_learns_stages_and_adopts_only_what_got_better(tmp_path: P
     assert len(state.project(project).archive) == 60
 
 
+@pytest.mark.sandbox
 async def test_a_document_that_was_edited_during_the_night_is_not_overwritten(
     tmp_path: Path,
 ) -> None:
@@ -97,6 +99,7 @@ async def test_a_document_that_was_edited_during_the_night_is_not_overwritten(
     assert path.read_text() == "# Mine, changed meanwhile\n"
 
 
+@pytest.mark.sandbox
 async def test_without_adoption_the_documents_stay_as_they_were(tmp_path: Path) -> None:
     night, project, home = await a_night(tmp_path)
     assert night.accepted
@@ -131,6 +134,7 @@ class Models:
         return NightModels(target=self.target, optimizer=self.optimizer)
 
 
+@pytest.mark.sandbox
 async def test_rejected_edits_and_lessons_are_shown_to_the_optimizer_the_next_night(
     tmp_path: Path,
 ) -> None:
@@ -157,6 +161,7 @@ async def test_rejected_edits_and_lessons_are_shown_to_the_optimizer_the_next_ni
     assert any(getattr(edit, "content", "?")[2:20] in reflections[0] for edit in tried)
 
 
+@pytest.mark.sandbox
 async def test_a_failure_of_the_server_is_no_score_and_the_sessions_come_up_again(
     tmp_path: Path,
 ) -> None:
@@ -177,6 +182,7 @@ async def test_a_failure_of_the_server_is_no_score_and_the_sessions_come_up_agai
     assert record.failed == night.lessons[0].failed
 
 
+@pytest.mark.sandbox
 async def test_single_failures_are_missing_data_and_never_pass_a_candidate(
     tmp_path: Path,
 ) -> None:
@@ -199,6 +205,7 @@ async def test_single_failures_are_missing_data_and_never_pass_a_candidate(
     assert not night.accepted
 
 
+@pytest.mark.sandbox
 @pytest.mark.parametrize("tokens", [1, 3_000, 20_000, 60_000])
 async def test_a_night_never_takes_more_tokens_than_it_may(tmp_path: Path, tokens: int) -> None:
     night, _, home = await a_night(tmp_path, max_tokens_per_night=tokens, evolve_memory=True)
@@ -207,6 +214,7 @@ async def test_a_night_never_takes_more_tokens_than_it_may(tmp_path: Path, token
     assert load_state(home / ".skillopt-sleep").history[0].tokens <= tokens
 
 
+@pytest.mark.sandbox
 async def test_a_limit_that_lets_nothing_be_learnt_keeps_the_sessions_for_the_next_night(
     tmp_path: Path,
 ) -> None:
@@ -220,6 +228,7 @@ async def test_a_limit_that_lets_nothing_be_learnt_keeps_the_sessions_for_the_ne
     assert "; could be practised: " in report
 
 
+@pytest.mark.sandbox
 async def test_sessions_come_up_again_if_no_reply_of_the_optimizer_could_be_used(
     tmp_path: Path,
 ) -> None:
@@ -262,6 +271,7 @@ async def test_a_night_without_time_starts_no_calls(tmp_path: Path) -> None:
     assert not night.accepted
 
 
+@pytest.mark.sandbox
 async def test_a_look_calls_nobody_and_writes_nothing(tmp_path: Path) -> None:
     project, home = places(tmp_path)
     async with Simulator(seed=1) as simulator:
@@ -376,6 +386,7 @@ def put_skill(place: Path, name: str, folder: str = ".claude/skills") -> Path:
     return path
 
 
+@pytest.mark.sandbox
 async def test_each_skill_learns_from_its_own_tasks_and_one_that_fails_harms_no_other(
     tmp_path: Path,
 ) -> None:
@@ -413,6 +424,7 @@ async def test_each_skill_learns_from_its_own_tasks_and_one_that_fails_harms_no_
     assert "--skill forms" in night.adopt_command
 
 
+@pytest.mark.sandbox
 async def test_a_skill_that_sessions_call_by_several_names_or_that_is_managed_learns_once(
     tmp_path: Path,
 ) -> None:
@@ -438,6 +450,7 @@ async def test_a_skill_that_sessions_call_by_several_names_or_that_is_managed_le
     ]
 
 
+@pytest.mark.sandbox
 async def test_a_skill_that_is_called_as_a_managed_document_is_left_alone(tmp_path: Path) -> None:
     project, home = places(tmp_path)
     names = ("skill", "memory")
@@ -473,6 +486,7 @@ print(night.night, night.accepted, night.spent.calls, flush=True)
 """
 
 
+@pytest.mark.sandbox
 async def test_a_night_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     project, home = places(tmp_path)
     script = _SCRIPT.format(tests=str(Path(__file__).parents[1]))
@@ -503,6 +517,7 @@ async def test_a_night_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> No
     assert len(list((project / ".skillopt-sleep/staging").iterdir())) == 1
 
 
+@pytest.mark.sandbox
 async def test_handoff_takes_one_round_of_questions_per_phase(tmp_path: Path) -> None:
     project, home = places(tmp_path)
     tasks = office(24, 3, project)
@@ -559,6 +574,7 @@ async def questions(settings: Settings, given: Bench) -> list[Path]:
     return [Path(waiting.value.folder) / name for name in sorted(waiting.value.questions)]
 
 
+@pytest.mark.sandbox
 async def test_an_answer_that_cannot_be_read_ends_no_night(tmp_path: Path) -> None:
     project, home = places(tmp_path)
     settings, given = (
@@ -581,6 +597,7 @@ async def test_an_answer_that_cannot_be_read_ends_no_night(tmp_path: Path) -> No
     assert [each.night for each in status(settings).questions] == [1]
 
 
+@pytest.mark.sandbox
 async def test_a_night_that_waits_for_answers_is_never_tidied_away(tmp_path: Path) -> None:
     project, home = places(tmp_path)
     settings, given = by_hand(project, home, keep_nights=1), bench(home, office(24, 3, project))
@@ -594,6 +611,7 @@ async def test_a_night_that_waits_for_answers_is_never_tidied_away(tmp_path: Pat
     assert (waiting.night, waiting.files) == (1, (asked[0],))
 
 
+@pytest.mark.sandbox
 async def test_only_the_questions_that_a_night_asks_now_are_open(tmp_path: Path) -> None:
     project, home = places(tmp_path)
     settings, given = by_hand(project, home), bench(home, office(24, 3, project))
@@ -607,6 +625,7 @@ async def test_only_the_questions_that_a_night_asks_now_are_open(tmp_path: Path)
     assert sorted(waiting.files) == sorted(now)
 
 
+@pytest.mark.sandbox
 @pytest.mark.parametrize("name", ["tasks.json", "settings.json", "asked.json"])
 async def test_a_damaged_file_of_a_night_that_waits_is_named(tmp_path: Path, name: str) -> None:
     project, home = places(tmp_path)
@@ -623,6 +642,7 @@ async def test_a_damaged_file_of_a_night_that_waits_is_named(tmp_path: Path, nam
         assert status(settings).questions == ()
 
 
+@pytest.mark.sandbox
 async def test_a_gate_that_allows_no_loss_refuses_what_makes_any_task_worse(
     tmp_path: Path,
 ) -> None:
@@ -634,6 +654,7 @@ async def test_a_gate_that_allows_no_loss_refuses_what_makes_any_task_worse(
         assert trial.accepted == ("0 worse" in trial.reason and "<=" in trial.reason)
 
 
+@pytest.mark.sandbox
 async def test_dreams_and_recalled_tasks_are_practised_and_not_archived(tmp_path: Path) -> None:
     project, home = places(tmp_path)
     models = Models()
@@ -660,6 +681,7 @@ async def test_dreams_and_recalled_tasks_are_practised_and_not_archived(tmp_path
     assert len(archive) == 36
 
 
+@pytest.mark.sandbox
 async def test_tokens_and_latency_count_if_the_gate_goes_by_the_reward(tmp_path: Path) -> None:
     night, _, _ = await a_night(
         tmp_path, gate_metric="reward", weight_tokens=0.5, weight_latency=0.5
@@ -777,6 +799,7 @@ class Telling(Models):
         return replace(reply, text=json.dumps(answer))
 
 
+@pytest.mark.sandbox
 async def test_a_secret_that_models_tell_is_in_nothing_that_a_night_writes_for_people(
     tmp_path: Path,
 ) -> None:

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -20,6 +22,7 @@ def benchmark() -> ModuleType:
     return module
 
 
+@pytest.mark.sandbox
 async def test_the_live_skill_gets_better_and_never_worse_and_no_night_overspends() -> None:
     def tokens(night: int) -> int:
         return 20_000 if night == 2 else 400_000
@@ -31,6 +34,7 @@ async def test_the_live_skill_gets_better_and_never_worse_and_no_night_overspend
     assert series.failed == []
 
 
+@pytest.mark.sandbox
 async def test_nights_in_which_the_skill_changes_nothing_accept_nothing() -> None:
     series = await benchmark().nights(2, seed=2, count=30, heeds=False)
     assert series.accepted == []

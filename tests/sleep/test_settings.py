@@ -61,6 +61,7 @@ def test_a_file_of_sessions_that_is_not_there_is_an_error(source: str, tmp_path:
         harvest(settings, None, datetime.now(timezone.utc))
 
 
+@pytest.mark.sandbox
 async def test_the_keys_of_a_night_come_from_its_project_and_not_from_the_current_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,6 +60,7 @@ def test_errors_are_told_in_our_words_and_questions_are_left_as_they_are() -> No
     assert asked.value.questions == {"q"}
 
 
+@pytest.mark.sandbox
 async def test_a_program_that_is_missing_is_told_with_the_option_of_sleep(tmp_path: Path) -> None:
     project, home = places(tmp_path)
     settings = simulated(
