@@ -73,11 +73,13 @@ class _Parts(NamedTuple):
     uses: bytes
 
 
+@dataclass(slots=True)
 class _ByObject(Generic[T]):
     """Values of living objects, by name: a new object at the same address has none."""
 
-    def __init__(self) -> None:
-        self._kept: dict[tuple[int, str], tuple[weakref.ref[object], T]] = {}
+    _kept: dict[tuple[int, str], tuple[weakref.ref[object], T]] = field(
+        default_factory=dict[tuple[int, str], tuple[weakref.ref[object], T]]
+    )
 
     def get(self, owner: object, name: str) -> T | None:
         alive, value = self._kept.get((id(owner), name), (None, None))
@@ -252,7 +254,7 @@ class _Look:
         if (declared := _declared(value)) and not isinstance(value, types.MethodType):
             return _digest("declared", (_bytes(declared), _bytes(type(value).__qualname__)))
         if isinstance(value, type):
-            return self._class(cast("type[object]", value))
+            return self._class(value)
         if isinstance(value, Enum):
             return _digest(value.name, (self.of(type(value)),))
         look = _LOOKS.get(type(value))
@@ -291,12 +293,13 @@ class _Look:
             return b""
         found: list[tuple[str, object]] = []
         with suppress(AttributeError):
-            found += cast("dict[str, object]", object.__getattribute__(value, "__dict__")).items()
+            attributes: dict[str, object] = object.__getattribute__(value, "__dict__")
+            found += attributes.items()
         for kind in own:
             for name, slot in list(vars(kind).items()):
                 if isinstance(slot, types.MemberDescriptorType):
                     with suppress(AttributeError):
-                        found.append((name, slot.__get__(value, type(value))))
+                        found.append((name, slot.__get__(value)))
         found.sort(key=lambda attribute: _bytes(attribute[0]))
         return _digest("attributes", [_digest(name, (self.of(it),)) for name, it in found])
 
@@ -314,13 +317,13 @@ class _Look:
             case _:
                 return self.of(state)
 
-    def _class(self, kind: type[object]) -> bytes:
+    def _class(self, kind: type[Any]) -> bytes:
         """A class; one of the user's by its bases, methods and values."""
         if package := _package_of(kind):
             return _named(kind, package)
         if issubclass(kind, Enum):
-            members = {
-                name: cast("object", member.value) for name, member in kind.__members__.items()
+            members: dict[str, object] = {
+                name: member.value for name, member in kind.__members__.items()
             }
             return _digest(kind.__qualname__, (self.of(members),))
         inside = [
@@ -338,7 +341,7 @@ class _Look:
 
     def builtin(self, function: types.BuiltinFunctionType) -> bytes:
         """A function that is not written in Python, or a method of such an object."""
-        owner = cast("object", function.__self__)
+        owner: object = function.__self__
         if owner is None or isinstance(owner, types.ModuleType):
             return _named(function, _package(function.__module__))
         return _digest(function.__name__, (self.of(owner),))
@@ -404,7 +407,7 @@ class _Look:
         """What is computed; neither where it is written nor on which line."""
         counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
         names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
-        caught = cast("bytes", getattr(code, "co_exceptiontable", b""))
+        caught: bytes = getattr(code, "co_exceptiontable", b"")
         return self.all("code", (code.co_code, caught, counts, names, code.co_consts))
 
 
@@ -457,7 +460,7 @@ def _names(code: types.CodeType) -> _Names:
         inner = waiting.pop()
         names.update(inner.co_names)
         waiting += [const for const in inner.co_consts if isinstance(const, types.CodeType)]
-        steps = list(dis.get_instructions(inner))
+        steps = [step for step in dis.get_instructions(inner) if step.opname != "EXTENDED_ARG"]
         for place, step in enumerate(steps):
             match step.opname:
                 case "LOAD_GLOBAL" | "LOAD_NAME":
@@ -467,8 +470,7 @@ def _names(code: types.CodeType) -> _Names:
                 case "STORE_DEREF" if step.argval in code.co_freevars:
                     kept.add(str(step.argval))
                 case "IMPORT_NAME":
-                    dots: object = steps[place - 2].argval if place >= 2 else 0
-                    imports.add((str(step.argval), dots if isinstance(dots, int) else 0))
+                    imports.add((str(step.argval), int(steps[place - 2].argval)))
                 case _:
                     pass
     return _Names(frozenset(loads), frozenset(kept), frozenset(names), frozenset(imports))
@@ -501,12 +503,13 @@ def _package_of(value: types.FunctionType | types.ModuleType | type[object]) -> 
     package = _package(value.__module__)
     if not package or (isinstance(value, type) and not value.__flags__ & _MADE_AT_RUN_TIME):
         return package
-    found: object = sys.modules.get(value.__module__ or "builtins")
+    found: object = sys.modules.get(value.__module__)
     for name in value.__qualname__.split("."):
-        found = cast("Mapping[str, object]", getattr(found, "__dict__", {})).get(name)
-    inside = [found]  # of a class also what it keeps inside of a descriptor
-    inside += [getattr(found, name, None) for name in ("__func__", "fget", "fset", "fdel")]
-    return package if any(held is value for held in inside) else ""
+        inside: Mapping[str, object] = getattr(found, "__dict__", {})
+        found = inside.get(name)
+    held = [found]  # of a class also what it keeps inside of a descriptor
+    held += [getattr(found, name, None) for name in ("__func__", "fget", "fset", "fdel")]
+    return package if any(each is value for each in held) else ""
 
 
 @functools.lru_cache(maxsize=4096)
