@@ -335,8 +335,14 @@ def test_many_values_may_be_carried() -> None:
     assert not identify(carrying(list(range(150_000)))).doubt
 
 
-def test_what_carries_too_much_has_an_identity_of_its_own_and_keeps_it() -> None:
-    one, other = carrying(list(range(300_000))), carrying(list(range(300_000)))
+def test_what_carries_too_deep_a_value_has_an_identity_of_its_own_and_keeps_it() -> None:
+    def made() -> Model:
+        found: list[object] = []
+        for _ in range(2 * sys.getrecursionlimit()):
+            found = [found]
+        return carrying(found)
+
+    one, other = made(), made()
     with pytest.warns(NotReusedWarning):
         first = identify(one)
     with pytest.warns(NotReusedWarning):
