@@ -138,3 +138,16 @@ def test_older_candidates_count_half_as_much_in_the_volatility() -> None:
 def test_a_change_from_outside_gives_training_a_new_start_and_puts_what_passed_in_doubt() -> None:
     memory = Memory(fruitless=3, solved=frozenset({"a", "b"}))
     assert memory.afresh() == Memory(solved=frozenset({"a", "b"}), doubted=frozenset({"a", "b"}))
+
+
+def test_a_rejected_reminder_is_disproved_for_itself_and_for_no_edit() -> None:
+    noted = replace(entry(1), rejected_notes=("Give units!",))
+    assert Memory((noted,)).disproved == {("note", "give units")}
+    assert disproved(noted) == set()
+    assert disproved(replace(noted, rejected=(A,))) == set()
+
+
+def test_an_edit_was_rejected_alone_if_it_was_so_once() -> None:
+    for steps in ((entry(1, A), entry(2, A, B)), (entry(1, A, B), entry(2, A))):
+        told = {each.edit: (each.times, each.alone) for each in Memory(steps).rejections}
+        assert told == {A: (2, True), B: (1, False)}
