@@ -54,6 +54,7 @@ def test_what_may_not_happen_takes_nothing_at_least_and_as_much_as_before_at_mos
     assert three(Range(2, 6).perhaps(0.25)) == (0, 1, 6)
     cost = PartCost("reflect", Range(2, 6), "analyst", shown=5)
     assert cost.perhaps(0.25) == PartCost("reflect", Range(0, 6), "analyst", shown=5)
+    assert three(cost.perhaps().calls) == (0, 2, 6)
     assert cost.times(3) == PartCost("reflect", Range(6, 18), "analyst", shown=5)
     assert three(cost.perhaps(0.25).times(3).calls) == (0, 3, 18)
 

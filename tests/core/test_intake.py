@@ -33,9 +33,10 @@ def nested(depth: int) -> str:
 
 def test_json_nested_deeper_than_is_worked_with_is_refused() -> None:
     assert read_json(nested(NESTING)) == json.loads(nested(NESTING))
-    for depth in (NESTING + 2, 100_000):
+    mixed = '[{"a":' * NESTING + "1" + "}]" * NESTING
+    for deep in (nested(NESTING + 2), nested(100_000), mixed):
         with pytest.raises(ValueError, match="nested too deeply"):
-            read_json(nested(depth))
+            read_json(deep)
 
 
 @pytest.mark.parametrize(
@@ -135,6 +136,7 @@ def test_a_limit_is_told_in_the_largest_unit_that_it_fills(count: int, told: str
 def test_what_stands_in_closed_tags_is_found_in_order() -> None:
     text = "<a>1</a> </a> <a>lost <A>2</a> <b>3</b> <a>4"
     assert tagged(text, "a") == ["1", "2"]
+    assert tagged("</a>0<a>1</a>", "a") == ["1"]
 
 
 def test_only_lines_that_are_json_objects_are_read() -> None:

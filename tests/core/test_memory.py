@@ -6,8 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillopt.core.edits import Append, Delete, Edit, InsertAfter, Replace
-from skillopt.core.memory import Memory, MemoryEntry, meaning, similar, words
+from skillopt.core.edits import (
+    Append,
+    Change,
+    Delete,
+    Edit,
+    InsertAfter,
+    Replace,
+    Rewrite,
+    Suggestion,
+)
+from skillopt.core.memory import Memory, MemoryEntry, meaning, similar, text_of, words
 from skillopt.core.proposal import Pattern
 from skillopt.core.rollout import Evaluation, Score
 
@@ -151,3 +160,48 @@ def test_an_edit_was_rejected_alone_if_it_was_so_once() -> None:
     for steps in ((entry(1, A), entry(2, A, B)), (entry(1, A, B), entry(2, A))):
         told = {each.edit: (each.times, each.alone) for each in Memory(steps).rejections}
         assert told == {A: (2, True), B: (1, False)}
+
+
+def test_the_meaning_of_a_change_is_its_kind_and_its_words() -> None:
+    changes: list[Change] = [
+        Append("- Give the units."),
+        InsertAfter("Rules:", "Give units"),
+        Replace("- No units", "Give units"),
+        Delete("- Give units."),
+        Suggestion("clarify", "title", "Give units"),
+        Rewrite("title", ("summary",), "Give units"),
+    ]
+    give = ("give", "units")
+    assert [meaning(change) for change in changes] == [
+        ("add", give),
+        ("add", give),
+        ("replace", ("no", "units"), give),
+        ("delete", give),
+        ("suggest", give),
+        ("rewrite", give),
+    ]
+    assert [text_of(change) for change in changes] == [
+        "- Give the units.",
+        "Give units",
+        "- No units Give units",
+        "- Give units.",
+        "Give units",
+        "title summary",
+    ]
+
+
+def test_single_letters_and_words_in_capitals_are_kept_but_for_those_that_begin_a_sentence() -> (
+    None
+):
+    said = words("A clerk and I write ISO dates: Y, n, P1, x.")
+    assert said == ("clerk", "and", "i", "write", "ISO", "dates", "Y", "n", "P1", "x")
+
+
+def test_a_text_without_words_is_like_another_one_only() -> None:
+    assert [similar(one, other) for one, other in (("", "-"), ("", "a b"), ("units", "!"))] == [
+        True, False, False
+    ]  # fmt: skip
+    assert similar("give units now please", "give unit now")
+    assert not similar("give units now", "take units later")
+    assert similar("one two three", "one two three four")
+    assert not similar("one two", "one two three")

@@ -171,3 +171,26 @@ def test_rules_do_not_overlap_and_stand_where_they_say(skill: Skill) -> None:
         assert each.line > end
         end = each.last
         assert each.text.split("\n")[0].strip() in lines[each.line - 1]
+
+
+def test_what_stands_on_a_line_with_a_mark_is_no_rule_and_stays() -> None:
+    marked = "- before <!-- SLOW_UPDATE_START -->g<!-- SLOW_UPDATE_END --> after\n- own\n- last"
+    for skill in (Skill.parse(f"- one\n{marked}"), Skill.parse(f"---\na: b\n---\n- one\n{marked}")):
+        assert texts(skill) == ["- one", "- own", "- last"]
+        left = without(skill, rules_in(skill)).render()
+        assert left.removeprefix("---\na: b\n---\n") == (
+            "- before <!-- SLOW_UPDATE_START -->g<!-- SLOW_UPDATE_END --> after\n"
+        )
+    ends = Skill.parse("- one\n- before <!-- SLOW_UPDATE_START -->g<!-- SLOW_UPDATE_END -->")
+    assert texts(ends) == ["- one"]
+
+
+def test_a_heading_that_had_nothing_below_it_stays() -> None:
+    skill = Skill.parse("## Empty\n## Tone\n- Be brief.\n")
+    assert without(skill, rules_in(skill)).render() == "## Empty\n"
+
+
+def test_only_blank_lines_between_two_that_are_left_out_are_drawn_together() -> None:
+    skill = Skill.parse("- a\n\n- b\n\n\nprose\n\n- c\n\n\n- d\n")
+    (gone,) = [each for each in rules_in(skill) if each.text == "- b"]
+    assert without(skill, [gone]).render() == "- a\n\nprose\n\n- c\n\n\n- d\n"

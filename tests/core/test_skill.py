@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillopt.core.skill import Region, Skill, scrub
+from skillopt.core.skill import Region, Skill, scrub, without_file_marks
 from skillopt.errors import SkillError
 
 
@@ -126,3 +126,44 @@ def test_a_body_that_looks_like_front_matter_is_none() -> None:
     assert (made.front, made.body) == ("", "\n---\nname: x\n---\nnew\n")
     kept = Skill.parse("---\nname: x\n---").with_body("new")
     assert kept.render() == "---\nname: x\n---\nnew\n"
+
+
+GUIDED = "<!-- SLOW_UPDATE_START -->\ng\n<!-- SLOW_UPDATE_END -->"
+
+
+@pytest.mark.parametrize(
+    ("document", "written"),
+    [
+        ("old", "new\nlines"),
+        ("\n old \n\n", "\n new\nlines \n\n"),
+        ("", "new\nlines\n"),
+        ("old\r\n", "new\r\nlines\r\n"),
+        ("---\na: b\n---", "---\na: b\n---\nnew\nlines\n"),
+        (GUIDED, f"new\nlines\n\n{GUIDED}"),
+        (f"old {GUIDED}", f"new\nlines\n\n{GUIDED}"),
+        (f"old\n{GUIDED}\nmore", f"new\nlines\n{GUIDED}\n"),
+        (f"{GUIDED} old", f"{GUIDED} new\nlines"),
+        (
+            f"old\n{GUIDED} more <!-- APPENDIX_START -->n<!-- APPENDIX_END --> tail",
+            f"new\nlines\n{GUIDED}\n\n<!-- APPENDIX_START -->n<!-- APPENDIX_END -->\n",
+        ),
+    ],
+)
+def test_another_body_stands_where_the_words_of_the_old_one_began(
+    document: str, written: str
+) -> None:
+    for body in ("new\nlines", "\nnew\r\nlines\n"):
+        assert Skill.parse(document).with_body(body).render() == written
+
+
+@pytest.mark.parametrize(
+    ("document", "gap"), [("", ""), ("a", "\n\n"), ("a\n", "\n"), ("a\n\n", ""), ("a\r\n", "\n")]
+)
+def test_a_new_region_stands_one_line_apart_at_the_end(document: str, gap: str) -> None:
+    made = Skill.parse(document).with_guidance("g").render()
+    assert made == f"{document}{gap}{GUIDED}\n"
+
+
+def test_file_marks_are_taken_out_without_a_trace() -> None:
+    text = "a<!-- FILE references/a.md -->b<!-- END OF FILE references/a.md -->c"
+    assert without_file_marks(text) == "abc"

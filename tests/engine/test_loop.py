@@ -580,13 +580,13 @@ async def test_a_record_of_other_settings_is_not_continued() -> None:
 
 
 def test_settings_that_differ_are_told_with_the_parts_that_are_not_alike() -> None:
-    there = {"model": "a/b=1/c", "old": "x", "same": "1", "short": "a/b"}
-    now = {"model": "a/b=2/c", "same": "1", "new": "", "short": "a/b/c"}
+    there = {"model": "a/b=1/c/d=1", "old": "x", "same": "1", "short": "a/b"}
+    now = {"model": "a/b=2/c/d=2", "same": "1", "new": "", "short": "a/b/c"}
     with pytest.raises(StoreError) as refused:
         check_same_run(now, there, {"new": "d", "old": "y"})
     assert str(refused.value) == (
         "this directory holds a run with other settings:\n"
-        "  model: b=1 there, b=2 now\n"
+        "  model: b=1/d=1 there, b=2/d=2 now\n"
         "  new: d there,  now\n"
         "  old: x there, absent now\n"
         "  short: a/b there, a/b/c now\n"
