@@ -18,12 +18,14 @@ from skillopt.core.intake import (
     Json,
     change_texts,
     clean_reply,
+    is_blank,
     is_sound,
     json_lines,
     read_file,
     read_json,
     size,
     tagged,
+    too_deep,
 )
 
 
@@ -156,3 +158,42 @@ def test_texts_are_changed_everywhere_but_in_the_fields_that_are_kept() -> None:
         "TEXT": ["b", {"ID": {"TEXT": "c"}}],
         "N": 1,
     }
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
+def test_json_is_read_in_whatever_encoding_it_may_have(encoding: str) -> None:
+    assert read_json('{"é": ["\U0001f600"]}'.encode(encoding)) == {"é": ["\U0001f600"]}
+
+
+def test_what_is_no_json_object_is_passed_over_wherever_it_stands() -> None:
+    assert list(json_lines('{"a": \n{"b": 1}\n{]\n{"c": 2}')) == [{"b": 1}, {"c": 2}]
+
+
+def test_brackets_are_counted_as_deep_from_one_more_than_is_worked_with() -> None:
+    innermost: Json = []
+    for _ in range(NESTING):
+        innermost = [innermost]
+    assert not too_deep(innermost)
+    assert too_deep([innermost])
+    assert too_deep({"a": innermost})
+    assert not too_deep("text")
+
+
+def test_a_server_that_counts_nothing_is_believed() -> None:
+    usage = Usage(calls=1, estimated=1)
+    assert clean_reply(Reply(text="x", usage=usage)).usage == usage
+
+
+@pytest.mark.parametrize(
+    ("text", "blank"),
+    [
+        ("", True),
+        (" \n\t\u200b\u00a0\u2028\ufeff", True),
+        ("\u3164\u2800\ufe0f\u115f", True),
+        ("a", False),
+        (" \u200b.", False),
+        ("\ufe0fa", False),
+    ],
+)
+def test_a_text_is_blank_if_it_shows_nothing(text: str, *, blank: bool) -> None:
+    assert is_blank(text) is blank

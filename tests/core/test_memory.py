@@ -16,7 +16,15 @@ from skillopt.core.edits import (
     Rewrite,
     Suggestion,
 )
-from skillopt.core.memory import Memory, MemoryEntry, meaning, similar, text_of, words
+from skillopt.core.memory import (
+    Memory,
+    MemoryEntry,
+    meaning,
+    regression_share,
+    similar,
+    text_of,
+    words,
+)
 from skillopt.core.proposal import Pattern
 from skillopt.core.rollout import Evaluation, Score
 
@@ -205,3 +213,23 @@ def test_a_text_without_words_is_like_another_one_only() -> None:
     assert not similar("give units now", "take units later")
     assert similar("one two three", "one two three four")
     assert not similar("one two", "one two three")
+
+
+def test_only_tasks_that_both_skills_were_scored_on_count_as_changed() -> None:
+    before = Evaluation("x", "val", {"a": Score(1, 1), "b": Score(0, 0), "c": Score(1, 1)})
+    after = Evaluation("y", "val", {"a": Score(0, 0), "b": Score(1, 1), "d": Score(0, 0)})
+    assert regression_share(before, after) == 0.5
+    assert regression_share(after, before) == 0.5
+    assert regression_share(before, Evaluation("y", "val", {})) == 0
+
+
+def test_an_epoch_starts_with_new_lessons_or_the_old_ones_and_forgets_or_not() -> None:
+    memory = Memory((entry(1, A),), "old", 0.5, fruitless=2)
+    assert memory.start_epoch(None, forgets=False) == memory
+    assert memory.start_epoch("", forgets=True) == Memory((), "", 0.5, fruitless=2)
+    assert memory.start_epoch("new", forgets=False) == replace(memory, lessons="new")
+
+
+def test_a_plural_of_four_letters_or_more_counts_as_its_singular() -> None:
+    assert similar("give units", "give unit")
+    assert not similar("gas", "ga")

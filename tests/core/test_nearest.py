@@ -22,6 +22,9 @@ def test_capitals_dashes_and_underscores_make_no_difference() -> None:
         ("a", ["train", "val"], None),
         ("", ["train"], None),
         ("x", [], None),
+        ("abc", ["an_abcdefghij"], "an_abcdefghij"),
+        ("ab", ["an_abcdefghij"], None),
+        ("abcde", ["abxyz", "abcxy"], "abcxy"),
     ],
 )
 def test_the_nearest_name_is_alike_or_has_the_word_as_a_part(

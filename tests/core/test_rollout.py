@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +14,11 @@ from skillopt.core.rollout import (
     RolloutSpec,
     Score,
     Trajectory,
+    failure_of,
 )
 from skillopt.core.skill import Skill
 from skillopt.core.task import Task
+from skillopt.errors import ModelError
 
 DOWN = Failure("ModelError", "down")
 
@@ -182,3 +185,38 @@ def test_what_became_of_a_task_is_told_by_whether_it_passed_before_and_after(
     before: Failure | float, after: Failure | float, change: str | None
 ) -> None:
     assert Pair(attempt("a", 0, before), attempt("a", 0, after)).change == change
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.1, math.nan, math.inf])
+def test_a_score_outside_of_0_to_1_is_refused_by_name(value: float) -> None:
+    with pytest.raises(ValueError, match=f"^a hard score lies between 0 and 1, not {value}$"):
+        Score(value, 0)
+    with pytest.raises(ValueError, match=f"^a soft score lies between 0 and 1, not {value}$"):
+        Score(0, value)
+
+
+def test_an_evaluation_of_one_round_has_its_failures_and_no_rounds() -> None:
+    marks = {"a": Score(1, 1)}
+    once = Evaluation.over("s", "val", [marks], {"a": DOWN, "b": DOWN})
+    assert once == Evaluation("s", "val", marks, {"b": DOWN})
+    assert Evaluation.over("s", "val", [], {"b": DOWN}) == Evaluation("s", "val", {}, {"b": DOWN})
+    assert [once.scored(task, number) for task, number in (("a", 0), ("b", 0), ("a", 1))] == [
+        True, False, False
+    ]  # fmt: skip
+
+
+def test_further_attempts_are_a_round_of_their_own_or_part_of_one() -> None:
+    one = Evaluation("s", "val", {"a": Score(1, 1)}, {"b": DOWN})
+    more = Evaluation("s", "val", {"b": Score(0, 0)}, {"c": DOWN}, own_failures={"b": DOWN})
+    both = {"a": Score(1, 1), "b": Score(0, 0)}
+    joined = Evaluation("s", "val", both, {"c": DOWN}, own_failures={"b": DOWN})
+    assert one.plus(0, more) == one.joined(more) == joined
+    apart = one.plus(1, more)
+    assert apart.rounds == ({"a": Score(1, 1)}, {"b": Score(0, 0)})
+    assert (apart.scores, apart.failures, apart.own_failures) == (both, {"c": DOWN}, {"b": DOWN})
+    assert list(joined.ordered(["b", "a"]).scores) == ["b", "a"]
+    assert one.granting(["b"]) == Evaluation("s", "val", {"a": Score(1, 1), "b": Score(1, 1)})
+
+
+def test_a_failure_tells_the_kind_of_error_and_its_message() -> None:
+    assert failure_of(ModelError("down")) == DOWN

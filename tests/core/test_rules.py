@@ -194,3 +194,15 @@ def test_only_blank_lines_between_two_that_are_left_out_are_drawn_together() -> 
     skill = Skill.parse("- a\n\n- b\n\n\nprose\n\n- c\n\n\n- d\n")
     (gone,) = [each for each in rules_in(skill) if each.text == "- b"]
     assert without(skill, [gone]).render() == "- a\n\nprose\n\n- c\n\n\n- d\n"
+
+
+def test_tabs_indent_by_four_and_text_below_a_bullet_needs_no_blank_line() -> None:
+    assert texts(Skill.parse("- a\n\tb\n\n\tc\n- d\n")) == ["- a\n\tb\n\n\tc", "- d"]
+    assert texts(Skill.parse("1.  a\n\n    b\n\n   c\n2. d\n")) == ["1.  a\n\n    b", "2. d"]
+    assert texts(Skill.parse("lead\n- a\nstill a\n\nprose\n")) == ["- a\nstill a"]
+
+
+def test_in_a_code_block_nothing_is_a_bullet_or_a_heading() -> None:
+    fenced = "- a\n~~~\n- no\n# no\n```\n\n- no\n~~~~\n- b\n"
+    assert texts(Skill.parse(fenced)) == ["- a\n~~~\n- no\n# no\n```\n\n- no\n~~~~", "- b"]
+    assert texts(Skill.parse("```\n- no\n")) == ["```\n- no"]
