@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from support import Seen, Sums, World
 
 from skillopt.core.chat import Request
 from skillopt.core.events import Measured, PhaseClosed, PhaseOpened, Ticked
-from skillopt.core.rollout import Evaluation, Failure, Score
+from skillopt.core.rollout import Evaluation, Failure, Rollout, RolloutSpec, Score
 from skillopt.core.skill import Skill
 from skillopt.core.task import Task
 from skillopt.engine.rollouts import FailureCounter, RolloutRunner
@@ -277,3 +277,34 @@ async def test_what_waits_for_an_answer_is_told_when_all_others_are_done() -> No
     counter.finish()
     assert isinstance(counter.trouble, Pending)
     assert counter.trouble.questions == {"q1", "q2"}
+
+
+class Elsewhere:
+    """An executor whose workers are gone."""
+
+    async def run(self, spec: RolloutSpec) -> Rollout:
+        raise ModelError(f"no worker for {spec.task.id}")
+
+
+async def test_an_attempt_that_an_executor_cannot_make_is_a_failure() -> None:
+    subject = replace(runner(Answers())[0], executor=Elsewhere())
+    (found,) = await subject.try_out(NEW, TASKS[:1])
+    assert found == Rollout(
+        task=A,
+        kind="sum",
+        skill=NEW.digest,
+        outcome=Failure("ModelError", f"no worker for {A}"),
+    )
+
+
+async def test_several_skills_that_fail_on_what_all_fail_on_cannot_be_compared() -> None:
+    answers = Answers(new={A: "x", B: "x"}, old={A: "1x", B: "1x"})
+    trials: Sequence[tuple[Skill, Sequence[Task]]] = [(OLD, TASKS[:2]), (NEW, TASKS[:2])]
+    subject, _ = runner(answers, max_failed=0.25)
+    with pytest.raises(Unmeasurable) as error:
+        await subject.measure_each(trials, "val", "trial", against="first")
+    assert str(error.value) == refused("at least 2 of 4", "25%")
+    found = await runner(Answers(new={A: "x"}), max_failed=0.25)[0].measure_each(
+        trials, "val", "trial"
+    )
+    assert [list(each.failures) for each in found] == [[], [A]]
