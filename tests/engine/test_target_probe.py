@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from support import World, pupil
 
-from skillopt.core.chat import Message, Request
+from skillopt.core.chat import Image, Message, Request, ToolCall
 from skillopt.core.rollout import Rollout, Score, Trajectory
 from skillopt.core.skill import Skill
 from skillopt.core.task import Task
@@ -12,6 +14,7 @@ from skillopt.errors import ModelError, Unusable
 from skillopt.model.scripted import Scripted
 
 SKILL = Skill.parse("Answer briefly.\n")
+CALL = ToolCall("1", "look", "{}")
 GOLD = ("Port-au-Prince", "naïve café", "42")
 
 
@@ -70,6 +73,63 @@ def test_what_the_target_has_seen_or_said_and_the_kind_of_task_are_no_secret() -
     )
 
 
+def test_every_text_and_number_in_private_data_counts_and_nothing_else() -> None:
+    data: dict[str, object] = {
+        "true": True,
+        "none": None,
+        "object": object(),
+        "number": 1234,
+        "share": 0.125,
+        "pair": ("left one", "right one"),
+        "set": {"inner one"},
+        "lines": "first line\nsecond line|third line",
+    }
+    subject = target_probe(values=data)
+    texts = {
+        "True or None": "",
+        "an object": "",
+        "1234": "1234",
+        "0.125": "0.125",
+        "the left one": "left one",
+        "the right one": "right one",
+        "an inner one": "inner one",
+        "second line": "second line",
+        "the third line": "third line",
+        "first line, second line": "first line",
+        "first": "",
+    }
+    found = {text: subject.leaked_reference(attempt(), text) for text in texts}
+    assert found == texts
+
+
+def test_a_reference_in_a_script_without_blanks_is_found_within_other_words() -> None:
+    subject = target_probe("東京都", "abc")
+    assert subject.leaked_reference(attempt(), "それは東京都です") == "東京都"
+    assert subject.leaked_reference(attempt(), "xabcx") == ""
+    assert subject.leaked_reference(attempt(), "x abc") == "abc"
+
+
+def test_private_data_of_two_characters_counts_only_once_it_was_spoken_of() -> None:
+    subject = target_probe("ab", "abc")
+    assert subject.leaked_reference(attempt(), "ab") == ""
+    assert subject.leaked_reference(attempt("it is ab"), "ab") == "ab"
+    assert subject.leaked_reference(attempt('"ab"'), "ab") == "ab"
+
+
+async def test_other_attempts_are_made_with_the_skill_and_the_replicate_that_are_given() -> None:
+    seen: list[tuple[str, int]] = []
+
+    def target(request: Request) -> str:
+        seen.append((request.messages[1].text, request.replicate))
+        return "0"
+
+    subject = target_probe(model=Scripted(target))
+    one, other = await subject.try_out(SKILL, ["train-1", "train-2"])
+    (third,) = await subject.try_out(SKILL, ["train-0"], 3)
+    assert [each.task for each in (one, other, third)] == ["train-1", "train-2", "train-0"]
+    assert sorted(seen) == [("0 + 1", 3), ("1 + 2", 0), ("2 + 3", 0)]
+
+
 def test_nested_private_data_counts_too() -> None:
     deep = target_probe(meta={"notes": [{"hint": "Look at Haiti; then think"}]})
     assert deep.leaked_reference(attempt(), "Is it like 'then think'?") == "then think"
@@ -85,14 +145,36 @@ async def test_the_target_sees_its_skill_and_its_own_attempt_and_is_asked_once()
     subject = target_probe(*GOLD, model=Scripted(target))
     said = await subject.explain(attempt("expected 'Port-au-Prince'"), SKILL, "Why?")
     assert said == "I was in a hurry."
-    (request,) = seen
-    assert request.stage == "probe"
-    assert [each.role for each in request.messages] == [
-        "system", "user", "user", "assistant", "user"
-    ]  # fmt: skip
-    assert SKILL.render() in request.messages[0].text
-    assert request.messages[-1].text == "Why?"
-    assert "Port-au-Prince" not in "".join(each.text for each in request.messages)
+    talk = (
+        Message("system", f"Be good.\n\n## Skill\n\n{SKILL.render()}"),
+        Message("user", "What is it? Maria asks."),
+        Message("user", "a map"),
+        Message("assistant", "Paris"),
+        Message("user", "Why?"),
+    )
+    assert seen == [Request(stage="probe", messages=talk)]
+    assert "Port-au-Prince" not in "".join(each.text for each in talk)
+
+
+async def test_pictures_are_shown_again_and_what_says_nothing_is_not() -> None:
+    seen: list[Request] = []
+
+    def target(request: Request) -> str:
+        seen.append(request)
+        return "ok"
+
+    picture = (Image("image/png", "AA=="),)
+    talk = (Message("user", "look", picture), Message("assistant", "", calls=(CALL,)))
+    subject = target_probe(model=Scripted(target))
+    tried = replace(attempt(), trajectory=Trajectory(talk, ""))
+    await subject.explain(tried, SKILL, "Why?")
+    await subject.explain(replace(attempt(), trajectory=None), SKILL, "Why?")
+    asked = Message("user", "Why?")
+    document = Message("system", SKILL.render())
+    assert [request.messages for request in seen] == [
+        (document, Message("user", "look", picture), asked),
+        (document, asked),
+    ]
 
 
 async def test_a_skill_that_the_record_of_an_attempt_does_not_show_is_put_before_it() -> None:
@@ -132,7 +214,8 @@ async def test_a_target_that_does_not_answer_makes_a_probe_unusable_and_no_wrong
         raise ModelError(f"no answer to {request.stage}")
 
     subject = target_probe(model=Scripted(down))
-    with pytest.raises(Unusable, match="no answer to probe"):
+    with pytest.raises(Unusable) as refused:
         await subject.explain(attempt(), SKILL, "Why?")
-    with pytest.raises(Unusable, match="no score"):
+    assert str(refused.value) == "the target gave no explanation: no answer to probe"
+    with pytest.raises(Unusable, match=r"^the re-run has no score: .*no answer to"):
         await subject.retry(attempt(task="train-1"), SKILL, "Think.")
