@@ -13,10 +13,14 @@ from skillopt.core.abilities import (
     call_tool,
     check_served,
     details_of,
+    images_of,
     limits_of,
     needs_of,
     refuse_unserved,
+    responder_of,
     takes_empty,
+    tools_of,
+    workspace_of,
 )
 from skillopt.core.chat import Image, Tool, ToolCall
 from skillopt.core.episode import EpisodeLimits, EpisodeNeed, NextTurn, ToolResult, Workspace
@@ -80,6 +84,13 @@ def test_an_episode_needs_what_it_has_beyond_text(
 def test_what_an_episode_does_not_say_is_the_usual() -> None:
     assert (takes_empty(PLAIN), takes_empty(EVERYTHING)) == (False, True)
     assert (limits_of(PLAIN), limits_of(EVERYTHING)) == (EpisodeLimits(), EpisodeLimits(turns=3))
+    assert (images_of(PLAIN), tools_of(PLAIN)) == ((), ())
+    assert (responder_of(PLAIN), workspace_of(PLAIN)) == (None, None)
+    assert (images_of(EVERYTHING), tools_of(EVERYTHING)) == (Pictured.images, Tooled.tools)
+    assert (responder_of(EVERYTHING), workspace_of(EVERYTHING)) == (
+        EVERYTHING.respond,
+        Working.workspace,
+    )
     assert (details_of(PLAIN, DONE), details_of(EVERYTHING, DONE)) == ({}, {"said": "2"})
 
 
@@ -108,6 +119,12 @@ def test_a_harness_that_does_not_serve_what_tasks_need_is_refused_with_what_it_s
     assert str(refused.value) == (
         "env.harness: tasks of environment 'games' need turns and workspace, but the harness "
         "'Looking' serves text and images, tools; choose another harness"
+    )
+    with pytest.raises(ConfigError) as refused:
+        check_served("games", ["turns"], harness(object()))
+    assert str(refused.value) == (
+        "env.harness: tasks of environment 'games' need turns, but the harness 'object' serves "
+        "text only; choose another harness"
     )
     with pytest.raises(ConfigError) as refused:
         refuse_unserved("games", ["turns"], "chat", (), lambda: ["loop", "agent"])

@@ -14,16 +14,17 @@ from skillopt.gates.compared import Metric, Strict
 SKILL = Skill.parse("Add.")
 EVALUATION = Evaluation(SKILL.digest, "val", {"a": Score(1, 0.5), "b": Score(0, 0.5)})
 MEASURED = Measured(SKILL, EVALUATION, 0.5, "x", 0)
+OTHER = replace(MEASURED, origin="y")
 
 
 class OnlyJudges:
     def judge(self, candidate: Measured, incumbent: Measured, *, level: float) -> GateVerdict:
-        return GateVerdict("better", f"level {level}")
+        return GateVerdict("better", f"{candidate.origin} {incumbent.origin} {level}")
 
 
 class Ranks(OnlyJudges):
     def value(self, skill: Skill, evaluation: Evaluation) -> float:
-        return 7.0
+        return len(skill.body) + evaluation.hard
 
 
 @dataclass
@@ -32,7 +33,7 @@ class Tests(OnlyJudges):
     alpha: float = 0.01
 
     def fewest_wins(self, level: float) -> int | None:
-        return 3
+        return round(100 * level)
 
 
 class Curtailing(OnlyJudges):
@@ -55,7 +56,7 @@ def by_soft(skill: Skill, evaluation: Evaluation) -> float:
 
 def test_a_gate_that_only_judges_gets_the_plain_defaults() -> None:
     gate = complete_gate(OnlyJudges(), by_soft)
-    assert gate.judge(MEASURED, MEASURED, level=0.25) == GateVerdict("better", "level 0.25")
+    assert gate.judge(MEASURED, OTHER, level=0.25) == GateVerdict("better", "x y 0.25")
     assert gate.value(SKILL, EVALUATION) == 0.5
     assert list(gate.order(["b", "a"], "digest", EVALUATION)) == ["b", "a"]
     assert gate.foresee(MEASURED, MEASURED, ["a"], level=0.0) is None
@@ -63,13 +64,13 @@ def test_a_gate_that_only_judges_gets_the_plain_defaults() -> None:
 
 
 def test_an_ability_that_a_gate_has_is_used() -> None:
-    assert complete_gate(Ranks(), by_soft).value(SKILL, EVALUATION) == 7.0
+    assert complete_gate(Ranks(), by_soft).value(SKILL, EVALUATION) == 4.5
     tested = complete_gate(Tests(), by_soft)
-    assert (tested.alpha, tested.fewest_wins(0.05)) == (0.01, 3)
+    assert (tested.alpha, tested.fewest_wins(0.05)) == (0.01, 5)
     assert complete_gate(Forced(), by_soft).forced
     curtailing = complete_gate(Curtailing(), by_soft)
     assert curtailing.order(["b", "c", "a"], "digest", EVALUATION) == ["b of digest", "a of digest"]
-    foreseen = curtailing.foresee(MEASURED, replace(MEASURED, origin="y"), ["a"], level=0.25)
+    foreseen = curtailing.foresee(MEASURED, OTHER, ["a"], level=0.25)
     assert foreseen == GateVerdict("not_better", "x y ['a'] 0.25")
 
 
