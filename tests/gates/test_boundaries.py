@@ -7,7 +7,7 @@ import pytest
 from skillopt.core.events import Measured
 from skillopt.core.rollout import Evaluation, Failure, Score
 from skillopt.core.skill import Skill
-from skillopt.gates.compared import Density, Metric, NoRegression, Strict
+from skillopt.gates.compared import Density, Metric, NoRegression, NotWorse, Strict
 
 LOST = Failure("ModelError", "down")
 
@@ -70,3 +70,14 @@ def test_either_kind_of_broken_task_ends_an_evaluation_early(
     verdict = gate.foresee(measured("new", {"a": 0.0}), incumbent, ["b", "c"])
     assert verdict is not None
     assert verdict.reason.startswith("broke a, after 1 of 3 tasks")
+
+
+def test_a_gate_without_a_test_needs_one_win_or_none_where_a_tie_is_enough() -> None:
+    metric = Metric()
+    gates = [
+        Strict(metric),
+        NotWorse(metric),
+        NoRegression(metric),
+        NoRegression(metric, ties=True),
+    ]
+    assert [gate.fewest_wins(0.05) for gate in gates] == [1, 0, 1, 0]
