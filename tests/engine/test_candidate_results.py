@@ -229,3 +229,18 @@ def test_what_no_candidate_could_reach_is_told_with_the_best_that_can_happen() -
     again = out_of_reach(gate, more, NAMES, nearly, 0.05)
     assert again is None or again.finding != "better"
     assert out_of_reach(STRICT, Replication(), NAMES, full, 0.0) is None
+
+
+@pytest.mark.parametrize(("level", "action"), [(0.05, "accept"), (0.2, "accept_new_best")])
+async def test_the_best_skill_is_beaten_at_the_level_of_the_decision(
+    level: float, action: str
+) -> None:
+    gate = Paired(Metric(), alpha=0.2)
+    current, best = measured(OLD, "00000000", gate), measured(BEST, "00000011", gate)
+    candidate = measured(NEW, "11111100", gate)
+    subject = evaluation(gate=gate, level=level)
+    decision = await subject.conclude(concluded(candidate, current), current, best)
+    assert decision == replace(
+        Decision(candidate, "accept", "why", new_best=action == "accept_new_best", saved=3),
+        action=action,
+    )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from skillopt.core.events import Measured
+from skillopt.core.events import GateVerdict, Measured
 from skillopt.core.rollout import Evaluation, Failure, Score
 from skillopt.core.skill import Skill
 from skillopt.gates.compared import Density, Metric, NoRegression, NotWorse, Strict
+from skillopt.gates.tested import Paired, Sequential
 
 LOST = Failure("ModelError", "down")
 
@@ -81,3 +82,12 @@ def test_a_gate_without_a_test_needs_one_win_or_none_where_a_tie_is_enough() -> 
         NoRegression(metric, ties=True),
     ]
     assert [gate.fewest_wins(0.05) for gate in gates] == [1, 0, 1, 0]
+
+
+def test_at_level_0_no_evidence_is_enough_and_the_bar_is_said_to_be_infinite() -> None:
+    candidate = measured("b", {"t1": 1})
+    incumbent = measured("a", {"t1": 0})
+    found = Sequential(Metric(), alpha=0.05).judge(candidate, incumbent, level=0.0)
+    assert found == GateVerdict("inconclusive", "1 better, 0 worse of 1, e-value 1.5 < infinity")
+    found = Paired(Metric(), alpha=0.05).judge(candidate, incumbent, level=0.0)
+    assert found == GateVerdict("inconclusive", "1 better, 0 worse of 1, p 0.5 > 0")
