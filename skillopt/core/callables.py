@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
@@ -372,6 +373,8 @@ class _Look:
         ]
         package = str(known.get("__package__") or "")
         uses += [_imported(name, level, package) for name, level in sorted(names.imports)]
+        parts = (_part(name, level, package, part) for name, level, part in sorted(names.parts))
+        uses += [part for part in parts if part]
         return _Parts(self.of(code), _digest("state", state), _digest("uses", uses))
 
     def _cell(self, cell: types.CellType) -> bytes:
@@ -451,10 +454,13 @@ class _Names(NamedTuple):
     all: frozenset[str]
     imports: frozenset[tuple[str, int]]
     """Modules that it imports when it runs, with the dots in front."""
+    parts: frozenset[tuple[str, int, str]]
+    """What it imports from them, each of which may be a module as well."""
 
 
 def _names(code: types.CodeType) -> _Names:
-    loads, kept, names, imports = set[str](), set[str](), set[str](), set[tuple[str, int]]()
+    loads, kept, names = set[str](), set[str](), set[str]()
+    imports, parts = set[tuple[str, int]](), set[tuple[str, int, str]]()
     waiting = [code]
     while waiting:
         inner = waiting.pop()
@@ -470,10 +476,14 @@ def _names(code: types.CodeType) -> _Names:
                 case "STORE_DEREF" if step.argval in code.co_freevars:
                     kept.add(str(step.argval))
                 case "IMPORT_NAME":
-                    imports.add((str(step.argval), int(steps[place - 2].argval)))
+                    level, chosen = int(steps[place - 2].argval), steps[place - 1].argval
+                    imports.add((str(step.argval), level))
+                    parts.update((str(step.argval), level, str(part)) for part in chosen or ())
                 case _:
                     pass
-    return _Names(frozenset(loads), frozenset(kept), frozenset(names), frozenset(imports))
+    return _Names(
+        frozenset(loads), frozenset(kept), frozenset(names), frozenset(imports), frozenset(parts)
+    )
 
 
 def _written(name: str, value: object) -> bool:
@@ -536,6 +546,21 @@ def _imported(name: str, level: int, package: str) -> bytes:
         return _digest("absent", (_bytes(name),))
     origin = spec.origin if spec is not None else None
     return _digest("import", (_bytes(whole), _content(origin) if origin else b""))
+
+
+def _part(name: str, level: int, package: str, part: str) -> bytes:
+    """A module that is imported from its package by name; blank for any other part of a module."""
+    try:
+        whole = importlib.util.resolve_name("." * level + name, package or None)
+        spec = importlib.util.find_spec(whole)
+    except (ImportError, ValueError, AttributeError):
+        return b""
+    if whole.partition(".")[0] in sys.stdlib_module_names or spec is None:
+        return b""
+    # Not by its whole name, which would import the package.
+    found = PathFinder.find_spec(f"{whole}.{part}", spec.submodule_search_locations or ())
+    origin = found.origin if found is not None else None
+    return _digest("part", (_bytes(f"{whole}.{part}"), _content(origin))) if origin else b""
 
 
 def _file(module: types.ModuleType | None) -> bytes:

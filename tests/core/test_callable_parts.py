@@ -124,10 +124,12 @@ LONG = "".join(f"    p.name{number}\n" for number in range(300))
     [
         "def ask(p):\n    from .helpers import inner\n    return inner(p)\n",
         "def ask(p):\n    import made_folder.helpers as h\n    return h.inner(p)\n",
+        "def ask(p):\n    from . import helpers\n    return helpers.inner(p)\n",
+        "def ask(p):\n    from made_folder import helpers as h\n    return h.inner(p)\n",
         "def ask(p):\n    from made_folder.helpers import inner\n    return inner(p)\n",
         f"def ask(p):\n{LONG}    from .helpers import inner\n    return inner(p)\n",
     ],
-    ids=["relative", "as", "absolute", "long"],
+    ids=["relative", "as", "dot", "from", "absolute", "long"],
 )
 def test_a_helper_of_its_package_that_a_function_imports_is_followed(
     body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -142,6 +144,27 @@ def test_a_helper_of_its_package_that_a_function_imports_is_followed(
 
     assert found("a") == found("a")
     assert found("a") != found("b")
+
+
+@pytest.mark.parametrize("packaged", [True, False])
+def test_a_module_that_is_imported_by_name_is_followed_without_importing_its_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, packaged: bool
+) -> None:
+    folder = tmp_path / "made_folder"
+    folder.mkdir()
+    if packaged:
+        (folder / "__init__.py").write_text("raise OSError", encoding="utf-8")
+    body = "def ask(p):\n    from made_folder import helpers\n    return helpers.inner(p)\n"
+    found: list[str] = []
+    for word in ("a", "a", "b"):
+        (folder / "helpers.py").write_text(f"def inner(p):\n    return '{word}'\n", "utf-8")
+        found.append(text(module("made_model", body, tmp_path, monkeypatch).ask))
+    assert "made_folder" not in sys.modules
+    assert found[0] == found[1] != found[2]
+    (folder / "other.py").write_text("def inner(p):\n    return 'b'\n", encoding="utf-8")
+    other = body.replace("helpers", "other")
+    uses = parts(module("made_model", other, tmp_path, monkeypatch).ask)["uses"]
+    assert uses not in found[2]
 
 
 @pytest.mark.parametrize("line", ["import made_later", "import made_later.part"])

@@ -196,6 +196,9 @@ USED = [
     ("import made_absent.part\n", "515b96ed4bb7"),
     ("import made_folder\n", "3e592af22f07"),
     ("import made_helpers\n", "7b90de0aa948"),
+    ("from made_helpers import WORD\n", "7b90de0aa948"),
+    ("from json import decoder\n", "1d2f5a57cb54"),
+    ("from made_absent import part\n", "a66f889fd7ae"),
 ]
 
 
