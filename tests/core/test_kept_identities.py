@@ -199,6 +199,9 @@ USED = [
     ("from made_helpers import WORD\n", "7b90de0aa948"),
     ("from json import decoder\n", "1d2f5a57cb54"),
     ("from made_absent import part\n", "a66f889fd7ae"),
+    ("from made_absent.part import inner\n", "515b96ed4bb7"),
+    ("from xml.dom.minidom import parse\n", "2b5be6bc8c95"),
+    ("from made_folder import made_part\n", "ac32d1f2f854"),
 ]
 
 
@@ -207,6 +210,7 @@ def test_a_module_that_a_function_imports_has_the_identity_that_it_had_for_earli
     line: str, uses: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "made_folder").mkdir()
+    (tmp_path / "made_folder" / "made_part.py").write_bytes(b"WORD = 'a'\n")
     (tmp_path / "made_helpers.py").write_bytes(b"WORD = 'a'\n")
     body = f"def ask(p):\n    {line}    return p\n"
     assert parts(module("made_model", body, tmp_path, monkeypatch).ask)["uses"] == uses
