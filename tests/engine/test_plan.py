@@ -7,7 +7,11 @@ from dataclasses import replace
 import pytest
 from support import Sums
 
-from skillopt.core.rollout import CHANGED
+from skillopt.core.events import Begun, Measured
+from skillopt.core.memory import Memory
+from skillopt.core.rollout import CHANGED, Evaluation
+from skillopt.core.skill import Skill
+from skillopt.core.state import State
 from skillopt.core.task import Split, Task
 from skillopt.engine.plan import (
     EpochEnd,
@@ -111,3 +115,19 @@ def test_only_moves_that_may_bring_a_candidate_before_a_gate_take_a_part_of_alph
 def test_after_the_last_move_there_is_none() -> None:
     plan = Plan.build(TRAIN, SHAPE, budget, TEST)
     assert [plan.after(move) for move in plan.moves] == [*plan.moves[1:], None]
+
+
+def test_after_steps_in_a_row_that_changed_nothing_only_the_final_test_is_left() -> None:
+    plan = Plan.build(TRAIN, replace(SHAPE, repeat_solved=True), budget, TEST)
+    skill = Skill.parse("a\n")
+    first = Measured(skill, Evaluation(skill.digest, "val", {}), 0.0, "initial_skill", 0)
+
+    def after(steps: int) -> State:
+        return replace(State.after(Begun(first)), memory=Memory(fruitless=steps))
+
+    assert plan.left(after(4)) == list(plan.moves)
+    for steps in (5, 6):
+        assert plan.left(after(steps)) == [FinalTest(tuple(TEST))]
+    assert replace(plan, patience=0).left(after(6)) == list(plan.moves)
+    found = [plan.out_of_patience(after(3), more=more) for more in (0, 1, 2, 3)]
+    assert found == [False, False, True, True]
