@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 from skillopt.core.edits import (
     Append,
+    Applied,
     Delete,
     Edit,
     Found,
     InsertAfter,
+    Placement,
     Replace,
     apply_edits,
     exactly,
@@ -193,3 +195,25 @@ def test_text_outside_the_edited_span_survives(content: str, before: str, after:
 def test_edits_see_what_earlier_edits_wrote() -> None:
     applied = apply_edits(Skill.parse("a"), [Append("- new rule"), Replace("new rule", "rule")])
     assert applied.skill.render() == "a\n\n- rule"
+
+
+@pytest.mark.parametrize("how", ["exact", "normalised", "similar"])
+def test_the_report_tells_how_sure_the_place_of_an_edit_is(
+    how: Literal["exact", "normalised", "similar"],
+) -> None:
+    def locate(text: str, target: str) -> Found | None:
+        at = text.find(target)
+        return Found(at, at + len(target), how) if at >= 0 else None
+
+    edits: list[Edit] = [InsertAfter("one", "- new"), Replace("two", "three"), Delete("- one")]
+    found = apply_edits(Skill.parse("- one\n- two\n"), edits, locate)
+    assert found == Applied(
+        Skill.parse("- new\n- three\n"),
+        (
+            Placement(edits[0], "applied_insert_after", how),
+            Placement(edits[1], "applied_replace", how),
+            Placement(edits[2], "applied_delete", how),
+        ),
+    )
+    lost = apply_edits(Skill.parse("x"), edits, locate)
+    assert [placed.how for placed in lost.report] == ["exact"] * 3

@@ -196,3 +196,10 @@ def test_the_patterns_of_signs_are_what_is_counted() -> None:
         sums = [sum(s * abs(x) for s, x in zip(signs, steps, strict=True)) for signs in patterns]
         as_good = sum(each >= sum(steps) for each in sums)
         assert exact(steps) == pytest.approx(as_good / len(patterns))
+
+
+def test_an_interval_of_changes_ends_where_no_change_can_be_larger() -> None:
+    assert paired([-1.0, 0.75], 0.99) == (-0.125, -1, 1)
+    assert matched([-1.0], 0.9999) == (-1, -1, 1)
+    assert matched([1.0], 0.9999) == (1, -1, 1)
+    assert interval([0.0, 0.75], 0.99) == (0.375, 0, 1)
