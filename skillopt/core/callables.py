@@ -26,7 +26,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from importlib.machinery import PathFinder
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 Anything: TypeAlias = Callable[..., object]
@@ -278,6 +278,8 @@ class _Look:
                 named = _named(value, package, pickled_as=reduced)
                 return _digest("global", (named, self._attributes(value)))
             make, arguments, state, *items = (*reduced, None, None, None)[:5]
+            if isinstance(value, PurePath):
+                arguments = value.parts  # from Python 3.13 on as it was put together
             inside = [list(cast("Iterable[object]", item or ())) for item in items]
         except Exception:  # noqa: BLE001 - a file, a connection: whatever cannot be pickled
             return self.unlike(value)

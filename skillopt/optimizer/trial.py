@@ -130,7 +130,7 @@ class _TrialRun:
         deletions = deletions[: self.budget]
         self.tried.update(rules)
         await map_all(lambda n: self._alone(deletions, n), rules)
-        await map_all(lambda n: self._more(deletions, n), self._rivals())
+        await map_all(lambda n: self._more(deletions, n), sorted(self.repaired))
         if not self.repaired:
             # No rule is worth a line, but the line may be what was wrong.
             await map_all(lambda n: self._alone([], n), deletions)
@@ -168,27 +168,14 @@ class _TrialRun:
             self.drop(number, f"alone it repaired none of {counted(len(tasks), 'task')}{unscored}")
         self.progress.tick("done" if passed else "failed")
 
-    def _rivals(self) -> list[int]:
-        """Of rules that were tried on few tasks those that no other for these tasks surpasses."""
-        if self.most == self.trial.trial_tasks:
-            return []
-        return [
-            n
-            for n, repaired in sorted(self.repaired.items())
-            if not any(
-                len(other) > len(repaired)
-                and not set(self.proposals[n].tasks).isdisjoint(self.proposals[m].tasks)
-                for m, other in self.repaired.items()
-            )
-        ]
-
     async def _more(self, base: Sequence[int], number: int) -> None:
         """Try it on as many tasks as usual, as far as that can be paid."""
         first = self._tasks(number)
         self.again.add(number)
         more = [task for task in self._tasks(number) if task not in first]
         try:
-            self.repaired[number] |= await self._passing([*base, number], more)
+            if more:
+                self.repaired[number] |= await self._passing([*base, number], more)
         except BudgetSpent:
             self.again.remove(number)
 
