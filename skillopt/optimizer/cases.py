@@ -102,6 +102,8 @@ LABELS = 12
 """More different answers than this are no closed set."""
 _LABEL = 24
 """Characters of an answer that is one of such a set, at most."""
+_QUESTION = 160
+"""Characters of a question that a rule quotes, at most."""
 _LONG = 12
 """Words from which on an answer is a text, whatever it is made of."""
 _FEW = 3
@@ -257,7 +259,11 @@ def labels_of(cases: Sequence[Case]) -> dict[str, list[Case]]:
     """Cases of a closed set of short answers, by their right answer; empty if it is no such set."""
     found = split(cases, lambda case: case.right)
     few = 1 < len(found) <= LABELS and 2 * len(found) <= len(cases)
-    return found if few and all(0 < len(label) <= _LABEL for label in found) else {}
+    return found if few and all(map(_may_be_label, found)) else {}
+
+
+def _may_be_label(answer: str) -> bool:
+    return 0 < len(answer) <= _LABEL and answer.isprintable()
 
 
 def shared_question(cases: Sequence[Case]) -> str:
@@ -266,7 +272,7 @@ def shared_question(cases: Sequence[Case]) -> str:
         sentence
         for case in cases
         for sentence in dict.fromkeys(_raw_sentences(case.task))
-        if sentence.endswith("?")
+        if sentence.endswith("?") and len(sentence) <= _QUESTION
     )
     sentence, times = next(iter(asked.most_common(1)), ("", 0))
     return sentence if 2 * times > len(cases) else ""

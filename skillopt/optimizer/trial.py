@@ -200,8 +200,8 @@ class _TrialRun:
         self, chosen: list[int], deletions: Sequence[int]
     ) -> AsyncIterator[list[int]]:
         """Choices that repair more and more together."""
-        hopeless = self._hopeless()
-        tasks = chain(*(self._tasks(n) for n in chosen), *map(self._tasks, hopeless))
+        unrepaired = self._unrepaired()
+        tasks = chain(*(self._tasks(n) for n in chosen), *map(self._tasks, unrepaired))
         probes = list(dict.fromkeys(tasks))
         passed = await self._passing([*deletions, *chosen], probes)
         left = _EXCHANGES
@@ -265,7 +265,7 @@ class _TrialRun:
         broken = [n for n in chosen if not passed.issuperset(self._tasks(n))]
         rest = [n for n in chosen if n not in broken]
         left = None if self.budget is None else self.budget - deletions
-        for number in (*broken, *self._hopeless()):
+        for number in (*broken, *self._unrepaired()):
             if number in chosen or passed.isdisjoint(self._tasks(number)):
                 more = [*dict.fromkeys([*chosen, number])]
                 for other in self._companions(number, chosen):
@@ -279,7 +279,7 @@ class _TrialRun:
             if len(chosen) > 1:
                 yield [n for n in chosen if n != number]
 
-    def _hopeless(self) -> list[int]:
+    def _unrepaired(self) -> list[int]:
         """One rule, where another proposer has one too, for each group of tasks without repair."""
         repaired = set[str]().union(*self.repaired.values())
         found: list[int] = []
