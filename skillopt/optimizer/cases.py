@@ -56,7 +56,7 @@ def case_of(rollout: Rollout) -> Case | None:
     asked = [message.text for message in rollout.trajectory.messages if message.role == "user"]
     score = rollout.outcome
     said = _answer_in(rollout.trajectory.answer)
-    right = said if score.passed else expected_in(score.feedback)
+    right = _lone_line(said) if score.passed else expected_in(score.feedback)
     return Case(
         rollout.task,
         rollout.kind,
@@ -66,6 +66,15 @@ def case_of(rollout: Rollout) -> Case | None:
         score.passed,
         wrong="" if right else score.feedback,
     )
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _lone_line(said: str) -> str:
+    """An answer that is nothing else; which part of a longer reply was right is not known."""
+    return said if said.isprintable() else ""
 
 
 def _answer_in(reply: str) -> str:
@@ -275,17 +284,17 @@ def shared_question(cases: Sequence[Case]) -> str:
         if sentence.endswith("?") and len(sentence) <= _QUESTION
     )
     sentence, times = next(iter(asked.most_common(1)), ("", 0))
-    return sentence if 2 * times > len(cases) else ""
+    return sentence if 2 * times > len(cases) and not {"<", '"'} & set(sentence) else ""
 
 
 def without(task: str, question: str) -> str:
     """The task in one line, without its question where something else is left."""
     rest = " ".join(sentence for sentence in _raw_sentences(task) if sentence != question)
-    return rest or " ".join(task.split())
+    return rest or one_line(task)
 
 
 def _raw_sentences(task: str) -> list[str]:
-    return [" ".join(part.split()) for part in _SENTENCE.split(task) if part.strip()]
+    return [one_line(part) for part in _SENTENCE.split(task) if part.strip()]
 
 
 def _named(*parts: str) -> str:

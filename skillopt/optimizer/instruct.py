@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import NamedTuple
 
 from skillopt.aio import TaskGroup, map_all
@@ -46,8 +47,10 @@ _MOST_SHOWN = (SHOWN + _SOLVED) * 3 * ROOM
 """Tokens of the cases in one question, at most."""
 _TEXTS = 8
 """Tasks of a code that one question shows."""
-_SUBJECT = 6
-"""Words of one thing that tasks are about, at most."""
+_MOST_SUBJECTS = 8
+"""In one reply."""
+_SUBJECT = re.compile(r"[^\W\d_][\w'-]*(?: [\w'-]+){0,5}")
+"""One thing that tasks are about: up to six words, and no markup."""
 _SHORTEST, _LONGEST = 4, 60
 """Words of an instruction."""
 _TEMPERATURE = 0.8
@@ -181,23 +184,32 @@ class Instruct:
 
 
 _ARTICLE = re.compile(r"^(?:an?|the) ")
-_PARTS = re.compile(r"[,;]|\band\b|\n")
+_BULLET = re.compile(r"(?:[-*\u2022]|\d+[.)])\s+")
+_PARTS = re.compile(r"[,;:\u3001\uff0c]|\band\b")
 
 
 def subjects_in(reply: str) -> list[str]:
-    """The items of a list in one line."""
-    line = reply.strip().split("\n", 1)[0]
-    parts = (_ARTICLE.sub("", part.strip(" .\"'-*").lower()) for part in _PARTS.split(line))
-    return [part for part in parts if part and len(part.split()) <= _SUBJECT]
+    """The items of a list: in the first line, or in the lines with bullets."""
+    lines = [line.strip() for line in reply.split("\n") if line.strip()]
+    bullets = [line for line in lines if _BULLET.match(line)]
+    listed = bullets if len(bullets) > 1 else lines[:1]
+    parts = chain(*(_PARTS.split(_BULLET.sub("", line)) for line in listed))
+    found = (_ARTICLE.sub("", part.strip(" .\"'*`").lower()) for part in parts)
+    return [part for part in found if _SUBJECT.fullmatch(part)][:_MOST_SUBJECTS]
 
 
 def telling(
     subjects: Mapping[str, Sequence[str]], texts: Mapping[str, Sequence[str]]
 ) -> dict[str, list[str]]:
-    """Subjects without repetitions and without words that the tasks of all labels have."""
+    """Subjects without repetitions, without those of all labels and words that all tasks have."""
     common = set[str].intersection(*(set(_stems(" ".join(said))) for said in texts.values()))
+    shared = set[str].intersection(*map(set, subjects.values()))
     return {
-        label: [subject for subject in dict.fromkeys(found) if common.isdisjoint(_stems(subject))]
+        label: [
+            subject
+            for subject in dict.fromkeys(found)
+            if subject not in shared and common.isdisjoint(_stems(subject))
+        ]
         for label, found in subjects.items()
     }
 
@@ -217,7 +229,9 @@ def _either(labels: Iterable[str]) -> str:
 
 
 def _stems(text: str) -> list[str]:
-    return [word.removesuffix("s") for word in _WORD.findall(text.casefold())]
+    """Words that say something: short ones, such as prepositions, stand in any text."""
+    found = _WORD.findall(text.casefold())
+    return [word.removesuffix("s") for word in found if len(word) > 3]
 
 
 _WORD = re.compile(r"[^\W\d_]+")

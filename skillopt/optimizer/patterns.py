@@ -26,6 +26,7 @@ from skillopt.optimizer.cases import (
     Case,
     by_question,
     labels_of,
+    one_line,
     read_cases,
     split,
 )
@@ -123,11 +124,7 @@ def _finding(
 def _not_shown(edit: Edit, failed: Sequence[Case]) -> tuple[str, ...]:
     """Tasks that are no example in the rule: their answers could be read there."""
     text = edit.content if isinstance(edit, Append) else ""
-    return tuple(sorted(case.id for case in failed if _one_line(case) not in text))
-
-
-def _one_line(case: Case) -> str:
-    return " ".join(case.task.split())
+    return tuple(sorted(case.id for case in failed if one_line(case.task) not in text))
 
 
 def _edits(kind: str, cases: Sequence[Case], failed: Sequence[Case]) -> list[Edit]:
@@ -194,7 +191,7 @@ def _phrases(right: Sequence[str]) -> Iterator[_Phrase]:
     yield _Phrase("answer with yes or no in capitals", _matches(r"YES|NO"))
     counts = Counter(right)
     few = 1 < len(counts) <= LABELS and max(map(len, counts)) <= 24 and len(right) > len(counts)
-    if few and not all(map(_VALUE, right)):
+    if few and all(map(str.isprintable, right)) and not all(map(_VALUE, right)):
         labels = sorted(counts)
         yield _Phrase(f"answer with one of {', '.join(labels)}", lambda a: a.strip() in counts)
     unit = _shared_unit(right)
@@ -237,8 +234,9 @@ def _examples(known: Sequence[Case]) -> list[str]:
     """Short cases with different answers; enough are left that none of them is needed to try it."""
     seen: dict[str, str] = {}
     for case in sorted(known, key=lambda case: len(case.task)):
-        if case.right not in seen and len(case.task) <= 160:
-            seen[case.right] = f'"{_one_line(case)}" is {case.right}.'
+        plain = case.right.isprintable() and '"' not in case.task and len(case.task) <= 160
+        if plain and case.right not in seen:
+            seen[case.right] = f'"{one_line(case.task)}" is {case.right}.'
     return list(seen.values())[
         : _SHOWN_LABELS if labels_of(known) else min(_SHOWN, len(known) // 2)
     ]

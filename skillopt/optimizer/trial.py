@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
@@ -18,6 +18,8 @@ from skillopt.core.sink import EventSink, Phase
 from skillopt.core.skill import Skill
 from skillopt.core.wording import counted
 from skillopt.errors import BudgetSpent
+from skillopt.optimizer.cases import one_line
+from skillopt.optimizer.likeness import task_text
 from skillopt.optimizer.locate import forgiving
 from skillopt.optimizer.parts import Evidence, TriesSkills
 from skillopt.optimizer.selection import ZERO
@@ -75,7 +77,8 @@ class Trial:
         rejected = {edit for entry in memory.steps for edit in entry.rejected}
         with self.sink.phase("trial") as progress:
             most = min(self.trial_tasks, _FEW_TASKS) if evidence.sparing else self.trial_tasks
-            trial_run = _TrialRun(self, progress, skill, merged.proposals, budget, most)
+            quoted = {each.task: f'"{one_line(task_text(each))}"' for each in evidence.rollouts}
+            trial_run = _TrialRun(self, progress, skill, merged.proposals, budget, most, quoted)
             for n, proposal in enumerate(merged.proposals):
                 if proposal.edit in rejected:
                     trial_run.drop(n, "it was part of a candidate that the gate rejected")
@@ -92,7 +95,7 @@ class Trial:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _TrialRun:
     """One trial under way; proposals go by their number."""
 
@@ -103,12 +106,16 @@ class _TrialRun:
     budget: int | None
     most: int
     """Tasks that a proposal is tried on."""
+    quoted: Mapping[str, str]
+    """How a rule shows a task as an example: that it then passes is no evidence."""
     dropped: dict[int, str] = field(default_factory=dict[int, str])
     """Why proposals are not kept."""
     repaired: dict[int, set[str]] = field(default_factory=dict[int, set[str]])
     """The tasks that a rule repairs alone."""
     tried: set[int] = field(default_factory=set[int])
     """What adds to the skill and was not rejected before."""
+    limit: BudgetSpent | None = None
+    """What ended the trial."""
     again: set[int] = field(default_factory=set[int])
     """Rules that are tried on as many tasks as usual, although little may be spent."""
 
@@ -125,12 +132,17 @@ class _TrialRun:
         fresh = [n for n in range(len(self.proposals)) if n not in self.dropped]
         deletions = [n for n in fresh if isinstance(self.proposals[n].edit, Delete)]
         rules = [n for n in fresh if n not in deletions]
-        for number in deletions[self.budget :]:
+        # Without a rule, there is nothing that a line could stand against.
+        room = self.budget if self.budget is None or not rules else self.budget - 1
+        for number in deletions[room:] if room is not None else ():
             self.drop(number, self._beyond())
-        deletions = deletions[: self.budget]
+        deletions = deletions[:room]
         self.tried.update(rules)
         await map_all(lambda n: self._alone(deletions, n), rules)
         await map_all(lambda n: self._more(deletions, n), sorted(self.repaired))
+        if not self.repaired and self.limit is not None:
+            # Nothing is known of what was not tried: the step is for a run with a higher limit.
+            raise self.limit
         if not self.repaired:
             # No rule is worth a line, but the line may be what was wrong.
             await map_all(lambda n: self._alone([], n), deletions)
@@ -156,10 +168,11 @@ class _TrialRun:
             return
         try:
             rollouts = await self.trial.attempt(changed, tasks)
-        except BudgetSpent:
+        except BudgetSpent as error:
+            self.limit = error
             self.drop(number, "a limit ended the trial")
             return
-        passed = _passed(rollouts)
+        passed = self._earned(changed, rollouts)
         if passed:
             self.repaired[number] = passed
         else:
@@ -315,9 +328,14 @@ class _TrialRun:
         changed = self._changed(numbers)
         if changed is None:
             return set()
-        passed = _passed(await self.trial.attempt(changed, tasks))
+        passed = self._earned(changed, await self.trial.attempt(changed, tasks))
         self.progress.tick()
         return passed
+
+    def _earned(self, skill: Skill, rollouts: Sequence[Rollout]) -> set[str]:
+        """Tasks that pass, without those that the skill shows."""
+        shown = {task for task, quoted in self.quoted.items() if quoted in skill.body}
+        return _passed(rollouts) - shown
 
     def _tasks(self, number: int) -> list[str]:
         """Tasks of a proposal, spread over all that speak for it."""

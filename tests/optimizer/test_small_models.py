@@ -18,7 +18,13 @@ from skillopt.core.skill import Skill
 from skillopt.errors import Refused, Unusable
 from skillopt.model.scripted import Scripted
 from skillopt.optimizer.cases import Case, contrasting, expected_in, questions_of, shape_of
-from skillopt.optimizer.instruct import Instruct, instruction_in, rule_of_codes
+from skillopt.optimizer.instruct import (
+    Instruct,
+    instruction_in,
+    rule_of_codes,
+    subjects_in,
+    telling,
+)
 from skillopt.optimizer.merging import Several, Union
 from skillopt.optimizer.patterns import Patterns, form_of
 from skillopt.prompts.ask import Asker
@@ -247,6 +253,50 @@ async def test_of_several_codes_each_is_asked_about_by_itself_and_one_rule_names
         ),
     ]
     assert {each.by for each in finding.proposals} == {"instruct"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "subjects"),
+    [
+        ("radiators, the heating and taps.", ["radiators", "heating", "taps"]),
+        ("Subjects:\n- keys\n- locks, doors", ["keys", "locks", "doors"]),
+        ("1. keys\n2. locks", ["keys", "locks"]),
+        ("Here are the subjects: keys; locks", ["here are the subjects", "keys", "locks"]),
+        ("keys, <!-- end -->, # Heading, a\x1b, \u2028, b\r# c", ["keys"]),
+        ("one two three four five six seven, keys", ["keys"]),
+        ("", []),
+    ],
+)
+def test_what_tasks_are_about_is_read_from_a_list_without_markup(
+    reply: str, subjects: list[str]
+) -> None:
+    assert subjects_in(reply) == subjects
+
+
+def test_a_list_without_end_gives_a_few_subjects_and_what_all_codes_have_tells_nothing() -> None:
+    said = ", ".join(f"thing {'x' * n}" for n in range(1, 1500))
+    assert len(subjects_in(said)) == 8
+    texts = {"A": ["a room of keys"], "B": ["a room of taps"], "C": ["a room of bills"]}
+    subjects = {
+        "A": ["requests", "loss of keys"],
+        "B": ["requests", "rooms", "taps"],
+        "C": ["requests", "bills", "bills"],
+    }
+    assert telling(subjects, texts) == {"A": ["loss of keys"], "B": ["taps"], "C": ["bills"]}
+
+
+async def test_what_is_said_in_several_lines_is_no_right_answer_though_it_passes() -> None:
+    chatty = [
+        asked(f"c{n}", f"Ticket {n}. Which desk?", "Sure:\nK1", "Sure:\nK1") for n in range(3)
+    ]
+    failed = [
+        asked(f"f{n}", f"Note {n}. Which desk?", "No.", code) for n, code in enumerate("AABB")
+    ]
+    findings = await found(Patterns(), *chatty, *failed)
+    edits = [each.edit for it in findings for each in it.proposals]
+    texts = [edit.content for edit in edits if isinstance(edit, Append)]
+    assert texts
+    assert not any("Sure" in text for text in texts)
 
 
 async def test_two_codes_are_told_apart_by_one_instruction_alone() -> None:

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from support import Seen
 
+from skillopt.core.chat import Message
 from skillopt.core.edits import Append, Delete, Edit, Replace
 from skillopt.core.events import Ticked
 from skillopt.core.memory import Memory, MemoryEntry
 from skillopt.core.proposal import Proposal, ProposalSet, Selection
-from skillopt.core.rollout import Failure, Rollout, Score
+from skillopt.core.rollout import Failure, Rollout, Score, Trajectory
 from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.errors import BudgetSpent
@@ -273,13 +275,57 @@ async def test_when_a_limit_ends_the_trial_what_has_repaired_a_task_is_kept(allo
         return await attempt(skill, tasks, replicate)
 
     trial = Trial(attempt=limited, sink=EventSink(MemoryLog(), Seen()))
-    chosen = await trial(
-        SKILL, ProposalSet((GOOD, BETTER, OTHER)), Memory(), budget=4, evidence=Evidence()
-    )
-    assert chosen.proposals == ((), (GOOD,), *([(BETTER,)] * 5))[allowed]
+    proposed = ProposalSet((GOOD, BETTER, OTHER))
+    if allowed == 0:
+        # Nothing is known yet: with a higher limit, the step is made again.
+        with pytest.raises(BudgetSpent):
+            await trial(SKILL, proposed, Memory(), budget=4, evidence=Evidence())
+        return
+    chosen = await trial(SKILL, proposed, Memory(), budget=4, evidence=Evidence())
+    assert chosen.proposals == ((GOOD,), *([(BETTER,)] * 5))[allowed - 1]
     told = {each.proposal: each.reason for each in chosen.dropped}
     untried = [it for n, it in enumerate((GOOD, BETTER, OTHER)) if n >= allowed]
     assert all(told[it] == "a limit ended the trial" for it in untried)
+
+
+async def test_that_a_task_passes_which_a_rule_shows_is_no_evidence_for_the_rule() -> None:
+    asked = [Message("user", "How heavy is\n3 kilos?")]
+    shown = Rollout(
+        task="a", skill="d", outcome=Score(0.0, 0.0), trajectory=Trajectory(tuple(asked), "3")
+    )
+
+    async def copies(skill: Skill, tasks: Sequence[str], replicate: int = 0) -> list[Rollout]:
+        right = float('"How heavy is 3 kilos?" is 3 kg.' in skill.body)
+        return [Rollout(task=each, skill="d", outcome=Score(right, right)) for each in tasks]
+
+    rule = Proposal(Append('- "How heavy is 3 kilos?" is 3 kg.'), "failure", ("a", "b"), "weights")
+    trial = Trial(attempt=copies, sink=EventSink(MemoryLog(), Seen()))
+    evidence = Evidence(rollouts=[shown])
+    chosen = await trial(SKILL, ProposalSet((rule,)), Memory(), budget=4, evidence=evidence)
+    assert chosen.reasoning == "tried on their own tasks: 0: repaired 1"
+    only = replace(rule, tasks=("a",))
+    chosen = await trial(SKILL, ProposalSet((only,)), Memory(), budget=4, evidence=evidence)
+    assert chosen.proposals == ()
+
+
+async def test_lines_that_may_stand_against_rules_leave_room_for_a_rule() -> None:
+    skill = Skill.parse("One.\n\nTwo.\n")
+
+    async def attempted(skill: Skill, tasks: Sequence[str], replicate: int = 0) -> list[Rollout]:
+        right = float("- rule" in skill.body)
+        return [Rollout(task=each, skill="d", outcome=Score(right, right)) for each in tasks]
+
+    proposed = ProposalSet(
+        (
+            proposal(Delete("One."), "wordy"),
+            proposal(Delete("Two."), "wordy"),
+            proposal(Append("- rule"), "dates"),
+        )
+    )
+    trial = Trial(attempt=attempted, sink=EventSink(MemoryLog(), Seen()))
+    for budget in (1, 2, 3):
+        chosen = await trial(skill, proposed, Memory(), budget=budget, evidence=Evidence())
+        assert chosen.proposals == proposed.proposals[2:]
 
 
 async def test_trying_rules_together_reports_progress_like_trying_them_alone() -> None:
