@@ -302,6 +302,9 @@ def training_settings(
         chosen["evaluation.alpha"] = what.alpha
     if handoff:
         chosen |= {"optimizer.select_mode": "ranking", "gradient.merge_mode": "union"}
+    if (settings.optimizer_backend or settings.backend) == "local":
+        # Worked examples would quote sessions in the user's documents.
+        chosen["gradient.proposer"] = "instruct"
     return chosen
 
 

@@ -74,10 +74,11 @@ class Instruct:
     def cost(self, size: StepSize) -> Iterator[PartCost]:
         prompt = tokens_in(self.asker.prompts.text("instruct"))
         asked = self._groups(size) * self.samples
-        described = sum(LABELS * self.samples for batch in size.batches if len(batch) >= _CODES)
+        most = [min(LABELS, len(batch) // 2) for batch in size.batches]
+        described = self.samples * sum(labels for labels in most if labels >= _CODES)
         yield PartCost(
             "labels",
-            Range(0, described),
+            Range(0, described, described / 10),
             "labels",
             asked=Range(50, SHOWN * ROOM, 2 * ROOM),
             answer=Range(5, _LISTED, 20),
@@ -184,7 +185,7 @@ class Instruct:
 
 
 _ARTICLE = re.compile(r"^(?:an?|the) ")
-_BULLET = re.compile(r"(?:[-*\u2022]|\d+[.)])\s+")
+_BULLET = re.compile(r"(?:[-*\u2022]|\d{1,3}[.)])[ \t]{1,8}")
 _PARTS = re.compile(r"[,;:\u3001\uff0c]|\band\b")
 
 

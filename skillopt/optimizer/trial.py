@@ -25,7 +25,7 @@ from skillopt.optimizer.parts import Evidence, TriesSkills
 from skillopt.optimizer.selection import ZERO
 from skillopt.optimizer.update import edits_in
 
-_EXCHANGES = 8
+_EXCHANGES = 5
 """Other combinations that are tried when the first one leaves something broken."""
 _FEW_TASKS = 2
 """Tasks that a proposal is tried on where little may be spent."""
