@@ -113,7 +113,7 @@ def optimizer_parts(
             attempt=tools.attempt,
             most=rounds,
             reserve=reserve,
-            by_task=getattr(select, "by_task", True),
+            spends_by_task=getattr(select, "spends_by_task", True),
         ),
         schedule=schedule,
         reviewer=LookBack(

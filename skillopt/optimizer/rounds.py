@@ -83,7 +83,7 @@ class Rounds:
     most: int
     reserve: Reserve | None = None
     """None: nothing limits what a run may spend."""
-    by_task: bool = True
+    spends_by_task: bool = True
     """Whether a round spends less if it works on fewer tasks."""
 
     async def propose(
@@ -155,7 +155,7 @@ class Rounds:
         """Without some of those that failed, so that `most` of them are left; None: all of them."""
         rollouts = list(rollouts)
         lost = [rollout.task for rollout in rollouts if not _passed(rollout)]
-        spared = set(lost[most:]) if self.by_task and most is not None else set[str]()
+        spared = set(lost[most:]) if self.spends_by_task and most is not None else set[str]()
         return [rollout for rollout in rollouts if rollout.task not in spared]
 
     def used(self, size: StepSize) -> int:

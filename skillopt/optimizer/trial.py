@@ -44,7 +44,7 @@ class Trial:
     """
 
     edits_only: ClassVar[bool] = True
-    by_task: ClassVar[bool] = False
+    spends_by_task: ClassVar[bool] = False
     """What it spends grows with the proposals."""
 
     attempt: TriesSkills
