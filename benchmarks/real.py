@@ -2,6 +2,7 @@
 
     python benchmarks/real.py --quick         one family of tasks, one seed
     python benchmarks/real.py                 all families, three seeds (hours on two cores)
+    python benchmarks/real.py --engine URL    the same with a model behind another endpoint
 
 The model is target and optimizer of every trainer, behind one endpoint on loopback. A trainer may
 ask it about train and val tasks so many times; then it is ended where it is, and its best skill is
@@ -19,12 +20,13 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import urllib.request
 from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from statistics import fmean
 from typing import TypedDict
 
 from real_tasks import DRAFT, FAMILIES, Family
@@ -70,11 +72,8 @@ class Result:
     calls: int
     """Of the target, on train and val tasks."""
     optimizer_calls: int
-    cpu_minutes: float
-    """Of the model, on one thread, as if no reply had been kept."""
-    minutes: float
-    load: float
-    """Processes that wanted to run, on average over the last minutes of the run."""
+    tokens: tuple[int, int]
+    """That the model read and wrote for both, as if no reply had been kept."""
     skill: str
 
     @classmethod
@@ -107,6 +106,8 @@ class Bench:
     """What all cells have in common."""
 
     model: str
+    engine: str
+    """Where the model is asked; empty: it is computed here."""
     budget: int
     threads: int
     folder: Path
@@ -118,7 +119,6 @@ class Bench:
             skill = folder / "initial.md"
             skill.write_text(DRAFT, encoding="utf-8")
             world = World(family.name, family.about, groups=(), sizes=family.sizes)
-            start = time.monotonic()
             # gepa counts its calls itself and has no skill to show before it ends.
             with self._serving(data, 0 if isinstance(system, Gepa) else self.budget) as server:
                 job = Job(
@@ -131,7 +131,6 @@ class Bench:
                     budget=self.budget,
                 )
                 _train(system, job, server)
-                minutes = (time.monotonic() - start) / 60
                 served = server.served()
                 best = system.result(job)
                 text = best.read_text("utf-8") if best.exists() else DRAFT
@@ -145,9 +144,7 @@ class Bench:
             passed=passed,
             calls=served.get("train", 0) + served.get("val", 0),
             optimizer_calls=served.get("optimizer", 0),
-            cpu_minutes=sum(served.get(f"{role} ms", 0) for role in ("target", "optimizer")) / 6e4,
-            minutes=minutes,
-            load=os.getloadavg()[2],
+            tokens=(served.get("fed", 0), served.get("said", 0)),
             skill=text,
         )
 
@@ -155,6 +152,7 @@ class Bench:
     def _serving(self, data: Path, budget: int) -> Generator[Server, None, None]:
         replies = self.folder / "real-replies.sqlite"
         argv = [self.model, data, replies, budget, self.threads]
+        argv += [self.engine] if self.engine else []
         with subprocess.Popen(
             [sys.executable, str(HERE / "real_server.py"), *map(str, argv)],
             stdin=subprocess.PIPE,
@@ -255,6 +253,7 @@ class Results:
         return {line["key"]: Result.parse(line["result"]) for line in lines}
 
     def add(self, key: str, result: Result) -> None:
+        """One write, so that lines of cells that run side by side do not mix."""
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"key": key, "result": asdict(result)}) + "\n")
 
@@ -275,7 +274,7 @@ def report(results: Sequence[Result]) -> str:
 
 _HEAD = (
     f"{'':10}{'test':>7}{'95 %':>14}{'worst':>7}{'ours minus it':>23}{'calls':>7}"
-    f"{'optimizer':>11}{'CPU min':>9}{'min':>6}{'load':>6}"
+    f"{'optimizer':>11}{'k tokens in':>13}{'out':>6}"
 )
 
 
@@ -294,14 +293,13 @@ def _row(
     gap = matched(changes)
     told = f"{gap.mean:+.2f} [{gap.low:+.2f}, {gap.high:+.2f}]" if system != "ours" else ""
 
-    def mean(name: str) -> float:
-        return sum(float(getattr(result, name)) for result in results) / len(results)
-
     spread = f"[{score.low:.2f}, {score.high:.2f}]"
     return (
-        f"{system:10}{score.mean:7.2f}{spread:>14}{worst:7.2f}{told:>23}{mean('calls'):7.0f}"
-        f"{mean('optimizer_calls'):11.0f}{mean('cpu_minutes'):9.1f}{mean('minutes'):6.1f}"
-        f"{mean('load'):6.1f}"
+        f"{system:10}{score.mean:7.2f}{spread:>14}{worst:7.2f}{told:>23}"
+        f"{fmean(result.calls for result in results):7.0f}"
+        f"{fmean(result.optimizer_calls for result in results):11.0f}"
+        f"{fmean(result.tokens[0] for result in results) / 1000:13.0f}"
+        f"{fmean(result.tokens[1] for result in results) / 1000:6.0f}"
     )
 
 
@@ -348,26 +346,36 @@ def main() -> None:
     options = _parser().parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     bench = Bench(
-        model=options.model, budget=options.budget, threads=options.threads, folder=options.folder
+        model=options.model,
+        engine=options.engine,
+        budget=options.budget,
+        threads=options.threads,
+        folder=options.folder,
     )
     config = dict(pair.split("=", 1) for pair in options.config)
     systems = _systems(options.systems, options.folder / "real-trainers", config)
     families = [FAMILIES[name] for name in options.families.split(",")]
     kept = Results(options.folder / "real.jsonl")
-    done: list[Result] = []
-    for seed in range(1 if options.quick else options.seeds):
-        for family in families[:1] if options.quick else families:
-            for system in systems:
-                key = _key(system, family, seed, bench)
-                result = kept.read().get(key)
-                if result is None and not options.report:
-                    result = bench.run(system, family, seed)
-                    kept.add(key, result)
-                if result is not None:
-                    done.append(result)
-                    score = interval(result.passed).mean
-                    print(f"{key}: {score:.2f}, {result.minutes:.1f} min", file=sys.stderr)
-    print(report(done))
+
+    def cell(place: tuple[int, Family, System]) -> Result | None:
+        seed, family, system = place
+        key = _key(system, family, seed, bench)
+        result = kept.read().get(key)
+        if result is None and not options.report:
+            result = bench.run(system, family, seed)
+            kept.add(key, result)
+        if result is not None:
+            print(f"{key}: {interval(result.passed).mean:.2f}", file=sys.stderr)
+        return result
+
+    places = [
+        (seed, family, system)
+        for seed in range(1 if options.quick else options.seeds)
+        for family in (families[:1] if options.quick else families)
+        for system in systems
+    ]
+    with ThreadPoolExecutor(options.jobs) as pool:
+        print(report([result for result in pool.map(cell, places) if result is not None]))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -381,6 +389,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--model", default=CATALOGUE[0].name, help="a fetched model, or a GGUF file"
     )
+    parser.add_argument(
+        "--engine",
+        default="",
+        metavar="URL",
+        help="an OpenAI-compatible endpoint to ask for the model, instead of computing it here",
+    )
+    parser.add_argument("--jobs", type=int, default=1, help="cells at the same time")
     parser.add_argument("--budget", type=int, default=120, help="target calls on train and val")
     parser.add_argument("--threads", type=int, default=0, help="0: as many as there are cores")
     parser.add_argument(

@@ -1,10 +1,10 @@
-"""A local model behind an OpenAI-compatible endpoint on loopback; ends when standard input closes.
+"""A model behind an OpenAI-compatible endpoint on loopback; ends when standard input closes.
 
-`python real_server.py MODEL DATA REPLIES BUDGET THREADS` prints its address, and `spent` when
+`python real_server.py MODEL DATA REPLIES BUDGET THREADS [URL]` prints its address, and `spent` when
 it has answered BUDGET calls about train and val tasks; calls beyond that wait for ever. The names
-of the models say who is asked: one with "optimizer" in it, or the target. The engine's answer is a
-function of the request, so answers are kept in the file REPLIES with the CPU time that they took:
-what was asked before costs no time again, but counts as a call.
+of the models say who is asked: one with "optimizer" in it, or the target. MODEL is computed in this
+process, or asked from the endpoint at URL. Answers are kept in the file REPLIES: what was asked
+before is not computed again, but counts as a call.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import json
 import os
 import sqlite3
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 from typing import TypedDict
@@ -23,10 +22,11 @@ from typing import TypedDict
 from aiohttp import web
 from typing_extensions import NotRequired
 
-from skillopt.core.chat import Message, Request, Speaker
+from skillopt.core.chat import Message, Model, Request, Speaker
 from skillopt.errors import Refused
 from skillopt.model.http import Http
 from skillopt.model.local import Local
+from skillopt.model.openai import OpenAICompatible
 from skillopt.model.provider import ModelSettings
 from skillopt.model.weights import default_root
 
@@ -50,17 +50,14 @@ class _Body(TypedDict):
 
 
 class Server:
-    def __init__(self, model: Local, splits: dict[str, str], replies: Path, budget: int) -> None:
+    def __init__(self, model: Model, splits: dict[str, str], replies: Path, budget: int) -> None:
         self._model = model
         self._splits = splits
-        self._kept = sqlite3.connect(replies, isolation_level=None)
-        self._kept.execute(
-            "create table if not exists replies (key primary key, text, seconds, fed, said)"
-        )
+        self._kept = sqlite3.connect(replies, timeout=60, isolation_level=None)
+        self._kept.execute("create table if not exists replies (key primary key, text, fed, said)")
         self._budget = budget
         self._times: Counter[str] = Counter()
         self._served: Counter[str] = Counter()
-        self._computing = asyncio.Lock()
 
     def app(self) -> web.Application:
         app = web.Application(client_max_size=2**26)
@@ -104,28 +101,25 @@ class Server:
         again = self._times[text] if temperature else 0
         self._times[text] += 1
         key = hashlib.sha256(f"{text} {again}".encode()).hexdigest()
-        async with self._computing:
-            kept = self._kept.execute("select * from replies where key = ?", (key,)).fetchone()
-            if kept is None:
-                question = Request(
-                    stage=role,
-                    messages=tuple(
-                        Message(each["role"], each["content"]) for each in body["messages"]
-                    ),
-                    temperature=temperature,
-                    max_tokens=longest,
-                    replicate=again,
-                )
-                start = time.process_time()
-                try:
-                    reply = await self._model.complete(question)
-                except Refused as error:
-                    return web.json_response({"error": {"message": str(error)}}, status=400)
-                seconds = time.process_time() - start
-                kept = (key, reply.text, seconds, reply.usage.input, reply.usage.output)
-                self._kept.execute("insert into replies values (?, ?, ?, ?, ?)", kept)
-        self._served[f"{role} ms"] += round(1000 * kept[2])
-        return _reply(kept[1], kept[3], kept[4])
+        kept = self._kept.execute("select * from replies where key = ?", (key,)).fetchone()
+        if kept is None:
+            question = Request(
+                stage=role,
+                messages=tuple(Message(each["role"], each["content"]) for each in body["messages"]),
+                temperature=temperature,
+                max_tokens=longest,
+                replicate=again,
+            )
+            try:
+                reply = await self._model.complete(question)
+            except Refused as error:
+                return web.json_response({"error": {"message": str(error)}}, status=400)
+            kept = (key, reply.text, reply.usage.input, reply.usage.output)
+            self._kept.execute("insert or ignore into replies values (?, ?, ?, ?)", kept)
+        _, text, fed, said = kept
+        self._served["fed"] += fed
+        self._served["said"] += said
+        return _reply(text, fed, said)
 
 
 def _reply(text: str, fed: int = 1, said: int = 1) -> web.Response:
@@ -166,12 +160,21 @@ async def _serve(server: Server) -> None:
     os._exit(0)
 
 
-async def main() -> None:
-    _, name, data, replies, budget, threads = sys.argv
+def _local(name: str, threads: int) -> Model:
     extra: dict[str, object] = {"folder": default_root(os.environ.get), "context": 8192}
-    if int(threads):
-        extra["threads"] = int(threads)
-    model = Local.create(ModelSettings(role="target", name=name, timeout=3600, extra=extra), Http())
+    if threads:
+        extra["threads"] = threads
+    return Local.create(ModelSettings(role="target", name=name, timeout=3600, extra=extra), Http())
+
+
+def _remote(name: str, url: str) -> Model:
+    settings = ModelSettings(role="target", name=name, base_url=url, timeout=3600)
+    return OpenAICompatible.create(settings, Http())
+
+
+async def main() -> None:
+    _, name, data, replies, budget, threads, *url = sys.argv
+    model = _remote(name, url[0]) if url else _local(name, int(threads))
     await _serve(Server(model, read_splits(Path(data)), Path(replies), int(budget)))
 
 

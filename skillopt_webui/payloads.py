@@ -83,9 +83,11 @@ def overview(run: OpenRun) -> Json:
 
 
 def _patience(views: RunViews) -> Json:
-    """How many steps in a row changed nothing, and after how many training ends (0: never)."""
+    """How many steps in a row changed nothing, after how many training ends (0: never), and
+    whether it has."""
     most = 0 if views.config is None else views.config.train.patience
-    return {"fruitless": views.reader.state.memory.fruitless, "most": most}
+    memory = views.reader.state.memory
+    return {"fruitless": memory.fruitless, "most": most, "over": 0 < most <= memory.vain}
 
 
 def epochs_done(run: OpenRun) -> int:

@@ -61,7 +61,7 @@ async def _ahead(spec: RunSpec) -> tuple[Estimate, Usage]:
     else:
         outlook = await cost_model(replace(spec, skill=state.current.skill))
         left = spec.plan.left(state)
-        lines = list(outlook.moves(left, state.memory.fruitless))
+        lines = list(outlook.moves(left, int(state.memory.vain)))
         under_way = {move.id for move in left[:1]}
     spent, _ = _spent(layout)
     kept = sum((used for (move, *_), used in spent.items() if move in under_way), Usage())

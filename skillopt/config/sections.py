@@ -110,7 +110,8 @@ class TrainSection(Section):
     accumulation: Positive = 1
     """micro-batches per step"""
     patience: Annotated[Count, _MAY_CHANGE] = 0
-    """stop after this many steps in a row without a change; 0 = never"""
+    """stop after this many steps in a row without a change, those counting half whose candidate
+    the gate refused; 0 = never"""
     repeat_solved: bool = True
     """attempt tasks that have passed again in later epochs"""
     seed: int = 42

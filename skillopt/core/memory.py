@@ -113,25 +113,39 @@ class Memory:
     """How much of what recent candidates changed was for the worse, 0 to 1."""
     fruitless: int = 0
     """Steps in a row that did not change the skill; epochs do not break the row."""
+    refused: int = 0
+    """How many of these had a candidate, which the gate refused."""
     solved: frozenset[str] = frozenset()
     """Training tasks that passed when they were last attempted in a step."""
     doubted: frozenset[str] = frozenset()
     """Those of them that passed with an earlier skill: the changes since may have broken them."""
 
-    def after_step(self, *, accepted: bool, practice: Mapping[str, bool]) -> Memory:
+    @property
+    def vain(self) -> float:
+        """Steps in vain, as patience counts them.
+
+        A refused candidate counts half: there was something to try, and it may have been refused
+        for one bad edit, or by chance.
+        """
+        return self.fruitless - self.refused / 2
+
+    def after_step(
+        self, *, accepted: bool, practice: Mapping[str, bool], refused: bool = False
+    ) -> Memory:
         """Count a step, in which training tasks passed or failed."""
         passed = {task for task, passed in practice.items() if passed}
         solved = (self.solved - practice.keys()) | passed
         return replace(
             self,
             fruitless=0 if accepted else self.fruitless + 1,
+            refused=0 if accepted else self.refused + refused,
             solved=solved,
             doubted=solved if accepted else self.doubted - practice.keys(),
         )
 
     def afresh(self) -> Memory:
         """The skill was changed from outside: what passed is in doubt, and no step was in vain."""
-        return replace(self, fruitless=0, doubted=self.solved)
+        return replace(self, fruitless=0, refused=0, doubted=self.solved)
 
     def remember(self, entry: MemoryEntry) -> Memory:
         return replace(self, steps=(*self.steps, entry))

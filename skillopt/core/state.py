@@ -58,7 +58,8 @@ class State:
         memory, decision = self.memory, fact.decision
         if fact.is_step:
             accepted = decision is not None and decision.accepted
-            memory = memory.after_step(accepted=accepted, practice=fact.practice)
+            refused = decision is not None and not decision.accepted
+            memory = memory.after_step(accepted=accepted, practice=fact.practice, refused=refused)
         elif fact.starts_afresh:
             memory = memory.afresh()
         if (entry := fact.memory) is not None:

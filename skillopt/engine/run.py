@@ -120,7 +120,7 @@ class TrainingRun:
 
     def speculative_step(self, state: State, move: Step) -> AbstractAsyncContextManager[None]:
         """While a step is decided: begin the next one, as it will be if the skill stays."""
-        following = None if self.plan.out_of_patience(state, more=1) else self.plan.after(move)
+        following = None if self.plan.out_of_patience(state, refused=1) else self.plan.after(move)
         if self.speculation is None or not isinstance(following, Step):
             return nullcontext()
         due = self.plan.due(following, state)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from math import ceil, log2
 from operator import attrgetter
@@ -29,7 +30,7 @@ from skillopt.optimizer.likeness import Likeness, task_text
 from skillopt.optimizer.locate import forgiving
 from skillopt.optimizer.parts import Evidence, TriesSkills
 from skillopt.optimizer.selection import ZERO
-from skillopt.optimizer.update import edits_in
+from skillopt.optimizer.update import control, edits_in
 
 TOLERATED = 1
 """Solved tasks that may break without a search for the cause: noise breaks one now and then."""
@@ -48,7 +49,9 @@ class Credit:
     """Keeps the proposals that the others cannot do without. Asks no optimizer.
 
     1. Credit: each proposal is left out of the bundle in turn, on failed tasks that the bundle
-       repairs. It is kept if they fail again: one task may do so by chance, two hardly.
+       repairs. It is kept if they fail again: one task may do so by chance, two hardly. Where the
+       bundle holds nothing else, the skill without it is another text that says the same
+       (`control`), for the tasks are known to fail with this one.
     2. What got no credit is tried once more where the rest does not repair what the bundle did:
        wordings of one rule hide each other as long as they stand side by side.
     3. Harm: what is kept is tried on tasks that the skill solves. If it breaks several, it is
@@ -294,6 +297,10 @@ class _Trial:
         """Scores with these proposals."""
         return self.rule.scores(await self._attempts(numbers, tasks, variant))
 
+    async def _control(self, tasks: Sequence[str], variant: int = 0) -> dict[str, float]:
+        """Scores with the skill as it is, in another text."""
+        return self.rule.scores(await self.rule.attempt(control(self.skill), tasks, variant))
+
     async def _better(self, numbers: Sequence[int], tasks: Sequence[str]) -> dict[str, float]:
         """The tasks that go better with these proposals, and how well."""
         return self._improved(await self._values(numbers, tasks))
@@ -304,14 +311,15 @@ class _Trial:
     async def _credit(self, number: int, bundle: Sequence[int]) -> list[str]:
         """Tasks that the bundle repairs, if they fail again without the proposal; else none."""
         others = [member for member in bundle if member != number]
+        without = partial(self._values, others) if others else self._control
         repaired = await self._better(bundle, self.tasks[number])
         order = list(repaired)
         missed = spared = 0
         for variant, tasks in (0, order[:NEEDED]), (0, order[NEEDED:]), (1, order):
             # Most of them pass again, so nothing is won by waiting to see which.
             with_it, lacking = await map_all(
-                lambda numbers: self._values(numbers, tasks, variant),  # noqa: B023 - awaited here
-                (bundle, others),
+                lambda look: look(tasks, variant),  # noqa: B023 - awaited here
+                (partial(self._values, bundle), without),
             )
             having = self._improved(with_it)
             fails = [value < having[task] for task, value in lacking.items() if task in having]

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Protocol
 
 from skillopt.core.chat import Usage
 from skillopt.core.costs import PartCost, Range, StepSize
-from skillopt.core.memory import Memory
+from skillopt.core.memory import Memory, MemoryEntry
 from skillopt.core.proposal import Candidate, Draft, Finding, ProposalSet, Selection
 from skillopt.core.rollout import Batches, Rollout, Score
 from skillopt.core.skill import Skill
 from skillopt.errors import BudgetSpent
 from skillopt.optimizer.parts import TriesSkills
 from skillopt.optimizer.pipeline import Pipeline
+from skillopt.optimizer.update import control
 
 IDLE = 3
 """So many rounds in a row that change nothing end a step; each is shown less at a time."""
@@ -91,11 +92,14 @@ class Rounds:
     ) -> Draft:
         """Go on until rounds in a row change nothing, or no task is left to repair.
 
-        A round does not attempt again what the last one has tried with its own candidate. One that
+        A round is told what earlier ones proposed in vain, so that it asks for something else. It
+        does not attempt again what the last one has tried with its own candidate. One that
         would use up what the gate needs is given up, and the gate sees the rounds before it. Where
         little may be spent, rounds are sparing with attempts.
         """
         sparing = False
+        if memory.solved:
+            batches = [_Attempted(await self._confirmed(skill, batches, memory.solved))]
         if self.reserve is None:
             draft, tried = await self.pipeline.draft(
                 skill, batches, memory, budget=budget, goes_on=True
@@ -111,11 +115,13 @@ class Rounds:
                 )
         first = {rollout.task: rollout for batch in batches async for rollout in batch}
         now = first | _by_task(tried)
-        idle = 0
+        idle = 1 if draft.leading.skill is None else 0
+        told = _with_dropped(memory, draft)
         for number in range(1, self.most):
             candidate = draft.leading
+            current = candidate.skill or skill
             left = None if budget is None else budget - len(candidate.chosen.proposals)
-            if candidate.skill is None or left == 0:
+            if left == 0:
                 break
             known = _by_task(tried) if idle == 0 else now
             try:
@@ -124,14 +130,14 @@ class Rounds:
                     failed = [
                         task for task, last in shown.items() if not (_passed(last) or task in known)
                     ]
-                    shown |= _by_task(await self.attempt(candidate.skill, failed))
+                    shown |= _by_task(await self.attempt(current, failed))
                     if all(map(_passed, shown.values())):
                         now |= shown
                         break
                     more, tried = await self.pipeline.draft(
-                        candidate.skill,
+                        current,
                         [_Attempted(list(shown.values()))],
-                        replace(memory, fruitless=memory.fruitless + idle),
+                        replace(told, fruitless=memory.fruitless + idle),
                         budget=left,
                         goes_on=self.reserve is None and number + 1 < self.most,
                         sparing=sparing,
@@ -139,8 +145,9 @@ class Rounds:
             except BudgetSpent:
                 break
             now |= shown | _by_task(tried)
+            told = _with_dropped(told, more)
             draft = _joined(draft, more)
-            idle = idle + 1 if more.leading.skill in (None, candidate.skill) else 0
+            idle = idle + 1 if more.leading.skill in (None, current) else 0
             if idle == IDLE:
                 break
         passed = {task for task, last in now.items() if _passed(last)}
@@ -150,6 +157,20 @@ class Rounds:
             repaired=tuple(task for task in now if task in passed and task not in solved),
             broken=tuple(task for task in now if task in solved and task not in passed),
         )
+
+    async def _confirmed(
+        self, skill: Skill, batches: Batches, solved: frozenset[str]
+    ) -> list[Rollout]:
+        """All attempts, and another one with a control for solved tasks that fail now.
+
+        They pass if they do so with either: what fails by chance has no cause to be asked about.
+        """
+        attempted = _by_task([rollout for batch in batches async for rollout in batch])
+        failed = [task for task in solved.intersection(attempted) if not _passed(attempted[task])]
+        with suppress(BudgetSpent):
+            again = await self.attempt(control(skill), sorted(failed))
+            attempted |= _by_task(filter(_passed, again))
+        return list(attempted.values())
 
     def _fewer(self, rollouts: Iterable[Rollout], most: int | None) -> list[Rollout]:
         """Without some of those that failed, so that `most` of them are left; None: all of them."""
@@ -169,6 +190,21 @@ class Rounds:
             again = Range(0, size.tasks, 0.05 * size.tasks)
             yield PartCost("next round", again, edits=Range(0, size.allowed))
             yield from (cost.perhaps(LATER) for cost in self.pipeline.cost(size))
+
+
+def _with_dropped(memory: Memory, draft: Draft) -> Memory:
+    """With what a round has proposed in vain."""
+    dropped = tuple(each.proposal.edit for each in draft.leading.chosen.dropped)
+    if not dropped:
+        return memory
+    return memory.remember(
+        MemoryEntry(
+            step=max((entry.step for entry in memory.steps), default=0),
+            kind="round",
+            action="edits were left out, because nothing was missed without them",
+            rejected=dropped,
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True)

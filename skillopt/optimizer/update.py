@@ -9,7 +9,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from skillopt.core.costs import MAYBE, PartCost, StepSize
-from skillopt.core.edits import Change, Edit, Rewrite, Suggestion, apply_edits
+from skillopt.core.edits import Append, Change, Edit, Rewrite, Suggestion, apply_edits
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Proposal, Rewritten, Selection
 from skillopt.core.sink import EventSink
@@ -124,6 +124,15 @@ def edits_in(proposals: Iterable[Proposal]) -> Iterator[Edit]:
     for proposal in proposals:
         if (edit := as_edit(proposal.edit)) is not None:
             yield edit
+
+
+def control(skill: Skill) -> Skill:
+    """The skill in another text that says the same: with a line that says nothing.
+
+    Any text changes some answers by chance. What an edit repairs of tasks that were chosen because
+    they fail with the skill as it is may be just that; so it is compared with this.
+    """
+    return apply_edits(skill, [Append("Keep these notes in mind while you work.")]).skill
 
 
 def as_edit(change: Change) -> Edit | None:

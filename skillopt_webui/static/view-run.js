@@ -228,8 +228,7 @@ class RunPage {
   test() { return this.begin("test", {}, "Measuring the skills on the test items."); }
   extend() {
     const now = (this.data.steps || []).reduce((most, step) => Math.max(most, step.epoch), 0);
-    const { fruitless, most } = this.data.patience;
-    const tired = most > 0 && fruitless >= most;
+    const { fruitless, most, over: tired } = this.data.patience;
     const epochs = h("input", { type: "number", name: "epochs", min: now + 1, max: this.data.most_epochs, required: true, value: now + 1 });
     const patience = h("input", { type: "number", name: "patience", min: 0, required: true, value: fruitless + most });
     const box = h("dialog", { ariaLabel: "More epochs" }, h("h2", {}, "More epochs"), h("p", {}, `The run has been through ${count(now, "epoch")}. It goes on after its last step, and the final test is repeated if a skill has changed.`),

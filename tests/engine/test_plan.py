@@ -122,12 +122,24 @@ def test_after_steps_in_a_row_that_changed_nothing_only_the_final_test_is_left()
     skill = Skill.parse("a\n")
     first = Measured(skill, Evaluation(skill.digest, "val", {}), 0.0, "initial_skill", 0)
 
-    def after(steps: int) -> State:
-        return replace(State.after(Begun(first)), memory=Memory(fruitless=steps))
+    def after(steps: int, refused: int = 0) -> State:
+        memory = Memory(fruitless=steps, refused=refused)
+        return replace(State.after(Begun(first)), memory=memory)
 
     assert plan.left(after(4)) == list(plan.moves)
     for steps in (5, 6):
         assert plan.left(after(steps)) == [FinalTest(tuple(TEST))]
     assert replace(plan, patience=0).left(after(6)) == list(plan.moves)
-    found = [plan.out_of_patience(after(3), more=more) for more in (0, 1, 2, 3)]
+    found = [plan.out_of_patience(after(3), refused=more) for more in (0, 3, 4, 5)]
     assert found == [False, False, True, True]
+
+
+def test_a_step_whose_candidate_was_refused_uses_up_half_as_much_patience() -> None:
+    memory = Memory()
+    vain: list[float] = []
+    for refused in (True, True, False, True):
+        memory = memory.after_step(accepted=False, practice={}, refused=refused)
+        vain.append(memory.vain)
+    assert vain == [0.5, 1.0, 2.0, 2.5]
+    assert memory.after_step(accepted=True, practice={}).vain == 0
+    assert memory.afresh().vain == 0

@@ -270,6 +270,18 @@ async def test_tasks_that_were_solved_by_luck_accuse_nobody() -> None:
     assert chosen.proposals == (RULE_A, RULE_B, RULE_C, RULE_D)
 
 
+async def test_an_edit_alone_gets_no_credit_for_tasks_that_fail_with_one_text_only() -> None:
+    """Some tasks fail only with the very text of the skill: any other repairs them."""
+
+    def unlucky(text: str, task: str) -> bool:
+        return text != SKILL.render() if task in tasks_of("b") else passes(text, task)
+
+    chosen = await selected(EMPTY, target=Target(unlucky))
+    assert not chosen.proposals
+    assert chosen.dropped[0].reason == "2 of 2 repaired tasks are repaired without it as well"
+    assert (await selected(RULE_A, target=Target(unlucky))).proposals == (RULE_A,)
+
+
 async def test_attempts_without_a_score_are_no_evidence() -> None:
     def down(text: str, task: str) -> bool | None:
         return None if "- rule a" in text and task not in SOLVED else passes(text, task)

@@ -10,9 +10,9 @@ import pytest
 from support import Seen
 
 from skillopt.core.chat import Usage
-from skillopt.core.edits import Append
+from skillopt.core.edits import Append, Change
 from skillopt.core.memory import Memory
-from skillopt.core.proposal import Draft, Finding, Proposal, ProposalSet, Selection
+from skillopt.core.proposal import Draft, Dropped, Finding, Proposal, ProposalSet, Selection
 from skillopt.core.rollout import Batches, Rollout, Score, Trajectory
 from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
@@ -21,7 +21,7 @@ from skillopt.optimizer.merging import Union
 from skillopt.optimizer.parts import Evidence, Selector
 from skillopt.optimizer.pipeline import Pipeline
 from skillopt.optimizer.rounds import IDLE, PER_TASK, Reserve, Rounds
-from skillopt.optimizer.update import Patch
+from skillopt.optimizer.update import Patch, control
 
 SKILL = Skill.parse("Start.\n")
 TASKS = ("one", "two", "three")
@@ -77,7 +77,7 @@ class Proposer:
         self, skill: Skill, batches: Batches, memory: Memory, *, budget: int | None
     ) -> tuple[Finding, ...]:
         attempts = [each for batch in batches async for each in batch]
-        failed = [each.task for each in attempts if not passes(skill, each.task)]
+        failed = [each.task for each in attempts if each.outcome != Score(1, 1)]
         assert all(each.skill == skill.digest for each in attempts if each.task in failed)
         self.seen.append(failed)
         if len(self.seen) > self.most:
@@ -247,8 +247,80 @@ async def test_the_learning_rate_holds_for_all_rounds_together() -> None:
     assert len(draft.leading.changes) == 2
 
 
-async def test_a_first_round_without_a_candidate_is_the_last() -> None:
-    proposer = Proposer(most=0)
-    draft = await drafted(proposer, rounds=3)
-    assert draft.leading.skill is None
-    assert len(proposer.seen) == 1
+class Late(Proposer):
+    """Has nothing to propose at first."""
+
+    def __init__(self, idle: int) -> None:
+        super().__init__()
+        self.idle = idle
+        self.asked = 0
+
+    async def __call__(
+        self, skill: Skill, batches: Batches, memory: Memory, *, budget: int | None
+    ) -> tuple[Finding, ...]:
+        self.asked += 1
+        if self.asked <= self.idle:
+            return ()
+        return await super().__call__(skill, batches, memory, budget=budget)
+
+
+async def test_a_first_round_without_a_candidate_is_followed_by_others() -> None:
+    draft = await drafted(Late(IDLE - 1), rounds=9)
+    assert draft.leading.skill is not None
+    assert all(passes(draft.leading.skill, task) for task in TASKS)
+
+
+async def test_a_step_in_which_nothing_comes_is_over_after_as_many_rounds_as_any_other() -> None:
+    late = Late(99)
+    assert (await drafted(late, rounds=9)).leading.skill is None
+    assert late.asked == IDLE
+
+
+class Nothing(Everything):
+    """Keeps no proposal."""
+
+    def choice(self, merged: ProposalSet) -> Selection:
+        return Selection(dropped=tuple(Dropped(each, "no use") for each in merged.proposals))
+
+
+async def test_a_round_is_told_what_earlier_ones_have_proposed_in_vain() -> None:
+    told: list[list[Change]] = []
+
+    class Reading(Proposer):
+        async def __call__(
+            self, skill: Skill, batches: Batches, memory: Memory, *, budget: int | None
+        ) -> tuple[Finding, ...]:
+            told.append([edit for entry in memory.steps for edit in entry.rejected])
+            return await super().__call__(skill, batches, memory, budget=budget)
+
+    await drafted(Reading(), rounds=2, select=Nothing())
+    assert told == [[], [Append("- one")]]
+
+
+async def test_a_solved_task_that_fails_now_is_tried_in_another_text_before_it_is_asked_about() -> (
+    None
+):
+    """Two tasks were solved; one fails only with the very text of the skill."""
+    tried: list[tuple[Skill, list[str]]] = []
+
+    async def attempt(skill: Skill, tasks: Sequence[str], replicate: int = 0) -> list[Rollout]:
+        tried.append((skill, list(tasks)))
+        mark = Score(1, 1)
+        return [
+            replace(found, outcome=mark) if found.task == "one" else found
+            for found in (rollout(skill, task) for task in tasks)
+        ]
+
+    proposer = Proposer()
+    pipeline = Pipeline(
+        reflect=proposer,
+        merge=Union(),
+        select=Everything(),
+        update=Patch(sink=EventSink(MemoryLog(), Seen())),
+    )
+    memory = Memory(solved=frozenset(("one", "two")))
+    await Rounds(pipeline=pipeline, attempt=attempt, most=1).propose(
+        SKILL, [Batch()], memory, budget=None
+    )
+    assert tried == [(control(SKILL), ["one", "two"])]
+    assert proposer.seen == [["two", "three"]]
