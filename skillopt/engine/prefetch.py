@@ -31,8 +31,14 @@ class Prefetch:
     that they delay nobody."""
 
     @asynccontextmanager
-    async def of(self, move: str, specs: Iterable[RolloutSpec]) -> AsyncGenerator[None, None]:
-        """Begin attempts for the length of this block."""
+    async def of(
+        self, move: str, specs: Iterable[RolloutSpec], *, due_next: bool = False
+    ) -> AsyncGenerator[None, None]:
+        """Begin attempts for the length of this block.
+
+        Half of the workers take part, so that places are left for what comes meanwhile; all of
+        them where nothing does, because these attempts are `due_next`.
+        """
         waiting = deque(specs)
         pool = self.runner.worker_pool
         begun = 0
@@ -56,7 +62,8 @@ class Prefetch:
                         if isinstance(rollout.outcome, Failure):
                             waiting.clear()  # as above
 
-        for _ in range(self.runner.workers // 2):
+        workers = self.runner.workers
+        for _ in range(workers if due_next else workers // 2):
             self.group.start(work())
         try:
             yield
