@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
@@ -45,6 +46,7 @@ class Prefetch:
 
         async def work() -> None:
             nonlocal begun
+            await asyncio.sleep(0)  # what the block itself begins with comes first
             while waiting:
                 async with pool.idle_place() if self.certain else pool.idle():
                     if not waiting:

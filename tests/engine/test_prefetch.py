@@ -166,6 +166,17 @@ async def test_the_first_step_is_begun_while_the_initial_skill_is_evaluated() ->
     await each_is_asked_once(world, meanwhile)
 
 
+async def test_the_initial_skill_goes_before_the_first_step() -> None:
+    world = World(shape=ONE_EPOCH, final_test=False, workers=2)
+    order: list[str] = []
+
+    async def meanwhile(request: Request) -> None:
+        order.append(asked(request)[1])
+
+    await each_is_asked_once(world, meanwhile)
+    assert [is_val(question) for question in order[:4]] == [True] * 4
+
+
 async def test_every_idle_worker_takes_part_in_what_is_due_next() -> None:
     """Three val tasks and five of the step are under way at once, with eight workers."""
     shape = PlanSettings(epochs=1, batch=5, seed=0)
