@@ -60,13 +60,12 @@ def serve(world: str, seed: int, latency: float) -> Generator[str, None, None]:
             process.stdin.close()
 
 
-def seconds(system: System, world: str, seed: int, workers: int, latency: float) -> float:
-    """The wall time of one training."""
-    with (
-        tempfile.TemporaryDirectory(prefix="skillopt-time-") as name,
-        serve(world, seed, latency) as url,
-    ):
-        folder = Path(name)
+def seconds(
+    system: System, world: str, seed: int, workers: int, latency: float, folder: Path
+) -> float:
+    """The wall time of one training that writes into a folder."""
+    with serve(world, seed, latency) as url:
+        folder.mkdir()
         skill = folder / "initial.md"
         skill.write_text(INITIAL_SKILL, encoding="utf-8")
         data = Scene(WORLDS[world], seed).write(folder / "data")
@@ -90,13 +89,28 @@ def seconds(system: System, world: str, seed: int, workers: int, latency: float)
         return time.perf_counter() - start
 
 
-def report(options: argparse.Namespace, systems: Sequence[System]) -> None:
+def report(options: argparse.Namespace, systems: Sequence[System], root: Path) -> None:
+    """Each training gets a folder below the root.
+
+    None is removed before the end: on some file systems (ext4 without a journal) a new file costs
+    up to a millisecond while many have been removed in the last minutes.
+    """
     print(f"{options.world}, {options.seeds} seeds, {options.latency:g} s per call")
     print(f"{'workers':>8}" + "".join(f"{system.name:>12}" for system in systems) + "   ratio")
     for workers in WORKERS:
         # The trainers take turns, so that other load on the machine affects both.
         found = [
-            [seconds(system, options.world, seed, workers, options.latency) for system in systems]
+            [
+                seconds(
+                    system,
+                    options.world,
+                    seed,
+                    workers,
+                    options.latency,
+                    root / f"{system.name}-{workers}-{seed}",
+                )
+                for system in systems
+            ]
             for seed in range(options.seeds)
         ]
         means = [fmean(times) for times in zip(*found, strict=True)]
@@ -125,7 +139,8 @@ def main() -> None:
         scene = Scene(WORLDS[options.serve], options.seeds)
         asyncio.run(_serve(SlowServer(scene, options.latency)))
         return
-    report(options, [Ours(), install_original(options.venvs)])
+    with tempfile.TemporaryDirectory(prefix="skillopt-time-") as folder:
+        report(options, [Ours(), install_original(options.venvs)], Path(folder))
 
 
 if __name__ == "__main__":

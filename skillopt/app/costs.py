@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from skillopt.config.schema import Config, Role, RoleModel
+from skillopt.config.secrets import on_this_machine
 from skillopt.core.chat import Usage
 from skillopt.core.costs import NONE, Range
 from skillopt.core.extras import install_command
@@ -153,6 +154,8 @@ def price_of(role: RoleModel) -> Tariff | None:
     if role.backend in FREE:
         return Price(input=0, output=0, source="free")
     if role.base_url and role.backend != "litellm":
+        if on_this_machine(role.base_url):
+            return None  # the list has nobody here, and takes a while to be imported
         return listed(role.model, provider_api_url=role.base_url)
     seller = _SELLERS.get(role.backend)
     return None if seller is None else listed(role.model, provider_id=seller)

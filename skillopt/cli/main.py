@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -47,6 +49,9 @@ def eval_main() -> NoReturn:
 
 
 def _enter(command: click.Command) -> NoReturn:
+    # Most objects stay until the process ends, and then need not be taken apart.
+    gc.set_threshold(100_000, 50, 50)
+    atexit.register(gc.freeze)
     session = Session()
     try:
         code = command.main(standalone_mode=False, obj=session)

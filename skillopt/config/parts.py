@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final, TypeGuard, cast, get_type_hints
 
 from skillopt.config.problems import shown
@@ -155,6 +156,11 @@ def settings_class(kind: object) -> type[Any] | None:
         return declared
     if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
         return None
+    return _without_tools(kind)
+
+
+@cache
+def _without_tools(kind: type[Any]) -> type[Any]:
     types = get_type_hints(kind, include_extras=True)
     settings = [setting for setting in dataclasses.fields(kind) if setting.name not in TOOLS]
     return dataclasses.make_dataclass(

@@ -19,13 +19,13 @@ T = TypeVar("T")
 
 
 def points(group: str) -> EntryPoints:
-    """The entry points of a group. Finding them reads a file of every installed package."""
-    return _installed(group, tuple(sys.path))
+    """The entry points of a group. Finding any reads a file of every installed package."""
+    return _installed(tuple(sys.path)).select(group=group)
 
 
 @cache
-def _installed(group: str, path: tuple[str, ...]) -> EntryPoints:
-    return entry_points(group=group)
+def _installed(path: tuple[str, ...]):  # the type has another name before Python 3.12
+    return entry_points()
 
 
 @dataclass(frozen=True)

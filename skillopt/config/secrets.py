@@ -130,7 +130,7 @@ class Secrets:
         file = self._origins.get(address)
         source = self._origins.get(key, _PROCESS)
         url = self._variables.get(address, "").strip()
-        if file is None or source == file or not self._variables.get(key) or _is_here(url):
+        if file is None or source == file or not self._variables.get(key) or on_this_machine(url):
             return
         raise ConfigError(
             f"{key} comes from {source}, but {address} from {file}: the key is not sent to an "
@@ -260,8 +260,8 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(listed[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def _is_here(url: str) -> bool:
-    """Whether an address is on this machine."""
+def on_this_machine(url: str) -> bool:
+    """Whether an address is one of this machine."""
     try:
         host = urlsplit(url).hostname or ""
         return host == "localhost" or ip_address(host).is_loopback

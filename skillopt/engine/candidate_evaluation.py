@@ -32,7 +32,10 @@ class Replication:
     changed_only: bool = False
     """Whether they are bought only for tasks on which the two sides have differed."""
     block: int = 0
-    """After how many tasks at a time the gate looks at a candidate; 0: after all of them."""
+    """After how many tasks at a time the gate looks at a candidate; 0: after all of them.
+
+    A look that could not end anything is left out, so that nobody waits for it.
+    """
 
     @property
     def most_attempts(self) -> int:
@@ -89,8 +92,10 @@ class CandidateEvaluation:
                     foreseen = self._foresee(part, incumbent, order[end:])
             return foreseen
 
-        def enough(evaluation: Evaluation) -> bool:
-            return bool(self.replication.block) and look(evaluation) is not None
+        def due(evaluation: Evaluation) -> int:
+            if self.replication.block and look(evaluation) is not None:
+                return 0
+            return self._due(measured(evaluation), incumbent, _left(order, evaluation))
 
         evaluation = await self.runner.measure(
             skill,
@@ -99,8 +104,7 @@ class CandidateEvaluation:
             "evaluate",
             replicates=range(self.replication.replicates),
             against=incumbent,
-            block=self.replication.block,
-            enough=enough,
+            due=due,
         )
         evaluation = evaluation.ordered(list(tasks))
         if foreseen is not None:
@@ -163,6 +167,20 @@ class CandidateEvaluation:
             return skill
         value = self.gate.value(skill.skill, evaluation)
         return replace(skill, evaluation=evaluation, value=value)
+
+    def _due(self, candidate: Measured, incumbent: Measured, left: Sequence[str]) -> int:
+        """How many tasks are started next: all up to the first look that could end it.
+
+        That look would, if the candidate failed in all of them.
+        """
+        block = self.replication.block or max(1, len(left))
+        for end in range(block, len(left), block):
+            marks = [dict.fromkeys(left[:end], Score(0, 0))] * self.replication.replicates
+            failed = Evaluation.over(candidate.evaluation.skill, "val", marks, {})
+            worst = self._valued(candidate, candidate.evaluation.joined(failed))
+            if self._foresee(worst, incumbent, left[end:]) is not None:
+                return end
+        return len(left)
 
     def _foresee(
         self, candidate: Measured, incumbent: Measured, left: Sequence[str]

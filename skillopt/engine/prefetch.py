@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
@@ -31,14 +32,21 @@ class Prefetch:
     that they delay nobody."""
 
     @asynccontextmanager
-    async def of(self, move: str, specs: Iterable[RolloutSpec]) -> AsyncGenerator[None, None]:
-        """Begin attempts for the length of this block."""
+    async def of(
+        self, move: str, specs: Iterable[RolloutSpec], *, due_next: bool = False
+    ) -> AsyncGenerator[None, None]:
+        """Begin attempts for the length of this block.
+
+        Half of the workers take part, so that places are left for what comes meanwhile; all of
+        them where nothing does, because these attempts are `due_next`.
+        """
         waiting = deque(specs)
         pool = self.runner.worker_pool
         begun = 0
 
         async def work() -> None:
             nonlocal begun
+            await asyncio.sleep(0)  # what the block itself begins with comes first
             while waiting:
                 async with pool.idle_place() if self.certain else pool.idle():
                     if not waiting:
@@ -56,7 +64,8 @@ class Prefetch:
                         if isinstance(rollout.outcome, Failure):
                             waiting.clear()  # as above
 
-        for _ in range(self.runner.workers // 2):
+        workers = self.runner.workers
+        for _ in range(workers if due_next else workers // 2):
             self.group.start(work())
         try:
             yield

@@ -12,7 +12,6 @@ from skillopt.aio import TaskGroup, map_all
 from skillopt.core.events import Measured
 from skillopt.core.ports import Environment, Executor, Harness, RolloutCache
 from skillopt.core.rollout import Evaluation, Failure, Rollout, RolloutSpec, Score, failure_of
-from skillopt.core.seeds import blocks
 from skillopt.core.sink import EventSink, Phase
 from skillopt.core.skill import Skill
 from skillopt.core.task import Split, Task
@@ -255,26 +254,24 @@ class RolloutRunner:
         *,
         replicates: Sequence[int] = (0,),
         against: Measured | None = None,
-        block: int = 0,
-        enough: Callable[[Evaluation], bool] | None = None,
+        due: Callable[[Evaluation], int] | None = None,
         max_failed: float | None = None,
         beside: int = 0,
     ) -> Evaluation:
         """Evaluate a skill on tasks of a split, each attempted once per replicate.
 
         Compared `against` another skill, failures are settled. Otherwise too many are refused:
-        more than `max_failed` of these attempts and of those made earlier (`beside`). With a
-        `block`, so many tasks are started at a time; before each, `enough` is asked about all
-        attempts until then, and True ends the evaluation.
+        more than `max_failed` of these attempts and of those made earlier (`beside`). `due` is told
+        all attempts until then and says how many tasks are started next; 0 ends the evaluation.
         """
         total = len(tasks) * len(replicates)
         unsettled = self.failure_counter(total)
         evaluation = Evaluation(skill.digest, split, {})
         allowed = max_failed if against is None else 1.0
         with self._group(phase, total, allowed, beside) as group:
-            for part in blocks(tasks, block or max(1, len(tasks))):
-                if enough is not None and enough(evaluation):
-                    break
+            left = tasks
+            while left and (part := left[: len(left) if due is None else due(evaluation)]):
+                left = left[len(part) :]
                 result = await group.evaluate(skill, split, part, replicates)
                 if against is not None:
                     result = await self.settle(result, skill, part, against, unsettled)

@@ -108,7 +108,7 @@ class TrainingRun:
         if self.early is None or not isinstance(first, Step) or self.memory.steps:
             return nullcontext()
         tasks = list(chain(*first.batches))
-        return self.early.of(first.id, self.runner.specs(initial, tasks))
+        return self.early.of(first.id, self.runner.specs(initial, tasks), due_next=True)
 
     def early_final_test(self, state: State) -> AbstractAsyncContextManager[None]:
         """While the skill is trained: begin the final test of the initial one."""

@@ -165,6 +165,8 @@ class _Trial:
         default_factory=dict[tuple[int, ...], list[Rollout]]
     )
     """By what was to be kept: attempts at the other failed tasks with it."""
+    bundles: dict[tuple[int, ...], Skill] = field(default_factory=dict[tuple[int, ...], Skill])
+    """By proposals in order: the skill with them."""
 
     def tried(self, kept: Sequence[int]) -> tuple[Rollout, ...]:
         """How tasks go with the proposals that are kept, as far as it was tried."""
@@ -271,9 +273,11 @@ class _Trial:
 
     def _bundle(self, numbers: Sequence[int], variant: int = 0) -> Skill:
         """The skill with these proposals; a variant has them in another order."""
-        order = shuffled(numbers, variant) if variant else numbers
-        edits = edits_in(self.proposals[number] for number in order)
-        return apply_edits(self.skill, edits, forgiving).skill
+        order = tuple(shuffled(numbers, variant) if variant else numbers)
+        if order not in self.bundles:
+            edits = edits_in(self.proposals[number] for number in order)
+            self.bundles[order] = apply_edits(self.skill, edits, forgiving).skill
+        return self.bundles[order]
 
     async def _attempts(
         self, numbers: Sequence[int], tasks: Sequence[str], variant: int = 0

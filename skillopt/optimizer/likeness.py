@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from math import log
 from typing import TypeVar
 
@@ -66,4 +67,9 @@ class Likeness:
 
 def _bag(text: str) -> frozenset[str]:
     cut = text if len(text) <= 2 * _END else f"{text[:_END]} {text[-_END:]}"
-    return frozenset(words(cut))
+    return _words_of(cut)
+
+
+@lru_cache(maxsize=4096)
+def _words_of(text: str) -> frozenset[str]:
+    return frozenset(words(text))

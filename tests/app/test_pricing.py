@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -58,6 +60,18 @@ def test_a_model_on_another_server_has_no_listed_price() -> None:
         {"model.backend": "codex_cli"},
     ):
         assert source(settings) is None
+
+
+def test_the_list_is_not_imported_for_a_server_on_this_machine() -> None:
+    code = (
+        "import sys; from skillopt.app.costs import price_of; "
+        "from skillopt.config.load import load_config; "
+        "config = load_config(None, values={'env.name': 'custom', 'model.backend': "
+        "'openai_compatible', 'model.base_url': 'http://localhost:8000/v1'}); "
+        "assert price_of(config.model.role('target')) is None; "
+        "sys.exit('genai_prices' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_what_runs_here_costs_nothing_and_says_so() -> None:

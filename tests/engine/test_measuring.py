@@ -105,20 +105,18 @@ async def test_a_task_is_attempted_once_per_replicate() -> None:
     assert marks(found)[0] == {A: 1, B: 1}
 
 
-@pytest.mark.parametrize(("block", "met"), [(0, 4), (1, 2), (2, 2), (3, 3)])
-async def test_an_evaluation_ends_before_a_block_as_soon_as_there_is_enough(
-    block: int, met: int
-) -> None:
+@pytest.mark.parametrize(("due", "met"), [([4], 4), ([1, 1, 0], 2), ([2, 0], 2), ([3, 9], 4)])
+async def test_so_many_tasks_are_started_as_are_due_until_none_is(due: list[int], met: int) -> None:
     looked: list[int] = []
 
-    def enough(evaluation: Evaluation) -> bool:
+    def next_due(evaluation: Evaluation) -> int:
         looked.append(evaluation.n)
-        return evaluation.n >= 2
+        return due[len(looked) - 1]
 
     subject, seen = runner(Answers())
-    found = await subject.measure(NEW, "val", TASKS, "evaluate", block=block, enough=enough)
+    found = await subject.measure(NEW, "val", TASKS, "evaluate", due=next_due)
     assert list(found.scores) == [task.id for task in TASKS[:met]]
-    assert looked == list(range(0, met + 1, block))[: met + 1] if block else [0]
+    assert looked == [sum(due[:number]) for number in range(len(due))]
     assert shown(seen) == [("evaluate", 4)]
 
 

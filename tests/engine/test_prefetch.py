@@ -166,6 +166,36 @@ async def test_the_first_step_is_begun_while_the_initial_skill_is_evaluated() ->
     await each_is_asked_once(world, meanwhile)
 
 
+async def test_the_initial_skill_goes_before_the_first_step() -> None:
+    world = World(shape=ONE_EPOCH, final_test=False, workers=2)
+    order: list[str] = []
+
+    async def meanwhile(request: Request) -> None:
+        order.append(asked(request)[1])
+
+    await each_is_asked_once(world, meanwhile)
+    assert [is_val(question) for question in order[:4]] == [True] * 4
+
+
+async def test_every_idle_worker_takes_part_in_what_is_due_next() -> None:
+    """Three val tasks and five of the step are under way at once, with eight workers."""
+    shape = PlanSettings(epochs=1, batch=5, seed=0)
+    world = World(env=Sums(size=5), shape=shape, final_test=False, workers=8)
+    val = [str(task.data["q"]) for task in world.env.tasks("val")][:3]
+    together = {*questions(steps(world)[0]), *val}
+    waiting, all_there = set[str](), asyncio.Event()
+
+    async def meanwhile(request: Request) -> None:
+        rule, question = asked(request)
+        if rule == SEED.render().strip() and question in together:
+            waiting.add(question)
+            if len(waiting) == 8:
+                all_there.set()
+            await asyncio.wait_for(all_there.wait(), PATIENCE)
+
+    await each_is_asked_once(world, meanwhile)
+
+
 async def test_the_initial_skill_is_tested_by_idle_workers_while_the_skill_is_trained() -> None:
     world = World(shape=ONE_EPOCH, workers=8)
     tested = asyncio.Event()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import cycle
 
 import pytest
@@ -17,7 +17,7 @@ from support import World, analysis, pupil, teacher
 
 from skillopt.app.optimizing import plan_settings
 from skillopt.config.load import load_config
-from skillopt.core.chat import Request
+from skillopt.core.chat import Model, Request
 from skillopt.core.events import Decision, Event, Measured
 from skillopt.core.facts import Stepped
 from skillopt.core.rollout import Rollout, Score, Trajectory
@@ -204,7 +204,7 @@ class Marked:
     """An episode whose score was drawn before, for the skill that answered."""
 
     brief: str
-    marks: dict[str, Score | None]
+    marks: Mapping[str, Score | None]
     instructions: str = ""
 
     async def score(self, trajectory: Trajectory) -> Score:
@@ -218,7 +218,7 @@ class Marked:
 class Drawn:
     """Val tasks with a score for the old and for the new skill each."""
 
-    marks: Sequence[dict[str, Score | None]]
+    marks: Sequence[Mapping[str, Score | None]]
     name: str = "drawn"
     fingerprint: str = "drawn/1"
 
@@ -236,14 +236,21 @@ SCORE = st.one_of(*[st.builds(Score, MARK, MARK)] * 7, st.none())
 OUTCOMES = st.lists(st.fixed_dictionaries({"old": SCORE, "new": SCORE}), min_size=1, max_size=12)
 
 
+ANSWERS = Scripted(lambda request: "new" if "new" in request.messages[0].text else "old")
+PATIENCE = 60
+
+
 async def heard(
-    outcomes: Sequence[dict[str, Score | None]], gate: Strict, block: int
+    outcomes: Sequence[Mapping[str, Score | None]],
+    gate: Strict,
+    block: int,
+    target: Model = ANSWERS,
 ) -> CandidateResult:
     """The new skill before the gate, measured by the real bench."""
     environment = Drawn(outcomes)
     runner = RolloutRunner(
         environment=environment,
-        harness=Chat(Scripted(lambda r: "new" if "new" in r.messages[0].text else "old")),
+        harness=Chat(target),
         cache=MemoryCache(),
         sink=EventSink(MemoryLog(), lambda _: None),
         max_failed=1.0,
@@ -272,3 +279,42 @@ def test_a_hearing_in_blocks_finds_what_a_full_one_finds_by_every_metric(
     else:
         assert curtailed.candidate == full.candidate
         assert curtailed.verdict == full.verdict
+
+
+@settings(max_examples=150, deadline=None)
+@given(OUTCOMES, st.sampled_from([("hard", 0.0), ("soft", 1.0), ("mixed", 0.5)]), st.integers(1, 5))
+def test_as_many_attempts_are_saved_as_if_the_gate_looked_after_every_block(
+    outcomes: list[dict[str, Score | None]], metric: tuple[str, float], block: int
+) -> None:
+    gate = Strict(Metric(metric[1]))
+    full, curtailed = (asyncio.run(heard(outcomes, gate, size)) for size in (0, block))
+    candidate, incumbent = full.candidate, full.incumbent
+    tasks = [f"val-{number}" for number in range(len(outcomes))]
+    order = gate.order(tasks, candidate.skill.digest, incumbent.evaluation)
+
+    def ends(met: int) -> bool:
+        part = replace(candidate, evaluation=candidate.evaluation.ordered(order[:met]))
+        return gate.foresee(part, incumbent, order[met:]) is not None
+
+    met = next(filter(ends, range(0, len(order), block)), len(order))
+    assert curtailed.saved == len(order) - met
+
+
+async def test_nobody_waits_for_a_look_that_could_end_nothing() -> None:
+    """The old skill passes no task, so that however the first of the new one go, all are made."""
+    under_way, all_there = 0, asyncio.Event()
+
+    async def target(request: Request) -> str:
+        nonlocal under_way
+        if "new" in request.messages[0].text:
+            under_way += 1
+            if under_way == 6:
+                all_there.set()
+            await asyncio.wait_for(all_there.wait(), PATIENCE)
+            return "new"
+        return "old"
+
+    outcomes = [{"old": Score(0, 0), "new": Score(1, 1)}] * 6
+    result = await heard(outcomes, Strict(Metric()), 2, Scripted(target))
+    assert result.verdict.finding == "better"
+    assert under_way == 6
