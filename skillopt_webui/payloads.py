@@ -83,8 +83,7 @@ def overview(run: OpenRun) -> Json:
 
 
 def _patience(views: RunViews) -> Json:
-    """How many steps in a row changed nothing, after how many training ends (0: never), and
-    whether it has."""
+    """Steps in vain, after how many of them training ends (0: never), and whether it has."""
     most = 0 if views.config is None else views.config.train.patience
     memory = views.reader.state.memory
     return {"fruitless": memory.fruitless, "most": most, "over": 0 < most <= memory.vain}
