@@ -20,7 +20,14 @@ from skillopt.core.chat import Reply, Request, Usage
 from skillopt.core.events import Event, FinalTested, Signal
 from skillopt.core.facts import Stepped
 from skillopt.core.rollout import Score
-from skillopt.errors import ConfigError, DataError, SkillError, StoreError, Unmeasurable
+from skillopt.errors import (
+    BudgetSpent,
+    ConfigError,
+    DataError,
+    SkillError,
+    StoreError,
+    Unmeasurable,
+)
 from skillopt.progress import PlainProgress
 
 
@@ -684,3 +691,40 @@ def test_a_loaded_run_has_the_warnings_that_it_recorded(
     assert trained().warnings == first.warnings
     assert (tmp_path / "run" / "events.jsonl").read_bytes() == log
     assert capsys.readouterr().err.count(few) == 1
+
+
+FRUIT = [{"input": f"{n} apples and {n} pears", "answer": str(2 * n)} for n in range(1, 121)]
+
+
+def counter(prompt: str) -> str:
+    number = int(prompt.rsplit(" pears", 1)[0].rsplit(" ", 1)[1])
+    return str(2 * number) if "Add both" in prompt else str(number)
+
+
+def adviser(prompt: str) -> str:
+    return analysis("Add both numbers.")
+
+
+@pytest.mark.parametrize("limit", [81, 100, 121])
+def test_what_a_limit_has_cut_short_is_learnt_once_the_limit_is_raised(
+    limit: int, tmp_path: Path
+) -> None:
+    """80 calls show all train and val tasks; too few are left for a step and its gate."""
+
+    def train(calls: int) -> Result:
+        return skillopt.train(
+            train=FRUIT[:40],
+            val=FRUIT[40:80],
+            test=FRUIT[80:],
+            target=counter,
+            optimizer=adviser,
+            skill="Count the fruit.",
+            out=tmp_path / "run",
+            settings={"limits.calls": calls},
+            progress=False,
+        )
+
+    with pytest.raises(BudgetSpent, match=f"limits.calls is reached: {limit} allowed, 80 were"):
+        train(limit)
+    result = train(2000)
+    assert result.test_score == 1.0

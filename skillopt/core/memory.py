@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeAlias
 
 from skillopt.core.edits import Append, Change, Delete, InsertAfter, Replace, Rewrite, Suggestion
@@ -42,9 +43,10 @@ def similar(one: str, other: str) -> bool:
     return len(ours & theirs) / len(ours | theirs) >= _ALIKE
 
 
-def _stems(text: str) -> set[str]:
+@lru_cache(maxsize=4096)
+def _stems(text: str) -> frozenset[str]:
     found = {word.casefold() for word in _WORD.findall(text)} - _FILLERS
-    return {word[:-1] if len(word) > 3 and word.endswith("s") else word for word in found}
+    return frozenset(word[:-1] if len(word) > 3 and word.endswith("s") else word for word in found)
 
 
 Meaning: TypeAlias = tuple[str | tuple[str, ...], ...]
@@ -113,6 +115,9 @@ class Memory:
     """How much of what recent candidates changed was for the worse, 0 to 1."""
     fruitless: int = 0
     """Steps in a row that did not change the skill; epochs do not break the row."""
+    sparing: bool = False
+    """Whether so little may be spent that proposals are tried on few tasks, and nothing is asked in
+    several ways."""
     refused: int = 0
     """How many of these had a candidate, which the gate refused."""
     solved: frozenset[str] = frozenset()
@@ -194,12 +199,7 @@ class Memory:
     @property
     def rejections(self) -> tuple[Rejection, ...]:
         """Rejected edits, the most often rejected first, and of these the latest."""
-        found: list[Rejection] = []
-        for entry in self.steps:
-            alone = entry.one_by_one or len(entry.blamed) == 1
-            for edit in entry.rejected:
-                _count(found, Rejection(edit, 1, entry.step, alone))
-        return tuple(sorted(found, key=lambda each: (-each.times, -each.last)))
+        return _rejections(self.steps)
 
 
 def meaning(change: Change) -> Meaning:
@@ -230,6 +230,17 @@ def _unite(found: list[Seen], pattern: Pattern, step: int) -> None:
             found[index] = Seen(replace(pattern, count=count, tasks=tasks), step)
             return
     found.append(Seen(pattern, step))
+
+
+@lru_cache(maxsize=8)
+def _rejections(steps: tuple[MemoryEntry, ...]) -> tuple[Rejection, ...]:
+    """Kept, because every question to the optimizer asks for them."""
+    found: list[Rejection] = []
+    for entry in steps:
+        alone = entry.one_by_one or len(entry.blamed) == 1
+        for edit in entry.rejected:
+            _count(found, Rejection(edit, 1, entry.step, alone))
+    return tuple(sorted(found, key=lambda each: (-each.times, -each.last)))
 
 
 def _count(found: list[Rejection], new: Rejection) -> None:

@@ -174,6 +174,11 @@ class Budget:
         ]
         return max(0, int(min(rooms))) if rooms else None
 
+    def shortage(self, usage: Usage, what: str) -> str | None:
+        """Why so much cannot be spent beside what is kept, if so."""
+        limit = self._beyond(self._gone + self.held + self.kept + usage)
+        return None if limit is None else self._reached(limit, f", and {what} would take more")
+
     def never(self, worst: Usage) -> str | None:
         """Why such a call would not fit even if nothing were spent yet, if so."""
         limit = self._beyond(worst)

@@ -96,7 +96,7 @@ class Credit:
             return Selection(dropped=tuple(Dropped(proposal, ZERO) for proposal in proposals))
         with self.sink.phase("trial") as progress:
             trial = _Trial(
-                self._sparing() if evidence.sparing else self,
+                self._sparing() if memory.sparing else self,
                 progress,
                 skill,
                 proposals,
@@ -193,6 +193,8 @@ class _Trial:
                     group.start(self._look_ahead(more))
                 kept = await self._harmless(more, self._probes(more, likeness))
         except BudgetSpent:
+            if not kept:
+                raise
             # What has credit is worth more than nothing.
             self.failing = {}
             self.dropped = dict.fromkeys(tried, "a limit ended the trial") | self.dropped
@@ -369,7 +371,8 @@ class _Trial:
 
         A task that fails with the skill as it is was solved by an earlier one. A task that passes
         without the proposals that it is like shows that these are too general. A task that most of
-        the suspects break, each by itself, was solved by luck. All of them accuse none.
+        the suspects break, each by itself, was solved by luck. All of them accuse none, and
+        neither does a task that had no score in one of these looks.
         """
         if not numbers:
             return []
@@ -394,7 +397,7 @@ class _Trial:
         lost = [
             task
             for task in self.failing
-            if now.get(task, 1) >= self.before[task] > spared.get(task, 0)
+            if task in now and task in spared and now[task] >= self.before[task] > spared[task]
         ]
         broken = await self._suspects(numbers, lost)
         counts = Counter(task for tasks in broken.values() for task in tasks)

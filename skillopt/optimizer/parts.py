@@ -72,8 +72,6 @@ class Evidence:
     rollouts: Sequence[Rollout] = ()
     goes_on: bool = False
     """Whether these tasks will be attempted with what is chosen, so that it may be done at once."""
-    sparing: bool = False
-    """Whether too little may still be spent for trying proposals as often as usual."""
 
 
 class Selector(Protocol):

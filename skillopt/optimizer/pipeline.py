@@ -58,15 +58,12 @@ class Pipeline:
         *,
         budget: int | None,
         goes_on: bool = False,
-        sparing: bool = False,
     ) -> tuple[Draft, tuple[Rollout, ...]]:
         """The proposals as a draft, and how tasks went with them as far as that was tried.
 
-        If it `goes_on`, all of these tasks will be tried with them. If it is `sparing`, few are.
+        If it `goes_on`, all of these tasks will be tried with them.
         """
-        choice = await self._choose(
-            skill, batches, memory, budget, goes_on=goes_on, sparing=sparing
-        )
+        choice = await self._choose(skill, batches, memory, budget, goes_on=goes_on)
         reminders = await self.annotate(skill, choice.findings, memory) if self.annotate else None
         selections = [(BUNDLE, choice.chosen)]
         if self.vary is not None and choice.chosen.proposals:
@@ -104,7 +101,6 @@ class Pipeline:
         *,
         rated: bool = False,
         goes_on: bool = False,
-        sparing: bool = False,
     ) -> _Choice:
         """From attempts to chosen proposals; a budget that is rated is not thought about again."""
         repeat_filter = RepeatFilter.of(memory)
@@ -117,7 +113,7 @@ class Pipeline:
         if rate is not None:
             budget = rate.value
         rollouts = [rollout for batch in batches async for rollout in batch]
-        evidence = Evidence(findings, rollouts, goes_on, sparing)
+        evidence = Evidence(findings, rollouts, goes_on)
         chosen = await self.select(skill, merged, memory, budget=budget, evidence=evidence)
         repeats = tuple(repeat_filter.held)
         tried, chosen = chosen.tried, replace(chosen, tried=())

@@ -38,8 +38,9 @@ class Reflect:
     """Asks about a minibatch as soon as the attempts before it, in their fixed order, are done.
 
     So reflection overlaps the rest of the rollout and still does not depend on who finished first.
-    Minibatches of tasks that are alike are made when all attempts are there. The more steps in a
-    row changed nothing, the smaller they are: what was not explained is asked about otherwise.
+    Minibatches of tasks that are alike are made when all attempts are there. The more steps or
+    rounds in a row changed nothing, the smaller they are, and they are made in two sizes, unless
+    little may be spent: what was not explained is asked about otherwise.
     """
 
     edits_only: ClassVar[bool] = False
@@ -74,7 +75,7 @@ class Reflect:
             return full
         # The more fruitless steps came before, the smaller they are; to be paid for once as a rule.
         single = minibatches_of(size, 1, both=not self.failure_only)
-        return Range(full.low, single.high, full.expected)
+        return Range(full.low, 2 * single.high, full.expected)
 
     async def __call__(
         self, skill: Skill, batches: Batches, memory: Memory, *, budget: int | None
@@ -126,10 +127,17 @@ class _Reflection:
     def _alike(self, pile: Sequence[Rollout]) -> list[list[Rollout]]:
         """Minibatches of tasks that are alike."""
         most = min(self.reflect.minibatch_size, len(pile))
-        size = max(1, ceil(most / (1 + self.memory.fruitless)))
+        memory = self.memory
+        size = max(1, ceil(most / (1 + memory.fruitless)))
+        half = ceil(size / 2)
         texts = {place: task_text(rollout) for place, rollout in enumerate(pile)}
-        groups = Likeness.among(texts.values()).groups(texts, size)
-        return [[pile[place] for place in group] for group in groups]
+        likeness = Likeness.among(texts.values())
+        groups = {
+            frozenset(group): group
+            for size in ((size, half) if memory.fruitless and not memory.sparing else (size,))
+            for group in likeness.groups(texts, size)
+        }
+        return [[pile[place] for place in group] for group in groups.values()]
 
     def _ask(self, batch: int, source: Source, minibatch: list[Rollout]) -> None:
         if source == "failure" or not self.reflect.failure_only:

@@ -76,7 +76,7 @@ class Trial:
             )
         rejected = {edit for entry in memory.steps for edit in entry.rejected}
         with self.sink.phase("trial") as progress:
-            most = min(self.trial_tasks, _FEW_TASKS) if evidence.sparing else self.trial_tasks
+            most = min(self.trial_tasks, _FEW_TASKS) if memory.sparing else self.trial_tasks
             quoted = {each.task: f'"{one_line(task_text(each))}"' for each in evidence.rollouts}
             trial_run = _TrialRun(self, progress, skill, merged.proposals, budget, most, quoted)
             for n, proposal in enumerate(merged.proposals):

@@ -165,7 +165,10 @@ def test_a_step_counts_for_patience_and_a_change_from_outside_ends_the_row() -> 
     memory = Memory((EARLIER,), "lessons", 0.5, fruitless=3, solved=frozenset({"a"}))
     assert STATE.apply(Tried(steps=True, passed=passed)) == closed(memory=memory)
     rejected = STATE.apply(Tried(steps=True, passed=passed, decision=REJECTED))
-    assert rejected == closed(memory=memory, spent=0.03)
+    assert rejected == closed(memory=replace(memory, refused=1), spent=0.03)
+    assert (STATE.memory.vain, memory.vain, rejected.memory.vain) == (2, 3, 2.5)
+    again = rejected.apply(Tried(steps=True, passed=passed, decision=ACCEPTED)).memory
+    assert (again.fruitless, again.refused) == (0, 0)
     accepted = STATE.apply(Tried(steps=True, passed=passed, decision=ACCEPTED)).memory
     assert accepted == replace(memory, fruitless=0, doubted=frozenset({"a"}))
     assert STATE.apply(Tried(afresh=True)) == closed(memory=replace(STATE.memory, fruitless=0))

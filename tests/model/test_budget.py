@@ -136,6 +136,20 @@ async def test_what_is_kept_is_refused_within_the_block_and_there_after_it() -> 
         await call()
 
 
+def test_too_little_for_what_is_planned_is_told_before_it_begins() -> None:
+    budget = Budget(Meter(), Limits(calls=10))
+    budget.record(Usage(calls=4), role="target", stage="rollout")
+    with budget.keeping(Usage(calls=3)):
+        assert budget.shortage(Usage(calls=3), "a step") is None
+        told = budget.shortage(Usage(calls=4), "a step")
+    assert told is not None
+    assert told.startswith(
+        "limits.calls is reached: 10 allowed, 4 were made, and a step would take more. "
+    )
+    assert told.endswith("raise limits.calls and run the same command again.")
+    assert Budget(Meter()).shortage(Usage(calls=99), "a step") is None
+
+
 async def test_the_message_says_what_is_missing_and_how_to_go_on() -> None:
     budget = Budget(
         Meter.after({("", "target", "rollout"): Usage(7, 9, 9, 0, 1.5)}), Limits(dollars=1)

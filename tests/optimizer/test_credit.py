@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import pytest
 from support import Seen
 
 from skillopt.core.chat import Message
@@ -98,8 +99,8 @@ async def selected(
             replace(each, trajectory=Trajectory((Message("user", each.task),), ""))
             for each in rollouts
         ]
-    evidence = Evidence(findings, rollouts, goes_on, sparing)
-    memory = memory or Memory()
+    evidence = Evidence(findings, rollouts, goes_on)
+    memory = memory or Memory(sparing=sparing)
     return await credit(SKILL, ProposalSet(proposals), memory, budget=budget, evidence=evidence)
 
 
@@ -242,6 +243,28 @@ async def test_a_task_that_the_skill_itself_no_longer_solves_accuses_nobody_and_
     assert chosen.proposals == (RULE_A,)
     failed = {each.task for each in chosen.tried if each.outcome == Score(0, 0)}
     assert failed == memory.solved
+
+
+async def test_tasks_whose_control_has_no_score_accuse_nobody() -> None:
+    """Two solved tasks fail by now; whether the skill itself fails on them cannot be told."""
+    gone = frozenset(("gone 0", "gone 1"))
+
+    def down(text: str, task: str) -> bool | None:
+        return None if task in gone and "rule" not in text else passes(text, task)
+
+    proposals = (RULE_A, RULE_B)
+    chosen = await selected(*proposals, target=Target(down), memory=Memory(solved=gone), probes=99)
+    assert chosen.proposals == proposals
+
+
+async def test_a_limit_that_leaves_no_edit_with_credit_is_told() -> None:
+    def limited(text: str, task: str) -> bool:
+        if "- rule a" in text and "- nothing" not in text:
+            raise BudgetSpent("no more")
+        return passes(text, task)
+
+    with pytest.raises(BudgetSpent):
+        await selected(RULE_A, EMPTY, target=Target(limited))
 
 
 async def test_repaired_tasks_are_told_with_what_is_kept_and_nothing_where_nothing_is() -> None:

@@ -13,7 +13,7 @@ from skillopt.core.chat import Usage
 from skillopt.core.edits import Append, Change
 from skillopt.core.memory import Memory
 from skillopt.core.proposal import Draft, Dropped, Finding, Proposal, ProposalSet, Selection
-from skillopt.core.rollout import Batches, Rollout, Score, Trajectory
+from skillopt.core.rollout import Batches, Failure, Rollout, Score, Trajectory
 from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.errors import BudgetSpent
@@ -58,6 +58,10 @@ class CountingBudget:
 
     def room(self, each: Usage) -> int:
         return max(0, self.calls - self.kept) // each.calls
+
+    def shortage(self, usage: Usage, what: str) -> str | None:
+        short = self.calls - self.kept < usage.calls
+        return f"too little for {what}" if short else None
 
     def pay(self, calls: int) -> None:
         if self.calls - self.kept < calls:
@@ -186,6 +190,45 @@ async def test_rounds_work_on_as_many_tasks_as_the_budget_allows_beside_the_gate
     assert draft.leading.skill is not None
 
 
+@pytest.mark.parametrize("tasks", [0, 1, 2])
+async def test_where_a_limit_left_tasks_out_finding_nothing_is_not_the_end(tasks: int) -> None:
+    limited = CountingBudget(4 + tasks * PER_TASK)
+    with pytest.raises(BudgetSpent, match="too little for a step that works on 3 failed tasks"):
+        await drafted(Proposer(most=0), rounds=3, limited=limited)
+    ample = CountingBudget(4 + 3 * PER_TASK)
+    assert (await drafted(Proposer(most=0), rounds=3, limited=ample)).leading.skill is None
+
+
+async def test_a_later_round_that_a_limit_ends_is_not_the_end_either() -> None:
+    class Vain(Everything):
+        def choice(self, merged: ProposalSet) -> Selection:
+            limited.pay(9)
+            return Selection(())
+
+    limited = CountingBudget(4 + 4 * PER_TASK)
+    with pytest.raises(BudgetSpent, match="no more"):
+        await drafted(Proposer(), rounds=3, limited=limited, select=Vain())
+
+
+async def test_a_task_without_a_score_is_not_broken() -> None:
+    class Down(Batch):
+        async def __aiter__(self) -> AsyncIterator[Rollout]:
+            async for each in super().__aiter__():
+                down = each.task == "two"
+                yield replace(each, outcome=Failure("ModelError", "down")) if down else each
+
+    pipeline = Pipeline(
+        reflect=Proposer(most=0),
+        merge=Union(),
+        select=Everything(),
+        update=Patch(sink=EventSink(MemoryLog(), Seen())),
+    )
+    optimizer = Rounds(pipeline=pipeline, attempt=_nothing, most=1)
+    solved = Memory(solved=frozenset(("two", "three")))
+    draft = await optimizer.propose(SKILL, [Down()], solved, budget=None)
+    assert draft.broken == ("three",)
+
+
 async def test_the_first_round_leaves_what_the_gate_needs_too() -> None:
     limited, kept = CountingBudget(100), list[int]()
 
@@ -212,7 +255,7 @@ async def test_rounds_are_sparing_where_little_may_be_spent(calls: int, *, spari
             budget: int | None,
             evidence: Evidence,
         ) -> Selection:
-            told.append(evidence.sparing)
+            told.append(memory.sparing)
             return self.choice(merged)
 
     await drafted(Proposer(), 2, limited=CountingBudget(calls), select=Watching())

@@ -152,7 +152,9 @@ async def test_a_merge_may_not_invent_edits() -> None:
     assert result.problems
 
 
-async def asked_about(nouns: str, size: int, fruitless: int = 0) -> list[tuple[str, ...]]:
+async def asked_about(
+    nouns: str, size: int, fruitless: int = 0, *, sparing: bool = False
+) -> list[tuple[str, ...]]:
     """Minibatches of failed tasks, one for each of these nouns, made by likeness."""
 
     async def attempts() -> AsyncIterator[Rollout]:
@@ -162,7 +164,8 @@ async def asked_about(nouns: str, size: int, fruitless: int = 0) -> list[tuple[s
 
     model = asker(Scripted(lambda _: analysis("r")))
     reflect = Reflect(asker=model, minibatch_size=size, minibatch_by="likeness")
-    found = await reflect(SKILL, [attempts()], Memory(fruitless=fruitless), budget=1)
+    memory = Memory(fruitless=fruitless, sparing=sparing)
+    found = await reflect(SKILL, [attempts()], memory, budget=1)
     return [each.tasks for each in found]
 
 
@@ -174,8 +177,13 @@ async def test_minibatches_by_likeness_hold_tasks_that_are_alike() -> None:
 
 
 async def test_after_steps_that_changed_nothing_minibatches_by_likeness_are_smaller() -> None:
-    assert await asked_about("bill lease bill lease", 8, fruitless=1) == [
-        ("bill0", "bill2"),
-        ("lease1", "lease3"),
-    ]
+    pairs = [("bill0", "bill2"), ("lease1", "lease3")]
+    assert await asked_about("bill lease bill lease", 8, fruitless=1, sparing=True) == pairs
+    assert len(await asked_about("bill lease bill lease", 8, fruitless=9, sparing=True)) == 4
+
+
+async def test_after_steps_that_changed_nothing_minibatches_are_made_in_two_sizes() -> None:
+    found = await asked_about("bill lease bill lease", 8, fruitless=1)
+    pairs = [("bill0", "bill2"), ("lease1", "lease3")]
+    assert found == [*pairs, ("bill0",), ("lease1",), ("bill2",), ("lease3",)]
     assert len(await asked_about("bill lease bill lease", 8, fruitless=9)) == 4

@@ -236,9 +236,9 @@ async def test_rules_of_two_proposers_that_repair_nothing_alone_are_tried_as_a_p
 async def test_where_little_may_be_spent_only_rules_that_repair_one_are_tried_on_more() -> None:
     TRIED.clear()
     trial = Trial(attempt=attempt, sink=EventSink(MemoryLog(), Seen()))
-    evidence = Evidence(sparing=True)
+    memory = Memory(sparing=True)
     chosen = await trial(
-        SKILL, ProposalSet((GOOD, BETTER, BAD)), Memory(), budget=4, evidence=evidence
+        SKILL, ProposalSet((GOOD, BETTER, BAD)), memory, budget=4, evidence=Evidence()
     )
     assert chosen.proposals == (BETTER,)
     assert sorted(TRIED[:5]) == [(0, 2), (1, 2), (1, 2), (3, 2), (3, 2)]
@@ -255,8 +255,8 @@ async def test_where_little_may_be_spent_a_rule_that_was_lucky_loses_to_one_that
 
     first, second = proposal(Append("- lucky"), "dates"), proposal(Append("- right"), "dates")
     trial = Trial(attempt=lucky, sink=EventSink(MemoryLog(), Seen()))
-    evidence = Evidence(sparing=True)
-    chosen = await trial(SKILL, ProposalSet((first, second)), Memory(), budget=4, evidence=evidence)
+    memory = Memory(sparing=True)
+    chosen = await trial(SKILL, ProposalSet((first, second)), memory, budget=4, evidence=Evidence())
     assert chosen.proposals == (second,)
     assert [each.reason for each in chosen.dropped] == [
         "without it 3 of 4 tried tasks are repaired together, with it 2"
