@@ -12,6 +12,7 @@ from skillopt.cli.progress import Reporter, RunProgress
 from skillopt.cli.render import Screen
 from skillopt.core.chat import Usage
 from skillopt.core.events import Fact, PhaseClosed, PhaseOpened, Ticked, Timed
+from skillopt.core.facts import Stepped
 from skillopt.core.skill import Skill
 from skillopt.core.state import replay
 from skillopt.engine.loop import train
@@ -79,10 +80,14 @@ async def test_steps_that_an_early_end_spares_are_not_left() -> None:
     headway = RunProgress(run.plan, len(run.val), Meter(), None)
     await train(run, Skill.parse("Be brief.\n"))
     facts = [event for event in world.seen.events if isinstance(event, Fact)]
-    begun, rejected, final_test = facts
-    headway.add(begun)
-    headway.add(rejected)
+    *earlier, in_vain, final_test = facts
+    for fact in earlier:
+        headway.add(fact)
+    assert headway.total - headway.done > 3 * world.env.size
+    assert isinstance(in_vain, Stepped)
+    headway.add(in_vain)
     assert headway.total - headway.done == 3 * world.env.size
+    assert len([fact for fact in facts if isinstance(fact, Stepped)]) < len(run.plan.moves) - 3
     headway.add(final_test)
     assert headway.done == headway.total
 
