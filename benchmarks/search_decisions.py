@@ -20,7 +20,7 @@ from worlds import INITIAL_SKILL, WORLDS, Scene, World
 
 
 def decisions(world: World, seed: int, folder: Path) -> tuple[Counter[tuple[str, str]], float]:
-    """How often each action met each truth, and what the best candidate was better than the end."""
+    """How often each action met each truth, and by how much the best candidate beat the result."""
     run_here(Cell(Ours(), world, seed, 0, ""), folder)
     scene, out = Scene(world, seed), folder / "out"
     counts = Counter[tuple[str, str]]()
