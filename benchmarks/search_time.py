@@ -90,14 +90,16 @@ def seconds(
 
 
 def report(options: argparse.Namespace, systems: Sequence[System], root: Path) -> None:
-    """Each training gets a folder below the root.
+    """Mean wall times, and in brackets their ratio to that of the last system.
+
+    Each training gets a folder below the root.
 
     None is removed before the end: on some file systems (ext4 without a journal) a new file costs
     up to a millisecond while many have been removed in the last minutes.
     """
     print(f"{options.world}, {options.seeds} seeds, {options.latency:g} s per call")
-    print(f"{'workers':>8}" + "".join(f"{system.name:>12}" for system in systems) + "   ratio")
-    for workers in WORKERS:
+    print(f"{'workers':>8}" + "".join(f"{system.name:>18}" for system in systems))
+    for workers in options.workers:
         # The trainers take turns, so that other load on the machine affects both.
         found = [
             [
@@ -111,11 +113,11 @@ def report(options: argparse.Namespace, systems: Sequence[System], root: Path) -
                 )
                 for system in systems
             ]
-            for seed in range(options.seeds)
+            for seed in range(options.first, options.first + options.seeds)
         ]
         means = [fmean(times) for times in zip(*found, strict=True)]
-        row = "".join(f"{mean:10.1f} s" for mean in means)
-        print(f"{workers:8}{row}{means[0] / means[-1]:8.2f}", flush=True)
+        row = "".join(f"{mean:9.1f} s ({mean / means[-1]:4.2f})" for mean in means)
+        print(f"{workers:8}{row}", flush=True)
 
 
 async def _serve(server: Server) -> None:
@@ -130,6 +132,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--world", choices=sorted(WORLDS), default="long-tail")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--workers", type=int, nargs="+", default=WORKERS)
     parser.add_argument("--latency", type=float, default=0.2)
     parser.add_argument("--serve", metavar="WORLD", help=argparse.SUPPRESS)
     cache = Path(tempfile.gettempdir()) / "skillopt-benchmarks"
@@ -140,7 +144,9 @@ def main() -> None:
         asyncio.run(_serve(SlowServer(scene, options.latency)))
         return
     with tempfile.TemporaryDirectory(prefix="skillopt-time-") as folder:
-        report(options, [Ours(), install_original(options.venvs)], Path(folder))
+        speculating = Ours("ours, speculating", {"engine.speculate": "true"})
+        systems = [Ours(), speculating, install_original(options.venvs)]
+        report(options, systems, Path(folder))
 
 
 if __name__ == "__main__":

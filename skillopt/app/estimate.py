@@ -130,7 +130,7 @@ class CostModel:
             case Step():
                 yield from self._step(move, self._size(move.batches, move.budget), edits)
                 yield from self._candidate(grown, self.spec.config.optimizer.candidates)
-                yield from self._ahead(self.spec.plan.after(move), grown)
+                yield from self._ahead(self.spec.plan.step_after(move), grown)
             case MetaReflection():
                 size = self._size((), move.budget)
                 if self.parts.meta_reflector is not None:
@@ -209,9 +209,9 @@ class CostModel:
         gate = Range(0, self.val * self.evidence.most_attempts, once)
         yield from self._attempts("gate on val", gate, edits)
 
-    def _ahead(self, following: Move | None, edits: Range) -> Iterator[CostLine]:
-        """Attempts under a skill that is then replaced."""
-        if isinstance(following, Step) and speculates(self.spec.config):
+    def _ahead(self, following: Step | None, edits: Range) -> Iterator[CostLine]:
+        """Attempts under a skill that the next step does not start from."""
+        if following is not None and speculates(self.spec.config):
             tasks = sum(map(len, following.batches))
             yield from self._attempts("speculative rollout", Range(0, tasks, 0.1 * tasks), edits)
 

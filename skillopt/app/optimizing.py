@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import get_args
 
 from skillopt.app.parts import make, make_all
+from skillopt.app.speculating import speculates
 from skillopt.config.parts import (
     CONTROL,
     MEMORY,
@@ -154,6 +156,9 @@ class _Nobody:
     ) -> list[Rollout]:
         raise RuntimeError("a part asks the target before the run has begun")
 
+    def ahead(self, skill: Skill, tasks: Sequence[str]) -> AbstractAsyncContextManager[None]:
+        raise RuntimeError("a part asks the target before the run has begun")
+
 
 def _unseen(event: Event | Signal) -> None:
     """Nobody watches."""
@@ -190,6 +195,7 @@ def _tools(config: Config, asker: Asker, target_probe: LiveTargetProbe | None) -
         asker=asker,
         sink=asker.sink,
         attempt=(target_probe or _Nobody()).try_out,
+        ahead=(target_probe or _Nobody()).ahead if speculates(config) else None,
         reminders=reminders if optimizer.use_skill_aware_reflection else None,
         probing=probing if gradient.use_deep_reflect else None,
         mark=settings_for(MetricSettings, config, "evaluation").metric.of,

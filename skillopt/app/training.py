@@ -167,7 +167,12 @@ async def open_training(
             runner = resources.runner(harness, environment, sink, executor)
             asker = Asker(models["optimizer"], spec.prompts, sink, limits(config.gradient))
             tasks = {task.id: task for task in spec.environment.tasks("train")}
-            probe = LiveTargetProbe(runner=runner, target=models["target"], tasks=tasks)
+            probe = LiveTargetProbe(
+                runner=runner,
+                target=models["target"],
+                tasks=tasks,
+                speculation=Prefetch(runner, group) if speculates(config) else None,
+            )
             training = Training(
                 spec,
                 _run(spec, identity, probe, asker, group, resources.budget),
@@ -324,7 +329,7 @@ def _run(
         defaults=Config().identity(),
         shortener=parts.shortener,
         early=None if waits else Prefetch(runner, group, certain=True),
-        speculation=Prefetch(runner, group) if speculates(config) else None,
+        speculation=probe.speculation,
         halving=halving and SuccessiveHalving(runner=runner, schedule=halving, gate=gate),
         parents=parents(config),
         soft_weight=metric(config).soft_weight,

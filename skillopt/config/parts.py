@@ -16,7 +16,7 @@ from skillopt.core.callables import Anything, identify, reference
 
 TOOLS: Final = frozenset(
     (
-        *("asker", "sink", "form", "reminders", "probing", "attempt"),
+        *("asker", "sink", "form", "reminders", "probing", "attempt", "ahead"),
         *("rewrite_tokens", "rewrite_effort", "mark", "marks", "seed"),
     )
 )

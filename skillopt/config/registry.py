@@ -19,12 +19,18 @@ T = TypeVar("T")
 
 
 def points(group: str) -> EntryPoints:
-    """The entry points of a group. Finding any reads a file of every installed package."""
-    return _installed(tuple(sys.path)).select(group=group)
+    """The entry points of a group."""
+    return _points(group, tuple(sys.path))
+
+
+@cache
+def _points(group: str, path: tuple[str, ...]) -> EntryPoints:
+    return _installed(path).select(group=group)
 
 
 @cache
 def _installed(path: tuple[str, ...]):  # the type has another name before Python 3.12
+    """All of them; finding any reads a file of every installed package."""
     return entry_points()
 
 

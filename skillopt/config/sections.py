@@ -283,7 +283,7 @@ class EngineSection(Section):
     """How the work is done, whatever its outcome."""
 
     speculate: Annotated[bool, _MAY_CHANGE] = False
-    """start attempts of the next step while the gate decides; some may be unused"""
+    """let idle workers start attempts that will probably be needed; some may be unused"""
 
 
 class LimitsSection(Section):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain
 
 from skillopt.aio import map_all
-from skillopt.core.events import Action, FinalTested
+from skillopt.core.events import Action, Decision, FinalTested
 from skillopt.core.facts import Batch, Compared, EpochClosed, MetaReflected, Pruned, Stepped
 from skillopt.core.proposal import Draft, Finding, Pattern, Review, candidates_compared
 from skillopt.core.rollout import Evaluation, Pair, Rollout, Score
@@ -82,7 +82,25 @@ async def step(run: TrainingRun, state: State, move: Step) -> State:
         rollouts = [await batch.all() for batch in attempts]
     practised = Evaluation.of(skill.digest, "train", chain(*rollouts))
     practice = Baseline(list(chain(*move.batches)), replace(parent, evaluation=practised))
-    async with run.speculative_step(state, move):
+
+    def finished(draft: Draft, halving: HalvingResult, decision: Decision | None) -> Stepped:
+        return Stepped(
+            move=move.id,
+            step=move.number,
+            epoch=move.epoch,
+            in_epoch=move.in_epoch,
+            batches=tuple(_batch(skill, batch) for batch in rollouts),
+            patterns=patterns_in(draft.findings, list(chain(*rollouts))),
+            draft=draft,
+            action=decision.action if decision else _skip(draft, halving),
+            decision=decision,
+            parent="" if parent is state.current else parent.origin,
+            rounds=halving.rounds,
+        )
+
+    likely = run.likely_decision(state, draft, move.id, move.number)
+    foreseen = state.apply(finished(draft, HalvingResult(draft.leading.name), likely))
+    async with run.speculative_step(foreseen, move):
         draft, halving = await run.choose(state, await run.fit(state, draft), practice, move.number)
         tried = halving.ahead is not None and draft.leading.fitting != skill
         candidate = draft.leading.fitting if tried else None
@@ -94,20 +112,7 @@ async def step(run: TrainingRun, state: State, move: Step) -> State:
             run.gate,
             compared=candidates_compared(halving.rounds),
         )
-    fact = Stepped(
-        move=move.id,
-        step=move.number,
-        epoch=move.epoch,
-        in_epoch=move.in_epoch,
-        batches=tuple(_batch(skill, batch) for batch in rollouts),
-        patterns=patterns_in(draft.findings, list(chain(*rollouts))),
-        draft=draft,
-        action=decision.action if decision else _skip(draft, halving),
-        decision=decision,
-        parent="" if parent is state.current else parent.origin,
-        rounds=halving.rounds,
-    )
-    return run.record(state, fact)
+    return run.record(state, finished(draft, halving, decision))
 
 
 async def meta_reflect(run: TrainingRun, state: State, move: MetaReflection) -> State:

@@ -209,9 +209,12 @@ class Plan:
             or (guidance and isinstance(move, EpochEnd) and bool(move.tasks))
         ]
 
-    def after(self, move: Move) -> Move | None:
+    def step_after(self, move: Move) -> Step | None:
+        """The next step, if no move before it asks a model."""
         ids = [other.id for other in self.moves]
-        return next(iter(self.moves[ids.index(move.id) + 1 :]), None)
+        later = self.moves[ids.index(move.id) + 1 :]
+        following = next((m for m in later if not isinstance(m, EpochEnd) or m.tasks), None)
+        return following if isinstance(following, Step) else None
 
     def due(self, step: Step, state: State) -> Step:
         """The step with the tasks that it has to attempt: those that are not solved.
@@ -224,12 +227,9 @@ class Plan:
         doubted = [task.id for task in chain(*step.batches) if task.id in memory.doubted]
         return step.without(memory.solved.difference(doubted[:RECHECKED]))
 
-    def out_of_patience(self, state: State, refused: int = 0) -> bool:
-        """Whether so little has come of the last steps that only the final test is left.
-
-        `refused`: if so many further steps end with a candidate that the gate refuses.
-        """
-        return 0 < self.patience <= state.memory.vain + refused / 2
+    def out_of_patience(self, state: State) -> bool:
+        """Whether so little has come of the last steps that only the final test is left."""
+        return 0 < self.patience <= state.memory.vain
 
     def left(self, state: State) -> list[Move]:
         out_of_patience = self.out_of_patience(state)

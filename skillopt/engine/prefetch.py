@@ -33,12 +33,18 @@ class Prefetch:
 
     @asynccontextmanager
     async def of(
-        self, move: str, specs: Iterable[RolloutSpec], *, due_next: bool = False
+        self,
+        move: str,
+        specs: Iterable[RolloutSpec],
+        *,
+        due_next: bool = False,
+        told: bool = True,
     ) -> AsyncGenerator[None, None]:
         """Begin attempts for the length of this block.
 
         Half of the workers take part, so that places are left for what comes meanwhile; all of
-        them where nothing does, because these attempts are `due_next`.
+        them where nothing does, because these attempts are `due_next`. If it is to be `told`, a
+        note says how many were begun.
         """
         waiting = deque(specs)
         pool = self.runner.worker_pool
@@ -65,11 +71,11 @@ class Prefetch:
                             waiting.clear()  # as above
 
         workers = self.runner.workers
-        for _ in range(workers if due_next else workers // 2):
+        for _ in range(min(len(waiting), workers if due_next else workers // 2)):
             self.group.start(work())
         try:
             yield
         finally:
             waiting.clear()
-        if begun and not self.certain:
+        if begun and told and not self.certain:
             self.runner.sink.note(Prefetched(move, begun))

@@ -12,6 +12,7 @@ from skillopt.core.events import Begun, Decision, Fact, GateVerdict, Measured
 from skillopt.core.memory import Memory
 from skillopt.core.ports import CompleteGate, MetaReflector, Optimizer, Pruner, Reviewer, Shortener
 from skillopt.core.proposal import Candidate, Draft, Size
+from skillopt.core.rollout import Evaluation
 from skillopt.core.sink import EventSink
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
@@ -118,14 +119,29 @@ class TrainingRun:
         rounds = range(self.replication.replicates)
         return self.early.of(last.id, self.runner.specs(state.initial.skill, last.tasks, rounds))
 
-    def speculative_step(self, state: State, move: Step) -> AbstractAsyncContextManager[None]:
-        """While a step is decided: begin the next one, as it will be if the skill stays."""
-        following = None if self.plan.out_of_patience(state, refused=1) else self.plan.after(move)
-        if self.speculation is None or not isinstance(following, Step):
+    def speculative_step(self, foreseen: State, move: Step) -> AbstractAsyncContextManager[None]:
+        """While a step is decided: begin the next one, from the state that is expected."""
+        following = self.plan.step_after(move)
+        if self.speculation is None or following is None or self.plan.out_of_patience(foreseen):
             return nullcontext()
-        due = self.plan.due(following, state)
-        skill = self.parent(state, due.number).skill
-        return self.speculation.of(due.id, self.runner.specs(skill, list(chain(*due.batches))))
+        due = self.plan.due(following, foreseen)
+        skill = self.parent(foreseen, due.number).skill
+        specs = self.runner.specs(skill, list(chain(*due.batches)))
+        return self.speculation.of(due.id, specs)
+
+    def likely_decision(
+        self, state: State, draft: Draft, origin: str, step: int
+    ) -> Decision | None:
+        """What the gate is expected to say, before it is asked.
+
+        A candidate that has repaired tasks while it was made is usually accepted, any other is not.
+        """
+        skill = draft.leading.fitting
+        if skill is None or skill.digest == state.current.skill.digest:
+            return None
+        nothing = Evaluation(skill.digest, "val", {})
+        candidate = Measured(skill, nothing, state.current.value, origin, step)
+        return Decision(candidate, "accept" if draft.repaired else "reject", "")
 
     def parent(self, state: State, step: int) -> Measured:
         """The skill that a step sets out from."""

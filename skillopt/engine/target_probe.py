@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import cast
 
@@ -13,6 +14,7 @@ from skillopt.core.edits import Append, apply_edits
 from skillopt.core.rollout import Failure, Rollout, Score
 from skillopt.core.skill import Skill
 from skillopt.core.task import Task
+from skillopt.engine.prefetch import Prefetch
 from skillopt.engine.rollouts import RolloutRunner
 from skillopt.errors import ModelError, Unusable
 
@@ -33,12 +35,21 @@ class LiveTargetProbe:
     runner: RolloutRunner
     target: Model
     tasks: Mapping[str, Task]
+    speculation: Prefetch | None = None
+    """For attempts that may not be needed; None: none is made by speculation."""
 
     async def try_out(
         self, skill: Skill, tasks: Sequence[str], replicate: int = 0
     ) -> list[Rollout]:
         """Attempts at training tasks with another skill."""
         return await self.runner.try_out(skill, [self.tasks[task] for task in tasks], replicate)
+
+    def ahead(self, skill: Skill, tasks: Sequence[str]) -> AbstractAsyncContextManager[None]:
+        """For the length of a block, idle workers begin attempts that may follow it."""
+        if self.speculation is None:
+            return nullcontext()
+        specs = self.runner.specs(skill, [self.tasks[task] for task in tasks])
+        return self.speculation.of(self.runner.sink.move, specs, told=False)
 
     def leaked_reference(self, rollout: Rollout, text: str) -> str:
         """What the text would tell the target of the reference; empty when nothing."""

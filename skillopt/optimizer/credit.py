@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -28,7 +29,7 @@ from skillopt.core.wording import counted
 from skillopt.errors import BudgetSpent
 from skillopt.optimizer.likeness import Likeness, task_text
 from skillopt.optimizer.locate import forgiving
-from skillopt.optimizer.parts import Evidence, TriesSkills
+from skillopt.optimizer.parts import Evidence, TriesAhead, TriesSkills
 from skillopt.optimizer.selection import ZERO
 from skillopt.optimizer.update import control, edits_in
 
@@ -40,6 +41,8 @@ ALIKE = 2
 """Solved tasks like a proposal that it is tried on: its condition may be missing."""
 NAMED = 0.5
 """What it counts that a proposal names a task; that no task is more like it counts 1."""
+_IN_VAIN = 0.25
+"""Share of the tasks of a step that are attempted by speculation in vain, as a rule."""
 _FEW_PROBES = 2
 """Solved tasks that proposals must not break, where little may be spent."""
 
@@ -63,6 +66,7 @@ class Credit:
     edits_only: ClassVar[bool] = True
 
     attempt: TriesSkills
+    ahead: TriesAhead | None = None
     sink: EventSink
     mark: Callable[[Score], float] = attrgetter("hard")
     seed: int = 42
@@ -76,6 +80,11 @@ class Credit:
         # Most of what is proposed is a wording of the same few rules, or goes at once.
         edits = Range(0, tried, min(tried, size.used))
         yield PartCost("trial", Range(0, most, min(most, size.tasks)), edits=edits)
+        if self.ahead is not None:
+            # Of the whole and of the kept proposals, what they turn out not to repair.
+            wasted = 2 * NEEDED * tried
+            expected = _IN_VAIN * min(wasted, size.tasks)
+            yield PartCost("speculative trial", Range(0, wasted, expected), edits=edits)
 
     def _sparing(self) -> Credit:
         """The same with few attempts for each proposal: more of them are then tried at all."""
@@ -307,6 +316,14 @@ class _Trial:
         """Scores with the skill as it is, in another text."""
         return self.rule.scores(await self.rule.attempt(control(self.skill), tasks, variant))
 
+    def _ahead(
+        self, numbers: Sequence[int], tasks: Sequence[str]
+    ) -> AbstractAsyncContextManager[None]:
+        """Meanwhile, attempts with these proposals, or with none of them, by speculation."""
+        if self.rule.ahead is None:
+            return nullcontext()
+        return self.rule.ahead(self._bundle(numbers) if numbers else control(self.skill), tasks)
+
     async def _better(self, numbers: Sequence[int], tasks: Sequence[str]) -> dict[str, float]:
         """The tasks that go better with these proposals, and how well."""
         return self._improved(await self._values(numbers, tasks))
@@ -318,7 +335,8 @@ class _Trial:
         """Tasks that the bundle repairs, if they fail again without the proposal; else none."""
         others = [member for member in bundle if member != number]
         without = partial(self._values, others) if others else self._control
-        repaired = await self._better(bundle, self.tasks[number])
+        async with self._ahead(others, self.tasks[number][:NEEDED]):
+            repaired = await self._better(bundle, self.tasks[number])
         order = list(repaired)
         missed = spared = 0
         for variant, tasks in (0, order[:NEEDED]), (0, order[NEEDED:]), (1, order):

@@ -9,6 +9,7 @@ dataclass are its settings, except those with the name of a tool. Optional for e
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
@@ -35,6 +36,12 @@ class TriesSkills(Protocol):
         ...
 
 
+class TriesAhead(Protocol):
+    """For the length of a block, idle workers begin attempts that `TriesSkills` may make next."""
+
+    def __call__(self, skill: Skill, tasks: Sequence[str]) -> AbstractAsyncContextManager[None]: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizerTools:
     """What a part gets by naming a field so; a class method `from_settings` gets all of it."""
@@ -44,6 +51,8 @@ class OptimizerTools:
     sink: EventSink
     """Reports progress."""
     attempt: TriesSkills
+    ahead: TriesAhead | None = None
+    """None: nothing is attempted by speculation (`engine.speculate`)."""
     form: Form = EDITS
     """The form of proposals, as the update mode has it: edits, suggestions or whole texts."""
     reminders: Reminders | None = None

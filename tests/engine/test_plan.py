@@ -112,9 +112,25 @@ def test_only_moves_that_may_bring_a_candidate_before_a_gate_take_a_part_of_alph
     assert plan.gated(steps=False, guidance=False) == []
 
 
-def test_after_the_last_move_there_is_none() -> None:
-    plan = Plan.build(TRAIN, SHAPE, budget, TEST)
-    assert [plan.after(move) for move in plan.moves] == [*plan.moves[1:], None]
+def test_a_step_follows_unless_something_before_it_asks_a_model() -> None:
+    """From the second epoch on, the end of an epoch looks back at it."""
+    plan = Plan.build(TRAIN, replace(SHAPE, meta_reflect=False), budget, TEST)
+    found = {move.id: plan.step_after(move) for move in plan.moves}
+    assert {move: step and step.id for move, step in found.items()} == {
+        "step_0001": "step_0002",
+        "step_0002": "step_0003",
+        "epoch_01": "step_0003",
+        "step_0003": "step_0004",
+        "step_0004": None,
+        "prune_epoch_02": None,
+        "epoch_02": "step_0005",
+        "step_0005": "step_0006",
+        "step_0006": None,
+        "epoch_03": None,
+        "final_test": None,
+    }
+    reflecting = Plan.build(TRAIN, replace(SHAPE, meta_reflect=True), budget, TEST)
+    assert reflecting.step_after(reflecting.moves[1]) is None
 
 
 def test_after_steps_in_a_row_that_changed_nothing_only_the_final_test_is_left() -> None:
@@ -130,7 +146,7 @@ def test_after_steps_in_a_row_that_changed_nothing_only_the_final_test_is_left()
     for steps in (5, 6):
         assert plan.left(after(steps)) == [FinalTest(tuple(TEST))]
     assert replace(plan, patience=0).left(after(6)) == list(plan.moves)
-    found = [plan.out_of_patience(after(3), refused=more) for more in (0, 3, 4, 5)]
+    found = [plan.out_of_patience(after(3 + more, refused=more)) for more in (0, 3, 4, 5)]
     assert found == [False, False, True, True]
 
 

@@ -15,7 +15,10 @@ from skillopt.aio import TaskGroup
 from skillopt.core.chat import Reply, Request
 from skillopt.core.events import Event, Fact, Prefetched, Signal
 from skillopt.core.facts import Stepped
-from skillopt.core.rollout import Rollout
+from skillopt.core.memory import Memory
+from skillopt.core.ports import Optimizer
+from skillopt.core.proposal import Draft
+from skillopt.core.rollout import Batches, Rollout
 from skillopt.core.sink import MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.core.state import State, replay
@@ -303,6 +306,45 @@ async def test_the_next_step_is_begun_while_the_gate_decides_and_asks_nothing_ag
     assert cache.unused == {}
 
 
+@dataclass(frozen=True, slots=True)
+class Confirming:
+    """Says that its candidates have repaired a task."""
+
+    optimizer: Optimizer
+
+    async def propose(
+        self, skill: Skill, batches: Batches, memory: Memory, *, budget: int | None
+    ) -> Draft:
+        draft = await self.optimizer.propose(skill, batches, memory, budget=budget)
+        return replace(draft, repaired=("task",))
+
+
+async def test_after_confirmed_repairs_the_next_step_is_begun_with_the_candidate() -> None:
+    calls: list[tuple[str, str]] = []
+    begun = asyncio.Event()
+    world = World(shape=ONE_EPOCH, final_test=False, optimizer=Scripted(taught_at_once))
+    second = questions(steps(world)[1])
+
+    async def target(request: Request) -> str:
+        calls.append(asked(request))
+        rule, question = asked(request)
+        if question in second and "carefully" in rule:
+            begun.set()
+        if is_val(question) and "carefully" in rule:
+            await asyncio.wait_for(begun.wait(), PATIENCE)
+        return pupil(request)
+
+    cache, record = MemoryCache(), MemoryLog()
+    async with speculating(world.but(target=Scripted(target), cache=cache, record=record)) as run:
+        await train(replace(run, optimizer=Confirming(run.optimizer)), SEED)
+    first = progress(record.kept)[0]
+    assert isinstance(first, Stepped)
+    assert first.action == "accept_new_best"
+    assert Prefetched("step_0002", 2) in record.kept
+    assert len(calls) == len(set(calls))
+    assert cache.unused == {}
+
+
 @dataclass(slots=True)
 class Until:
     """Opens a gate when a step is closed."""
@@ -443,11 +485,20 @@ async def test_a_rejected_guess_costs_nothing_and_an_accepted_candidate_wastes_w
     assert set(accepted.unused.values()) == {"step_0002"}
 
 
-async def test_nothing_is_begun_ahead_of_anything_but_a_step() -> None:
-    world = World(target=Slow(3), shape=PlanSettings(epochs=2, batch=4, seed=0))
-    _, events = await trained(world)
-    assert len([event for event in events if isinstance(event, Stepped)]) == 2
-    assert not [event for event in events if isinstance(event, Prefetched)]
+@pytest.mark.parametrize("sample", [0, 2])
+async def test_nothing_is_begun_ahead_if_something_else_comes_before_the_next_step(
+    sample: int,
+) -> None:
+    shape = PlanSettings(
+        epochs=2, batch=4, sample=sample, last_sample=sample, continues=True, seed=0
+    )
+    record = MemoryLog()
+    world = World(target=Slow(3), shape=shape, record=record, optimizer=Scripted(taught_at_once))
+    async with speculating(world) as run:
+        await train(replace(run, optimizer=Confirming(run.optimizer)), SEED)
+    assert len([event for event in record.kept if isinstance(event, Stepped)]) == 2
+    begun = {event.move for event in record.kept if isinstance(event, Prefetched)}
+    assert begun == (set() if sample else {"step_0002"})
 
 
 async def test_what_is_kept_is_not_attempted_ahead_again() -> None:

@@ -10,8 +10,12 @@ import pytest
 from support_cli import make_project, skillopt
 from support_runs import Job, facts, make_data, timeless, until_quiet
 
+from skillopt import open_run
 from skillopt.app.speculating import early_hindrance, hindrance, speculates
 from skillopt.config.load import load_config
+from skillopt.config.recipe import RECIPE
+from skillopt.core.events import Prefetched
+from skillopt.core.facts import Stepped
 from skillopt.testing.simulator import Simulator
 
 
@@ -43,6 +47,27 @@ async def test_results_are_the_same_and_waste_is_exactly_what_was_called_in_addi
     assert told["receipt"]["_total"]["calls"] == made
     for key in ("claim", "tried", "epoch_stats", "selection", "test"):
         assert timeless(told[key]) == timeless(without[key])
+
+
+@pytest.mark.parametrize("workers", [8, 128])
+async def test_the_recipe_decides_the_same_and_begins_the_step_after_a_candidate_that_is_accepted(
+    workers: int, tmp_path: Path
+) -> None:
+    data = make_data(tmp_path / "data")
+    more: dict[str, object] = {**RECIPE, "train.batch_size": 25, "env.workers": workers}
+    plain, needed = await run(data, tmp_path / "plain", more)
+    ahead, made = await run(data, tmp_path / "ahead", {**more, "engine.speculate": True})
+    assert facts(ahead.out) == facts(plain.out)
+    found = json.loads((ahead.out / "summary.json").read_text("utf-8"))["speculation"]
+    assert found["unused"]["calls"] == made - needed
+    assert found["attempts"] - found["unused"]["attempts"] > 0
+    events = [entry.event for entry in open_run(ahead.out).events()]
+    accepted = {
+        event.step for event in events if isinstance(event, Stepped) and event.decision is not None
+    }
+    begun = {event.move for event in events if isinstance(event, Prefetched)}
+    assert begun
+    assert begun <= {f"step_{step + 1:04d}" for step in accepted}
 
 
 async def test_a_rejected_candidate_leaves_no_trace_of_speculation_in_the_ledger(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -15,7 +16,8 @@ from skillopt.core.sink import EventSink, MemoryLog
 from skillopt.core.skill import Skill
 from skillopt.errors import BudgetSpent
 from skillopt.optimizer.credit import Credit
-from skillopt.optimizer.parts import Evidence
+from skillopt.optimizer.parts import Evidence, TriesAhead
+from skillopt.optimizer.update import control
 
 SKILL = Skill.parse("Start.\n\n- old\n")
 SOLVED = tuple(f"solved {n}" for n in range(8))
@@ -88,11 +90,12 @@ async def selected(
     memory: Memory | None = None,
     goes_on: bool = False,
     sparing: bool = False,
+    ahead: TriesAhead | None = None,
 ) -> Selection:
     """What is kept; tasks that are `worded` ask for their own name."""
     target = target or Target()
     sink = EventSink(MemoryLog(), Seen())
-    credit = Credit(attempt=target, sink=sink, trial_probes=probes)
+    credit = Credit(attempt=target, ahead=ahead, sink=sink, trial_probes=probes)
     rollouts = [target.rollout(SKILL, task) for task in (*SOLVED, *FAILED)]
     if worded:
         rollouts = [
@@ -111,6 +114,49 @@ async def test_empty_and_harmful_edits_of_a_better_bundle_are_left_out_with_the_
     reasons = {dropped.proposal: dropped.reason for dropped in chosen.dropped}
     assert reasons[HARM] == "2 of 2 repaired tasks are repaired without it as well"
     assert reasons[EMPTY] == "2 of 2 repaired tasks are repaired without it as well"
+
+
+class Ahead:
+    """Remembers what is begun by speculation, and what was attempted by then and meanwhile."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.begun: set[tuple[str, str, int]] = set()
+        self.meanwhile: list[set[tuple[str, str, int]]] = []
+
+    @asynccontextmanager
+    async def __call__(self, skill: Skill, tasks: Sequence[str]) -> AsyncGenerator[None, None]:
+        self.begun |= {(skill.render(), task, 0) for task in tasks}
+        before = set(self.target.made)
+        yield
+        self.meanwhile.append(self.target.made - before)
+
+
+async def test_by_speculation_edits_are_left_out_while_all_of_them_are_tried() -> None:
+    proposals = (EMPTY, RULE_A, HARM, RULE_B)
+    plain, target = Target(), Target()
+    ahead = Ahead(target)
+    chosen = await selected(*proposals, target=target, ahead=ahead)
+    assert chosen == await selected(*proposals, target=plain)
+    assert target.made == plain.made
+    whole = "Start.\n\n- old\n- nothing\n- rule a\n- harm\n- rule b\n"
+    first = ahead.meanwhile[: len(proposals)]
+    assert {text for made in first for text, _, _ in made} == {whole}
+    # What all of them repair is then tried without each: nothing else was begun for that.
+    repaired = {task for text, task, _ in plain.made if text == whole and passes(whole, task)}
+    used = {attempt for attempt in ahead.begun if attempt[1] in repaired}
+    assert used
+    assert used <= plain.made
+
+
+async def test_by_speculation_an_edit_that_is_alone_is_compared_with_a_control() -> None:
+    target = Target()
+    ahead = Ahead(target)
+    chosen = await selected(RULE_A, target=target, ahead=ahead)
+    assert chosen.proposals == (RULE_A,)
+    texts = {text for text, _, _ in ahead.begun}
+    assert texts == {control(SKILL).render()}
+    assert ahead.begun <= target.made
 
 
 async def test_rules_that_only_work_together_are_both_kept() -> None:
