@@ -12,7 +12,6 @@ from skillopt.core.events import Begun, Decision, Fact, GateVerdict, Measured
 from skillopt.core.memory import Memory
 from skillopt.core.ports import CompleteGate, MetaReflector, Optimizer, Pruner, Reviewer, Shortener
 from skillopt.core.proposal import Candidate, Draft, Size
-from skillopt.core.rollout import Evaluation
 from skillopt.core.sink import EventSink
 from skillopt.core.skill import Skill
 from skillopt.core.state import State
@@ -132,15 +131,14 @@ class TrainingRun:
     def likely_decision(
         self, state: State, draft: Draft, origin: str, step: int
     ) -> Decision | None:
-        """What the gate is expected to say, before it is asked.
+        """What the gate is expected to say, before anything is measured.
 
         A candidate that has repaired tasks while it was made is usually accepted, any other is not.
         """
         skill = draft.leading.fitting
         if skill is None or skill.digest == state.current.skill.digest:
             return None
-        nothing = Evaluation(skill.digest, "val", {})
-        candidate = Measured(skill, nothing, state.current.value, origin, step)
+        candidate = replace(state.current, skill=skill, origin=origin, step=step)
         return Decision(candidate, "accept" if draft.repaired else "reject", "")
 
     def parent(self, state: State, step: int) -> Measured:
