@@ -49,6 +49,13 @@ class TaskGroup:
         self._tasks.append(task)
         return task
 
+    async def cancel(self) -> None:
+        """End what is under way; nobody needs it any more."""
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
 
 async def join(tasks: Sequence[asyncio.Task[R]]) -> list[R]:
     """Wait for all tasks; the first error is raised at once, as it is.

@@ -11,7 +11,7 @@ Tokens are characters / 4. The length and the speed of answers are assumptions: 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from skillopt.aio import map_all
@@ -172,8 +172,15 @@ class CostModel:
         for cost in costs:
             if cost.prompt or cost.role == "optimizer":
                 yield self._question(cost, edits)
+            elif cost.idle:
+                yield from self._idly(cost.phase, cost.calls, edits + cost.edits)
             else:
                 yield from self._attempts(cost.phase, cost.calls, edits + cost.edits)
+
+    def _idly(self, phase: str, count: Range, edits: Range) -> Iterator[CostLine]:
+        """Attempts by idle workers, for which nobody waits."""
+        for line in self._attempts(phase, count, edits):
+            yield replace(line, seconds=NONE)
 
     def _step(self, move: Step, size: StepSize, edits: Range) -> Iterator[CostLine]:
         rollouts, costs = Range(size.tasks, size.tasks), self.parts.optimizer.cost(size)
@@ -213,7 +220,7 @@ class CostModel:
         """Attempts under a skill that the next step does not start from."""
         if following is not None and speculates(self.spec.config):
             tasks = sum(map(len, following.batches))
-            yield from self._attempts("speculative rollout", Range(0, tasks, 0.1 * tasks), edits)
+            yield from self._idly("speculative rollout", Range(0, tasks, 0.1 * tasks), edits)
 
     def _epoch(self, move: EpochEnd, edits: Range) -> Iterator[CostLine]:
         if not move.tasks:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from skillopt.app.parts import make
-from skillopt.config.parts import GATE
 from skillopt.config.schema import Config
-from skillopt.core.ports import Forces
 
 
 def speculates(config: Config) -> bool:
@@ -13,17 +10,6 @@ def speculates(config: Config) -> bool:
 
 
 def hindrance(config: Config) -> str:
-    """Why nothing is attempted by speculation although it is wished for; empty: it is."""
-    gate = make(GATE, config)
-    if isinstance(gate, Forces) and gate.forced:
-        return (
-            f"evaluation.gate: {GATE.names(config.evaluation)} accepts every candidate, so no "
-            "such attempt is ever used"
-        )
-    return early_hindrance(config)
-
-
-def early_hindrance(config: Config) -> str:
     """Why nothing is attempted before it is needed, even where that is certain; empty: it is."""
     limits, target, workers = config.limits, config.model.role("target"), config.env.workers
     for wrong, why in (

@@ -22,7 +22,7 @@ from skillopt.app.resources import PUBLISHED, open_resources
 from skillopt.app.rest import rest
 from skillopt.app.result import Result
 from skillopt.app.run_spec import RunSpec
-from skillopt.app.speculating import early_hindrance, speculates
+from skillopt.app.speculating import hindrance, speculates
 from skillopt.config.schema import Config, Role
 from skillopt.config.secrets import Secrets
 from skillopt.core.chat import Model
@@ -73,6 +73,8 @@ class Training:
     models: Mapping[Role, Model]
     """Those to be tried before work is paid for: all but the caller's own."""
     secrets: Secrets
+    speculative: TaskGroup
+    """Attempts under way that nobody may need."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -118,6 +120,7 @@ class Training:
                 why = f"{type(error).__name__}: {error}".strip(": ")
                 run.sink.note(Stopped(why, _now(), left))
             raise
+        await self.speculative.cancel()
         if exceeded := self.budget.exceeded:
             self.warn([exceeded])
         if unfinished or not history.finished:  # its note may be lost: the last line was cut
@@ -143,6 +146,7 @@ async def open_training(
             open_resources(spec, layout, spec.skill, secrets, queue, watch) as resources,
             supplied.executor(resources.budget) if supplied.executor else nullcontext() as executor,
             TaskGroup() as group,
+            TaskGroup() as speculative,
         ):
             models, secrets = resources.models(), resources.factory.secrets
             hide = secrets.hide_values
@@ -171,7 +175,7 @@ async def open_training(
                 runner=runner,
                 target=models["target"],
                 tasks=tasks,
-                speculation=Prefetch(runner, group) if speculates(config) else None,
+                speculation=Prefetch(runner, speculative) if speculates(config) else None,
             )
             training = Training(
                 spec,
@@ -182,6 +186,7 @@ async def open_training(
                 resources.cache.reused,
                 {role: model for role, model in models.items() if role not in supplied.models},
                 secrets,
+                speculative,
             )
             sink.watch = _all(projector, _data_files(spec, hide), watch, _room(training))
             moves = 1 + len(spec.plan.moves)  # the baseline comes before those of the plan
@@ -312,7 +317,7 @@ def _run(
     reserve = Reserve(budget, len(val) * repeated.replicates) if limited else None
     parts = optimizer_parts(config, asker, probe, reserve)
     # A worker elsewhere tells what several attempts took together: that belongs to one move.
-    waits = spec.supplied.executor is not None or bool(early_hindrance(config))
+    waits = spec.supplied.executor is not None or bool(hindrance(config))
     return TrainingRun(
         runner=runner,
         plan=spec.plan,

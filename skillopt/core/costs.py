@@ -70,6 +70,8 @@ class PartCost:
     """Tokens of an answer, where they are no usual ones of the role."""
     role: Literal["optimizer", "target"] | None = None
     """None: as `prompt` says."""
+    idle: bool = False
+    """Whether idle workers make them, so that nobody waits for them."""
 
     def perhaps(self, chance: float = 0.5) -> PartCost:
         return replace(self, calls=self.calls.perhaps(chance))

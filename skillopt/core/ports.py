@@ -602,8 +602,8 @@ class Reservation(Protocol):
 class Reservations(Protocol):
     """Running calls, stored so that later processes know of them if this one is killed."""
 
-    def reserve(self, role: str, stage: str, worst: Usage | None) -> Reservation:
-        """Store the maximum cost before the call is sent; None: no limit depends on it."""
+    def reserve(self, role: str, stage: str, worst: Usage, *, limited: bool) -> Reservation:
+        """Store the maximum cost before the call is sent, if a limit depends on it."""
         ...
 
     def charge(self, role: str, stage: str, usage: Usage) -> None:

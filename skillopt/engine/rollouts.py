@@ -54,24 +54,25 @@ class WorkerPool:
     @asynccontextmanager
     async def idle_place(self) -> AsyncGenerator[None, None]:
         """Wait for a place that nobody needs at the moment, and then have it like any other."""
-        await self._until_idle()
+        while self._busy + self._idle >= self.size:
+            await self._freed.wait()
         async with self.place():
             yield
 
     @asynccontextmanager
     async def idle(self) -> AsyncGenerator[None, None]:
-        """Wait for a place that nobody needs at the moment, and work beside whoever needs it."""
-        await self._until_idle()
+        """Wait for a place that nobody needs at the moment, and work beside whoever needs it.
+
+        On half of the places at most, however many wait for one.
+        """
+        while self._idle >= max(1, self.size // 2) or self._busy + self._idle >= self.size:
+            await self._freed.wait()
         self._idle += 1
         try:
             yield
         finally:
             self._idle -= 1
             self._wake()
-
-    async def _until_idle(self) -> None:
-        while self._busy + self._idle >= self.size:
-            await self._freed.wait()
 
     def _wake(self) -> None:
         self._freed.set()

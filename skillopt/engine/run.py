@@ -133,13 +133,15 @@ class TrainingRun:
     ) -> Decision | None:
         """What the gate is expected to say, before anything is measured.
 
-        A candidate that has repaired tasks while it was made is usually accepted, any other is not.
+        A candidate that has repaired tasks while it was made is usually accepted, any other is not,
+        unless the gate accepts everything.
         """
         skill = draft.leading.fitting
         if skill is None or skill.digest == state.current.skill.digest:
             return None
         candidate = replace(state.current, skill=skill, origin=origin, step=step)
-        return Decision(candidate, "accept" if draft.repaired else "reject", "")
+        likely = self.gate.forced or draft.repaired
+        return Decision(candidate, "accept" if likely else "reject", "")
 
     def parent(self, state: State, step: int) -> Measured:
         """The skill that a step sets out from."""

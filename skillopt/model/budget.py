@@ -190,7 +190,7 @@ class Budget:
     def _reserve(self, worst: Usage, role: str, stage: str) -> Reservation | None:
         if self.reservations is None:
             return None
-        return self.reservations.reserve(role, stage, worst if self._limits else None)
+        return self.reservations.reserve(role, stage, worst, limited=bool(self._limits))
 
     def counted(self, usage: Usage, request: Request, answer: str) -> Usage:
         """What a call took; estimated where the server does not count and a limit depends on it."""
@@ -283,7 +283,7 @@ class Budget:
             text += f" (replies took up to {self.overrun:,} tokens more than max_tokens allows)"
         if self.interrupted.calls:
             lost = limit.show(limit.of(self.interrupted))
-            text += f", {lost} count as {limit.verb} by calls under way when a process was stopped"
+            text += f", {lost} count as {limit.verb} by calls under way when the run was stopped"
         return text
 
 

@@ -84,7 +84,7 @@ class Credit:
             # Of the whole and of the kept proposals, what they turn out not to repair.
             wasted = 2 * NEEDED * tried
             expected = _IN_VAIN * min(wasted, size.tasks)
-            yield PartCost("speculative trial", Range(0, wasted, expected), edits=edits)
+            yield PartCost("speculative trial", Range(0, wasted, expected), edits=edits, idle=True)
 
     def _sparing(self) -> Credit:
         """The same with few attempts for each proposal: more of them are then tried at all."""

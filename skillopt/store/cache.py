@@ -30,8 +30,9 @@ from skillopt.store.ledger import (
     PrefetchTable,
     ReservationTable,
     amounts,
+    attempt_ahead,
     booked,
-    booked_under,
+    spend_ahead,
 )
 
 T = TypeVar("T")
@@ -152,12 +153,12 @@ class SqliteCache:
         """The rollout kept under `key`, or make and keep it; True when it was there."""
 
         async def finish() -> Rollout:
-            with booked_under(prefetch_for):
+            with attempt_ahead(prefetch_for, certain=certain) as ahead:
                 made = await make()
             if certain:
                 self._early.add(key)
             elif prefetch_for:
-                self._advances.keep(key, made)
+                self._advances.keep(key, made, sum(ahead.spent, Usage()))
             return self._keep_rollout(key, made)
 
         def find() -> Rollout | None:
@@ -182,7 +183,9 @@ class SqliteCache:
 
         async def finish() -> Reply:
             with self._reservations.answered() as calls:
-                return self._keep_reply(key, role, stage, await make(), calls)
+                kept = self._keep_reply(key, role, stage, await make(), calls)
+            spend_ahead(kept.usage)
+            return kept
 
         find = partial(self._find, _FIND_CALL, codec.codec_of(Reply), key)
         reply, there = await self._once(f"reply {key}", find, finish)
@@ -202,12 +205,14 @@ class SqliteCache:
             spent[place] = spent.get(place, Usage()) + usage
         return spent
 
-    def reserve(self, role: str, stage: str, worst: Usage | None) -> CallReservation:
-        """Write down the worst case of a call before it is sent; None: no limit depends on it."""
-        return self._reservations.reserve((booked() or self._move, role, stage), worst)
+    def reserve(self, role: str, stage: str, worst: Usage, *, limited: bool) -> CallReservation:
+        """Write down the worst case of a call before it is sent, if a limit depends on it."""
+        place = (booked() or self._move, role, stage)
+        return self._reservations.reserve(place, worst, limited=limited)
 
     def charge(self, role: str, stage: str, usage: Usage) -> None:
         """Write down what was spent outside of a call, under the current move."""
+        spend_ahead(usage)
         self._reservations.charge((booked() or self._move, role, stage), usage)
 
     def interrupted(self) -> Usage:

@@ -33,9 +33,23 @@ _USE = "UPDATE ahead SET used = 1 WHERE key = ?"
 _UNUSED = "SELECT key FROM ahead WHERE NOT used"
 _COUNT = "SELECT count(*) FROM ahead"
 _WASTE = f"SELECT count(*), {SUMS} FROM ahead WHERE NOT used"  # noqa: S608 - fixed text
-# Set within an attempt ahead only, which runs beside the move that its cache has entered. That move
-# is not kept here too: it belongs to one cache, and a context outlives a run.
-_MOVE: ContextVar[str] = ContextVar("ahead_of", default="")
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptAhead:
+    """An attempt that runs beside the move that its cache has entered."""
+
+    move: str = ""
+    """That it is made for; empty: it is none of these."""
+    certain: bool = True
+    """Whether that move needs it whatever is decided."""
+    spent: list[Usage] = field(default_factory=list[Usage])
+    """What its calls took, whoever was asked."""
+
+
+# Set within an attempt ahead only. The move that a cache has entered is not kept here too: it
+# belongs to one cache, and a context outlives a run.
+_AHEAD: ContextVar[AttemptAhead | None] = ContextVar("attempt_ahead", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +75,10 @@ class PrefetchTable:
         self._read = read
         self._unused = {key for (key,) in self._read(_UNUSED)}
 
-    def keep(self, key: str, rollout: Rollout) -> None:
+    def keep(self, key: str, rollout: Rollout, used: Usage) -> None:
         """Write down what an attempt took, if it got as far as to take anything."""
-        if rollout.trajectory is None:
+        if rollout.trajectory is None and not used.calls:
             return
-        used = rollout.trajectory.usage
         self._write(_KEEP, (key, *amounts(used)))
         self._unused.add(key)
 
@@ -90,18 +103,27 @@ def amounts(used: Usage) -> tuple[int, int, int, int, float, int]:
 
 
 @contextmanager
-def booked_under(move: str) -> Generator[None, None, None]:
-    """Calls made in this block, and in no other task, are for this move."""
-    token = _MOVE.set(move)
+def attempt_ahead(move: str, *, certain: bool) -> Generator[AttemptAhead, None, None]:
+    """Calls made in this block, and in no other task, are for this move; empty: for the current."""
+    attempt = AttemptAhead(move, certain)
+    token = _AHEAD.set(attempt if move else None)
     try:
-        yield
+        yield attempt
     finally:
-        _MOVE.reset(token)
+        _AHEAD.reset(token)
+
+
+def spend_ahead(usage: Usage) -> None:
+    """This was paid; within an attempt ahead, it belongs to that."""
+    attempt = _AHEAD.get()
+    if attempt is not None:
+        attempt.spent.append(usage)
 
 
 def booked() -> str:
     """The move that a call is made ahead of; empty: none."""
-    return _MOVE.get()
+    attempt = _AHEAD.get()
+    return attempt.move if attempt else ""
 
 
 DELETE_RESERVATION: Final = "DELETE FROM reservations WHERE id = ?"
@@ -130,6 +152,9 @@ class CallReservation:
     place: tuple[str, str, str]
     """Move, role and stage."""
     row: int | None
+    worst: Usage
+    ahead: AttemptAhead | None
+    """The attempt that it is made for, if that is one ahead."""
     usage: Usage | None = None
     """What it took, once it is answered."""
 
@@ -149,6 +174,9 @@ class CallReservation:
         """Nobody knows whether it was answered."""
         if self.row is not None:
             self.table.write(_INTERRUPT, (self.row,))
+        elif self.ahead is not None and not self.ahead.certain:
+            # Nobody will ask for it again, so this is all that is ever known of it.
+            self.table.interrupt(self.place, self.worst)
 
 
 class ReservationTable:
@@ -167,10 +195,16 @@ class ReservationTable:
         if self._read(_OPEN):
             self.write(_INTERRUPT_ALL, ())
 
-    def reserve(self, place: tuple[str, str, str], worst: Usage | None) -> CallReservation:
-        """Write down the worst case of a call before it is sent; None: no limit depends on it."""
-        row = None if worst is None else self._insert("open", place, worst)
-        return CallReservation(self, place, row)
+    def reserve(
+        self, place: tuple[str, str, str], worst: Usage, *, limited: bool
+    ) -> CallReservation:
+        """Write down the worst case of a call before it is sent, if a limit depends on it."""
+        row = self._insert("open", place, worst) if limited else None
+        return CallReservation(self, place, row, worst, _AHEAD.get())
+
+    def interrupt(self, place: tuple[str, str, str], worst: Usage) -> None:
+        """Write down the worst case of a call that was ended and had not been written down."""
+        self._insert("interrupted", place, worst)
 
     @contextmanager
     def answered(self) -> Generator[list[CallReservation], None, None]:
@@ -206,6 +240,7 @@ class ReservationTable:
     def _pay(self, call: CallReservation) -> None:
         if call.usage is None:
             return
+        spend_ahead(call.usage)
         if call.row is None:
             self._insert("unkept", call.place, call.usage)
         else:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from skillopt.core.events import Event, Fact, Note, Signal, Stopped
+from skillopt.core.events import Event, Fact, Finished, Note, Signal, Stopped
 from skillopt.core.facts import Stepped
 from skillopt.core.rollout import Evaluation, Rollout
 from skillopt.core.skill import Skill
@@ -91,7 +91,7 @@ class Projector:
         if not isinstance(event, Fact | Note):
             return
         entry = self._history.add(event)
-        if isinstance(event, Stopped):
+        if isinstance(event, Stopped | Finished):
             self._close()
         if entry is not None:
             spent = self._cache.spent()
@@ -118,7 +118,7 @@ class Projector:
         ]
 
     def _close(self) -> None:
-        """Tell what was spent since the last fact; a full disk must not hide why a run stopped."""
+        """Tell what was spent since the last fact; a full disk must not hide how a run ended."""
         if (state := self._history.state) is not None:
             with suppress(StoreError):
                 fields = self._summary(state, self._cache.spent())

@@ -10,6 +10,7 @@ from support_runs import Job, make_data
 
 from skillopt.api import estimate, estimate_async, train_async
 from skillopt.app.costs import CALLS_FACTOR, TOKENS_FACTOR
+from skillopt.config import recipe
 from skillopt.core.chat import Usage
 from skillopt.core.costs import Range
 from skillopt.errors import ConfigError
@@ -170,6 +171,24 @@ def test_more_workers_take_less_time_and_the_same_calls(tmp_path: Path) -> None:
     assert few.calls.expected == many.calls.expected
     assert few.seconds.expected > 3 * many.seconds.expected
     assert few.seconds.low > many.seconds.low > 0
+
+
+@pytest.mark.parametrize("search", [{}, recipe.RECIPE], ids=["protocol", "recipe"])
+def test_attempts_by_idle_workers_cost_calls_and_no_time(
+    search: dict[str, object], tmp_path: Path
+) -> None:
+    data = make_data(tmp_path / "data")
+    more: dict[str, object] = {**search, "train.batch_size": 10}
+    plain, ahead = (
+        estimate(skill=data / "start.md", settings=job.settings())
+        for job in (
+            Job(url="http://unused", data=data, out=tmp_path / "out", more=given)
+            for given in (more, {**more, "engine.speculate": True})
+        )
+    )
+    assert ahead.calls.high > plain.calls.high
+    assert ahead.calls.expected > plain.calls.expected
+    assert ahead.seconds == plain.seconds
 
 
 def test_what_is_expected_adds_up_and_stays_within_the_bounds() -> None:

@@ -28,6 +28,7 @@ from skillopt.engine.plan import PlanSettings, Step
 from skillopt.engine.prefetch import Prefetch
 from skillopt.engine.run import TrainingRun
 from skillopt.errors import AccessError, BudgetSpent, ModelError, Pending, SkilloptError
+from skillopt.gates.compared import Always, Metric
 from skillopt.model.scripted import Scripted
 from skillopt.testing.doubles import MemoryCache
 
@@ -319,7 +320,10 @@ class Confirming:
         return replace(draft, repaired=("task",))
 
 
-async def test_after_confirmed_repairs_the_next_step_is_begun_with_the_candidate() -> None:
+@pytest.mark.parametrize("forced", [False, True])
+async def test_the_next_step_is_begun_with_a_candidate_that_repaired_tasks_or_is_accepted_anyway(
+    *, forced: bool
+) -> None:
     calls: list[tuple[str, str]] = []
     begun = asyncio.Event()
     world = World(shape=ONE_EPOCH, final_test=False, optimizer=Scripted(taught_at_once))
@@ -336,10 +340,13 @@ async def test_after_confirmed_repairs_the_next_step_is_begun_with_the_candidate
 
     cache, record = MemoryCache(), MemoryLog()
     async with speculating(world.but(target=Scripted(target), cache=cache, record=record)) as run:
-        await train(replace(run, optimizer=Confirming(run.optimizer)), SEED)
+        accepted = replace(run, gate=Always(Metric()))
+        repaired = replace(run, optimizer=Confirming(run.optimizer))
+        await train(accepted if forced else repaired, SEED)
     first = progress(record.kept)[0]
     assert isinstance(first, Stepped)
-    assert first.action == "accept_new_best"
+    assert first.decision is not None
+    assert first.decision.accepted
     assert Prefetched("step_0002", 2) in record.kept
     assert len(calls) == len(set(calls))
     assert cache.unused == {}

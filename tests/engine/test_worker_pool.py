@@ -40,6 +40,7 @@ def test_needed_work_never_waits_for_idle_work_which_starts_only_where_nobody_el
         nonlocal idle
         async with worker_pool.idle():
             assert needed + idle < size
+            assert idle < max(1, size // 2)
             idle += 1
             for _ in range(turns):
                 await asyncio.sleep(0)

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from pathlib import Path
 
 import pytest
+from support import analysis
 from support_cli import make_project, skillopt
+from support_judge import grades, judged
 from support_runs import Job, facts, make_data, timeless, until_quiet
+from support_wire import WireServer
 
 from skillopt import open_run
-from skillopt.app.speculating import early_hindrance, hindrance, speculates
+from skillopt.api import Result, train_async
+from skillopt.app.speculating import hindrance, speculates
 from skillopt.config.load import load_config
 from skillopt.config.recipe import RECIPE
+from skillopt.core.chat import Request
 from skillopt.core.events import Prefetched
 from skillopt.core.facts import Stepped
 from skillopt.testing.simulator import Simulator
+
+PATIENCE = 60
 
 
 async def run(data: Path, out: Path, more: dict[str, object]) -> tuple[Job, int]:
@@ -68,6 +76,73 @@ async def test_the_recipe_decides_the_same_and_begins_the_step_after_a_candidate
     begun = {event.move for event in events if isinstance(event, Prefetched)}
     assert begun
     assert begun <= {f"step_{step + 1:04d}" for step in accepted}
+
+
+async def test_calls_of_a_judge_for_attempts_in_vain_are_counted_with_them(tmp_path: Path) -> None:
+    data, made = make_data(tmp_path / "data"), dict[bool, int]()
+    for speculate in False, True:
+        async with WireServer([grades]) as server:
+            more = {**judged(server.url), "engine.speculate": speculate}
+            job, calls = await run(data, tmp_path / f"{speculate}", more)
+            made[speculate] = calls + len(server.seen)
+    told = json.loads((job.out / "summary.json").read_text("utf-8"))
+    unused = told["speculation"]["unused"]
+    # Equal questions to the judge are asked once, so some of its calls were of use after all.
+    assert unused["attempts"] < made[True] - made[False] <= unused["calls"]
+    assert unused["calls"] <= 2 * unused["attempts"]
+    assert told["receipt"]["_total"]["calls"] == made[True]
+
+
+ROWS = [{"input": f"{n} + {n}", "answer": str(2 * n)} for n in range(20)]
+
+
+async def test_a_finished_run_ends_what_is_under_way_in_vain_and_says_what_it_may_have_cost(
+    tmp_path: Path,
+) -> None:
+    asked = dict[str, list[str]]()
+
+    async def train(name: str, *, hang: frozenset[str] = frozenset()) -> Result:
+        """With a target that never answers some prompts."""
+        prompts = asked[name] = []
+
+        async def target(request: Request) -> str:
+            prompt = "\n".join(message.text for message in request.messages)
+            prompts.append(prompt)
+            if hang and prompt not in hang:
+                await asyncio.Event().wait()
+            return str(2 * int(prompt.rsplit(" ", 1)[1])) if "Double" in prompt else "?"
+
+        async def optimizer(request: Request) -> str:
+            prompts.append("optimizer")
+            return analysis("Double the number.") if request.stage == "analyst" else "{}"
+
+        settings: dict[str, object] = {
+            "optimizer.select_mode": "ranking",
+            "train.num_epochs": 1,
+            "train.batch_size": 4,
+            "engine.speculate": bool(hang),
+        }
+        return await train_async(
+            train=ROWS[:8],
+            val=ROWS[8:],
+            skill="You add numbers.",
+            target=target,
+            optimizer=optimizer,
+            out=tmp_path / name,
+            settings=settings,
+            progress=False,
+        )
+
+    plain = await train("plain")
+    needed = frozenset(asked["plain"])
+    ahead = await asyncio.wait_for(train("ahead", hang=needed), PATIENCE)
+    assert ahead.best_skill == plain.best_skill
+    assert facts(tmp_path / "ahead") == facts(tmp_path / "plain")
+    lost = len(asked["ahead"]) - len(asked["plain"])
+    assert lost > 0
+    told = json.loads((tmp_path / "ahead" / "summary.json").read_text("utf-8"))
+    assert told["receipt"]["_total"]["calls"] == len(asked["plain"])
+    assert told["interrupted_calls"]["calls"] == lost
 
 
 async def test_a_rejected_candidate_leaves_no_trace_of_speculation_in_the_ledger(
@@ -125,7 +200,7 @@ async def test_a_run_may_be_continued_with_and_without(tmp_path: Path) -> None:
         ({"limits.minutes": 5.0}, ""),
         ({"limits.calls": 100}, "would use up the budget of the run"),
         ({"limits.tokens": 100}, "would use up the budget of the run"),
-        ({"evaluation.use_gate": False}, "no such attempt is ever used"),
+        ({"evaluation.use_gate": False}, ""),
         ({"model.target_backend": "handoff"}, "people would answer prompts that may not be used"),
         ({"env.workers": 1}, "no idle worker"),
         ({"model.target_requests_per_minute": 60}, "has no capacity"),
@@ -143,8 +218,6 @@ def test_nothing_is_attempted_ahead_where_that_would_do_harm_or_no_good(
     config = load_config(None, values={"engine.speculate": True, **more})
     assert speculates(config) is not bool(why)
     assert why in hindrance(config)
-    # What is certain to be used is attempted early, whatever the gate does.
-    assert early_hindrance(config) == ("" if "ever used" in why else hindrance(config))
 
 
 async def test_a_limit_switches_speculation_off_and_says_so(tmp_path: Path) -> None:
