@@ -242,14 +242,16 @@ def _train(system: System, job: Job, server: Server) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Finished cells, in a file with one line each."""
+    """Finished cells, in files with one line each."""
 
     path: Path
+    """Where new ones go."""
+    published: Path
+    """Those that are part of this repository."""
 
     def read(self) -> dict[str, Result]:
-        if not self.path.exists():
-            return {}
-        lines = map(json.loads, self.path.read_text("utf-8").splitlines())
+        texts = [path.read_text("utf-8") for path in (self.published, self.path) if path.exists()]
+        lines = [json.loads(line) for text in texts for line in text.splitlines()]
         return {line["key"]: Result.parse(line["result"]) for line in lines}
 
     def add(self, key: str, result: Result) -> None:
@@ -355,7 +357,7 @@ def main() -> None:
     config = dict(pair.split("=", 1) for pair in options.config)
     systems = _systems(options.systems, options.folder / "real-trainers", config)
     families = [FAMILIES[name] for name in options.families.split(",")]
-    kept = Results(options.folder / "real.jsonl")
+    kept = Results(options.folder / "real.jsonl", options.published)
 
     def cell(place: tuple[int, Family, System]) -> Result | None:
         seed, family, system = place
@@ -370,7 +372,7 @@ def main() -> None:
 
     places = [
         (seed, family, system)
-        for seed in range(1 if options.quick else options.seeds)
+        for seed in ([0] if options.quick else options.seeds)
         for family in (families[:1] if options.quick else families)
         for system in systems
     ]
@@ -384,7 +386,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--quick", action="store_true", help="the first family, one seed")
     parser.add_argument("--families", default=",".join(FAMILIES))
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--systems", default="draft,ours,original,gepa")
     parser.add_argument(
         "--model", default=CATALOGUE[0].name, help="a fetched model, or a GGUF file"
@@ -407,6 +409,12 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         default=Path(tempfile.gettempdir()) / "skillopt-benchmarks",
         help="where finished cells, replies and other trainers are kept",
+    )
+    parser.add_argument(
+        "--published",
+        type=Path,
+        default=HERE / "real_cells.jsonl",
+        help="finished cells that are not measured again; another path measures all",
     )
     return parser
 

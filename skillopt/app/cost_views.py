@@ -66,7 +66,7 @@ def cost_view(reader: RunReader, config: Config | None, moves: Sequence[str]) ->
     notes: list[str] = []
     if interrupted.calls:
         notes.append(
-            f"under way when the run was stopped: {counted(interrupted.calls, 'call')}, counted "
+            f"under way when the run ended: {counted(interrupted.calls, 'call')}, counted "
             "at the most they can cost"
         )
     if ahead.unused:

@@ -245,7 +245,7 @@ def _interrupted(spent: Usage) -> str:
     """What counts against limits without an answer; empty when nothing does."""
     if not spent.calls:
         return ""
-    return f"under way when the run was stopped, and counted at their most: {paid(spent)}"
+    return f"under way when the run ended, and counted at their most: {paid(spent)}"
 
 
 def _prefetched(attempts: PrefetchCount) -> str:

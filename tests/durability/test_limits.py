@@ -102,7 +102,7 @@ async def test_what_was_served_costs_no_more_than_allowed_however_often_a_run_is
 
 
 def _counted(out: Path) -> tuple[int, int]:
-    """Calls that were paid, and those under way when the run was stopped."""
+    """Calls that were paid, and those under way when the run ended."""
     cache = SqliteCache(out / "cache.sqlite", read_only=True)
     spent = sum(usage.calls for usage in cache.spent().values())
     lost = cache.interrupted().calls
